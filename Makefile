@@ -7,17 +7,25 @@ READY  := $(VENV)/.ready
 DOCS   := .venv-docs
 # Tools that speak gRPC start processes; gRPC's handlers at a fork would write lines of warnings.
 export GRPC_ENABLE_FORK_SUPPORT := 0
+# Some environments set it. Each of the hundreds of processes that tests start would compile what it imports.
+unexport PYTHONDONTWRITEBYTECODE
 # Python that is in no package: tests, benchmarks, generators.
 SCRIPTS = $(shell find proto/generate.py conftest.py docs */tests services/*/tests bench examples tests release/metadata.py -name '*.py' 2>/dev/null)
 
-# Recordings of the reference: DIR=... NAME=r003 (one, step by step) JSON=1 COMPATIBILITY=none STEPS=10
+# Recordings of the reference: DIR=... NAME=r003 (one, step by step) JSON=1 COMPATIBILITY=none STEPS=10 BLIND=0.02
 DIR    ?= ../shared/conformance
 
 # Where `make dist` puts the wheels.
 DIST   ?= dist
 
-# Tests mostly wait, so two files at a time; 0: one process, for a debugger.
-WORKERS ?= 2
+# Tests wait for a third of their time, so three files at a time on two processors; 0: one process, for a debugger.
+WORKERS ?= 3
+
+# Tests that take long: processes that are killed, days of work, laws with many checks. `.ci/run` runs them beside other
+# steps.
+LONG := tests/forgotten tests/accounting tests/integration/test_openb.py tests/integration/test_side_by_side.py \
+  tests/sim/test_same_story.py cli/tests/test_storage.py \
+  $(patsubst %,tests/property/test_%.py,days deciding full_nodes gaps growth index preview)
 
 # Where tests keep the files of their servers: in memory where there is enough of it, because servers sync each message.
 # Tests kill processes, never the machine, so they need no disk.
@@ -33,7 +41,7 @@ SEED  ?=
 sim: SECONDS ?= 60
 fuzz: SECONDS ?= 60
 
-.PHONY: demo test kubernetes kubernetes-suite chaos dist test-dist images e2e sim mutants fuzz attacks docs site lint bench conformance conformance-config conformance-rest conformance-peloton proto fmt lock clean
+.PHONY: demo test long kubernetes kubernetes-suite chaos dist test-dist images e2e sim mutants fuzz attacks docs site lint bench conformance conformance-config conformance-rest conformance-peloton proto fmt lock clean
 
 $(READY): requirements.lock release/metadata.py release/version.txt $(addsuffix /pyproject.toml,$(ROOMS))
 	@test -x $(BIN)/python || { echo "setting up $(VENV) ..."; $(PYTHON) -m venv $(VENV); }
@@ -44,17 +52,24 @@ $(READY): requirements.lock release/metadata.py release/version.txt $(addsuffix 
 demo: $(READY)          ## the scheduler at work on an embedded NATS server, about 20 s
 	@$(BIN)/remuda demo $(ARGS)
 
+# Tests that other targets run, or .ci/run, are not even collected.
+ELSEWHERE := $(LONG) tests/sim/test_mutants.py tests/kubernetes/suite tests/kubernetes/oracle tests/kubernetes/test_chaos.py \
+  tests/attacks tests/fuzz/test_fuzz.py release/tests/test_install.py
+
 test: $(READY)          ## unit, golden, property and integration tests; what .ci/run does besides takes longer
 	@$(if $(TEST_DIR),TMPDIR='$(TEST_DIR)') $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
-	  --deselect tests/sim/test_mutants.py \
-	  --deselect tests/kubernetes/suite --deselect tests/kubernetes/oracle --deselect tests/attacks --deselect tests/fuzz/test_fuzz.py --deselect release/tests/test_install.py $(ARGS)
+	  $(addprefix --ignore=,$(ELSEWHERE)) $(ARGS)
+
+long: $(READY)          ## long days of the core, a production trace, streams that lost their end: 4 minutes
+	@$(if $(TEST_DIR),TMPDIR='$(TEST_DIR)') $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
+	  -o cache_dir=.pytest_cache/long $(LONG) $(ARGS)
 
 chaos: $(READY)         ## kill -9 of everything, again and again, then compare all books: SECONDS= KILLS= ASKS= SEED=
 	@$(BIN)/python -m tests.chaos --seconds $(SECONDS) --kills $(KILLS) --asks $(ASKS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 kubernetes: $(READY)    ## pods on a real control plane, which is built once: 5 minutes; ARGS="-k gang"
 	@nice tests/kubernetes/control_plane/build.sh
-	@$(if $(TEST_DIR),TMPDIR='$(TEST_DIR)') $(BIN)/python -m pytest tests/kubernetes services/kubernetes/tests $(ARGS)
+	@$(if $(TEST_DIR),TMPDIR='$(TEST_DIR)') $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile tests/kubernetes services/kubernetes/tests $(ARGS)
 
 kubernetes-suite: $(READY) ## the same cases on the control plane of KUBECONFIG=, which has no nodes and is empty in the end
 	@test -n "$(KUBECONFIG)" || { echo "kubernetes-suite: expected KUBECONFIG=FILE"; exit 1; }
@@ -87,7 +102,8 @@ e2e: images             ## the stack of deploy/compose.yaml in containers: parti
 
 conformance: $(READY)   ## play the reference's recordings and compare: DIR=... NAME=... JSON=1
 	@$(BIN)/python -m tests.conformance --dir '$(DIR)' $(if $(NAME),--name '$(NAME)') $(if $(JSON),--json) \
-	  $(if $(STEPS),--steps $(STEPS)) $(if $(VIA),--via $(VIA)) $(if $(COMPATIBILITY),--compatibility $(COMPATIBILITY))
+	  $(if $(STEPS),--steps $(STEPS)) $(if $(VIA),--via $(VIA)) $(if $(COMPATIBILITY),--compatibility $(COMPATIBILITY)) \
+	  $(if $(BLIND),--blind $(BLIND))
 
 conformance-config: $(READY)  ## the same for the reference's configurations: DIR=... NAME=... JSON=1
 	@$(BIN)/python -m tests.conformance.configurations --dir '$(DIR)' $(if $(NAME),--name '$(NAME)') $(if $(JSON),--json)

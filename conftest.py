@@ -23,16 +23,17 @@ os.environ["REMUDA_WEB_PORT"] = "0"
 
 # Files that take longest. `make test` runs them first, so that no process waits for one of them in the end.
 LONGEST = (
-    "tests/integration/test_openb.py",
-    "tests/forgotten/test_forgotten.py",
-    "tests/integration/test_standby.py",
-    "tests/property/test_gaps.py",
-    "tests/property/test_days.py",
-    "tests/conformance/test_recordings.py",
-    "tests/property/test_deciding.py",
     "cli/tests/test_status.py",
+    "tests/property/test_laws.py",
+    "tests/integration/test_scheduler_api.py",
+    "tests/property/test_core.py",
+    "tests/integration/test_standby.py",
+    "tests/integration/test_fault.py",
+    "cli/tests/test_imports.py",
+    "tests/integration/test_operator_api_access.py",
+    "cli/tests/test_up.py",
+    "tests/integration/test_web_page.py",
     "cli/tests/test_load.py",
-    "cli/tests/test_storage.py",
 )
 
 

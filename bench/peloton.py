@@ -1,12 +1,12 @@
 """Measures Peloton's resource manager with engines of our own: a real nats-server, one resource manager and four
 engines as processes, one job manager.
 
-    python bench/peloton.py [--json] [--pools N] [--tasks N] [--hosts N] [--engines N]
+    python bench/peloton.py [--json] [--shared] [--pools N] [--tasks N] [--hosts N] [--engines N]
 
 All tasks are enqueued in gangs of one, and taken by GetPlacements as they come. `tasks_per_s`: from the first
 EnqueueGangs until the last placement was taken. `idle_p99_ms`: from the EnqueueGangs of one task until GetPlacements
 has returned it, while nothing else waits. `entitlement_ms`: one calculation for 10,000 pools, in this process, the
-median of five.
+median of five. `--shared`: tasks on nodes of an RM (`peloton_shared.py`), with 300 pools and 20,000 tasks.
 """
 
 from __future__ import annotations
@@ -34,10 +34,14 @@ from remuda_bus.queries.services import services
 from remuda_proto.peloton.api.v0.respool import respool_pb2
 from remuda_proto.peloton.private.resmgrsvc import resmgrsvc_pb2 as pb
 from remuda_proto.remuda.resmgr.v1 import hosts_pb2, log_pb2
+from remuda_resmgr.limits import RESPONSE_BYTES
 from remuda_resmgr.rules.entitlement import PoolTree, Usage, calculate
 from remuda_resmgr.rules.pools import ROOT, KindConfig, PoolConfig
 from remuda_resmgr.rules.resources import KINDS
 from remuda_resmgr.shell.placement import Calls
+
+sys.path.append(str(Path(__file__).parents[1]))
+from bench import peloton_shared
 
 PER_CALL: Final = 500
 IDLE_TASKS: Final = 200
@@ -162,6 +166,30 @@ def entitlement_ms(pools: int = 10_000) -> float:
     return statistics.median(times)
 
 
+async def shared(options: argparse.Namespace) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
+        async with NatsServer(Path(directory)) as server:
+
+            def start(service: str, *settings: str) -> subprocess.Popen[bytes]:
+                process = run(server.url, service, *settings)
+                stack.callback(process.wait)
+                stack.callback(process.kill)
+                return process
+
+            bus = await connect(server.url, "bench", timeout_s=5)
+            await bus.declare()
+            await bus.close()
+            resmgr = start("resmgr", "instance=resmgr", "resmgr.port=0", "resmgr.entitlement.period=500ms")
+            deployed = peloton_shared.start_all(start)
+            deployed = deployed._replace(processes={**deployed.processes, "resmgr": resmgr})
+            channel_options = [("grpc.max_receive_message_length", RESPONSE_BYTES)]
+            async with grpc.aio.insecure_channel(await address(server.url), channel_options) as channel:
+                return await peloton_shared.measure(
+                    server.url, Calls(channel), deployed, create_pools, gang, options.pools, options.tasks,
+                    options.hosts,
+                )  # fmt: skip
+
+
 async def main(options: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
         async with NatsServer(Path(directory)) as server:
@@ -186,10 +214,16 @@ async def main(options: argparse.Namespace) -> dict[str, Any]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--pools", type=int, default=1_000)
-    parser.add_argument("--tasks", type=int, default=100_000)
+    parser.add_argument("--shared", action="store_true")
+    parser.add_argument("--pools", type=int, help="1,000, or 300 with --shared")
+    parser.add_argument("--tasks", type=int, help="100,000, or 20,000 with --shared")
     parser.add_argument("--hosts", type=int, default=5_000)
     parser.add_argument("--engines", type=int, default=4)
     given = parser.parse_args()
-    result = {**asyncio.run(main(given)), "entitlement_ms": entitlement_ms()}
+    given.pools = given.pools or (300 if given.shared else 1_000)
+    given.tasks = given.tasks or (20_000 if given.shared else 100_000)
+    if given.shared:
+        result = asyncio.run(shared(given))
+    else:
+        result = {**asyncio.run(main(given)), "entitlement_ms": entitlement_ms()}
     print(json.dumps(result) if given.json else "\n".join(f"{name:16} {value:,.1f}" for name, value in result.items()))

@@ -2,7 +2,7 @@
 
 python -m docs.chart
 
-Its templates have values, the namespace of the release and conditions, and no other constructs.
+Its templates have values, the namespace of the release, conditions and VARIABLES, and no other constructs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NAMESPACE = "{{ .Release.Namespace }}"
 # Template: its manifests, and the condition under which it is rendered.
 TEMPLATES = {
     "scheduler-rights.yaml": ("scheduler/rights.yaml", ""),
-    "scheduler-flow.yaml": ("scheduler/flow.yaml", ""),
+    "scheduler-flow.yaml": ("scheduler/flow.yaml", ".Values.flowSchema"),
     "scheduler-network.yaml": ("scheduler/network.yaml", ".Values.networkPolicies"),
     "scheduler.yaml": ("scheduler/scheduler.yaml", ""),
     "webhook-rights.yaml": ("webhook/rights.yaml", ".Values.webhook"),
@@ -39,10 +39,16 @@ INSTANCE = """\
 """
 DOMAIN = "            - {name: REMUDA_NATS_DOMAIN, value: remuda}\n"
 URL = '            - {name: REMUDA_NATS_URL, value: "{{ .Values.natsUrl }}"}\n'
+VARIABLES = """\
+            {{- range $name, $value := .Values.environment }}
+            - name: {{ $name }}
+              value: {{ $value | quote }}
+            {{- end }}
+"""
 ENVIRONMENT = f"""\
             - {{name: REMUDA_KUBERNETES_MODE, value: "{{{{ .Values.mode }}}}"}}
             - {{name: REMUDA_KUBERNETES_OWN_USER, value: "system:serviceaccount:{NAMESPACE}:remuda"}}
-"""
+{VARIABLES}"""
 
 
 def templates() -> dict[str, str]:

@@ -5,6 +5,8 @@ in subjects and keys."""
 
 from __future__ import annotations
 
+import re
+
 from remuda_proto.names import RM_ID
 
 PELOTON = "peloton"
@@ -22,6 +24,12 @@ def peloton_rpc(cluster: str, role: str, name: str) -> str:
     """RPCs of a Peloton resource manager as endpoints of a NATS micro service: the same messages as over gRPC. `role`:
     of those that may call the RPC (`remuda_resmgr.rules.access`)."""
     return f"{PELOTON}.{cluster}.{role}.{name}"
+
+
+def peloton_rpc_of(client: str, cluster: str, role: str, name: str) -> str:
+    """The same RPCs for a client with a key of its own. `client`: its name, as `operators` encodes it. In the account
+    of such a client the subject is that of `peloton_rpc`, and the NATS server adds the name."""
+    return f"{peloton_rpc(cluster, role, name)}.{client}"
 
 
 def is_peloton(log_id: str) -> bool:
@@ -46,3 +54,13 @@ def snapshots_of(log_id: str) -> str:
 def member_kind(log_id: str) -> str:
     """The kind of the processes that lead or follow the log: cores, or Peloton's resource managers of one cluster."""
     return log_id.replace(":", "=") if is_peloton(log_id) else MEMBER
+
+
+def member(instance: str, kind: str = MEMBER) -> str:
+    """Key in LEASES: the lease of a process of the kind (`member_kind`)."""
+    return f"{kind}.{token(instance)}"
+
+
+def token(instance: str) -> str:
+    """The name of a process as part of a subject or a key."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", instance)

@@ -43,7 +43,7 @@ def log_level(service: str) -> str:
     return f"remuda.process.{service}.log_level"
 
 
-PELOTON_QUERIES = ("pools", "explain", "story")
+PELOTON_QUERIES = ("pools", "explain", "story", "preview")
 
 
 def peloton_pools(cluster: str) -> str:
@@ -51,6 +51,25 @@ def peloton_pools(cluster: str) -> str:
     return f"remuda.peloton.{cluster}.pools"
 
 
+def peloton_change(operator: str, groups: str, cluster: str) -> str:
+    """The same changes in the name of an operator. `operator`, `groups`: as in `administration`."""
+    return f"remuda.pools.{operator}.{groups}.{cluster}"
+
+
+def own_peloton_change(cluster: str) -> str:
+    """The same requests in the account of an operator, as `own_administration`."""
+    return f"remuda.pools.{cluster}"
+
+
 def peloton_query(cluster: str, kind: str) -> str:
     """Queries of operators to Peloton's resource manager: one of PELOTON_QUERIES. Request and reply are JSON."""
     return f"remuda.api.peloton.{cluster}.{kind}"
+
+
+GUEST_KINDS = ("application", "allocation")
+
+
+def guest_request(cluster: str, rm_id: str, kind: str) -> str:
+    """Requests of a cluster of Peloton whose tasks are guests in the RM's partitions: an ApplicationRequest or an
+    AllocationRequest of si.v1. JSON answer."""
+    return f"remuda.guest.{cluster}.{rm_id}.{kind}"

@@ -49,6 +49,12 @@ class Operator:
         return _SEPARATOR.join(encode(group) for group in self.groups) or NO_GROUPS
 
 
+def client_token(name: str) -> str:
+    """The name of a client of Peloton's resource manager as a token of a subject. Raises ValueError."""
+    _check("client", name, USER)
+    return encode(name)
+
+
 def operator_with(name: str, groups: Iterable[str]) -> Operator:
     """The operator, with each group once. Raises ValueError."""
     return Operator(name, tuple(dict.fromkeys(groups)))

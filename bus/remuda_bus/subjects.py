@@ -16,11 +16,15 @@ from remuda_bus.log_names import PELOTON as PELOTON
 from remuda_bus.log_names import inbox_stream as inbox_stream
 from remuda_bus.log_names import is_peloton as is_peloton
 from remuda_bus.log_names import log_stream as log_stream
+from remuda_bus.log_names import member as member
 from remuda_bus.log_names import member_kind as member_kind
 from remuda_bus.log_names import peloton_log as peloton_log
 from remuda_bus.log_names import snapshots_of as snapshots_of
+from remuda_bus.log_names import token as token
+from remuda_bus.operator_subjects import GUEST_KINDS as GUEST_KINDS
 from remuda_bus.operator_subjects import administration as administration
 from remuda_bus.operator_subjects import configuration_change as configuration_change
+from remuda_bus.operator_subjects import guest_request as guest_request
 from remuda_bus.operator_subjects import log_level as log_level
 from remuda_bus.operator_subjects import operator_change as operator_change
 from remuda_bus.operator_subjects import operator_method as operator_method
@@ -141,10 +145,11 @@ CORE_QUERIES = (
 # For operators alone: they take seconds of a processor, and one at a time is answered.
 PREVIEW, WHAT_IF = "preview", "whatif"
 PLAYED_QUERIES = (PREVIEW, WHAT_IF)
+GUESTS = "guests"  # for engines of shared hosts, and operators
 
 
 def core_query(rm_id: str, kind: str) -> str:
-    """Queries to a core about an RM: one of CORE_QUERIES or PLAYED_QUERIES. Request and reply are JSON."""
+    """Queries to a core about an RM: one of CORE_QUERIES or PLAYED_QUERIES, or GUESTS. Request and reply are JSON."""
     return f"remuda.api.core.{rm_id}.{kind}"
 
 
@@ -364,19 +369,14 @@ def forget_lease(rm_id: str) -> str:
     return f"forget.{key_of(rm_id)}"
 
 
+def engine_lease(cluster: str, rm_id: str, partition: str) -> str:
+    """Key in LEASES: the lease of the engine that places tasks of Peloton on nodes of the RM's partition."""
+    return f"engine.{token(cluster)}={key_of(rm_id)}={token(partition)}"
+
+
 def lease_holder(key: str) -> str:
     """Requests to the holder of a lease. The reply is JSON {"holder", "epoch"}."""
     return f"remuda.api.lease.{key}"
-
-
-def member(instance: str, kind: str = MEMBER) -> str:
-    """Key in LEASES: the lease of a process of the kind (`member_kind`)."""
-    return f"{kind}.{token(instance)}"
-
-
-def token(instance: str) -> str:
-    """The name of a process as part of a subject or a key."""
-    return re.sub(r"[^A-Za-z0-9_-]", "_", instance)
 
 
 SNAPSHOTS = ObjectBucket(

@@ -1,4 +1,4 @@
-"""Cancellations that nats-py swallows."""
+"""Cancellations that nats-py swallows or spreads."""
 
 from __future__ import annotations
 
@@ -46,3 +46,14 @@ async def test_connect_keeps_its_timeout(
     async with asyncio.timeout(5):
         with pytest.raises(Unanswered):
             await connect(server.url, "test", timeout_s=0.2)
+
+
+async def test_closing_ends_although_a_cancelled_reconnection_waited_for_the_same_socket(server: NatsServer) -> None:
+    other = await connect(server.url, "other", timeout_s=5)
+    client = other._connection.client
+    assert client._transport is not None
+    waiting = asyncio.create_task(client._transport.wait_closed())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await other.close()
+    assert client.is_closed and not client._subs

@@ -14,8 +14,11 @@ from .terminal.formats import with_formats, with_watch
 cli = typer.Typer(name="remuda", no_args_is_help=True, pretty_exceptions_enable=False)
 config_commands = typer.Typer(help="Check, preview and change queue configurations.", no_args_is_help=True)
 settings_commands = typer.Typer(help="Show and check the settings of services.", no_args_is_help=True)
-pool_commands = typer.Typer(help="Change the pools of Peloton's resource manager.", no_args_is_help=True)
+pool_commands = typer.Typer(help="Preview and change the pools of Peloton's resource manager.", no_args_is_help=True)
 rm_commands = typer.Typer(help="Add, remove, forget and divide resource managers.", no_args_is_help=True)
+peloton_commands = typer.Typer(
+    help="Add, list and remove clients of Peloton's resource manager over NATS.", no_args_is_help=True
+)
 operator_commands = typer.Typer(help="Add, list and remove operators; set their groups.", no_args_is_help=True)
 
 # By the heading in the help.
@@ -35,7 +38,7 @@ COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
 LISTING = (
     show.status, show.queues, show.applications, show.nodes, show.usage, show.pools, show.explain, show.action,
     show.story, show.dead_letters, configuration.history, configuration.show, configuration.diff, configuration.get,
-    settings.show, keys.list_operators,
+    settings.show, keys.list_operators, keys.list_clients,
 )  # fmt: skip
 # Events follow by themselves (`--follow`), and a file is checked once.
 LISTING_ONCE = (show.events, show.check)
@@ -57,6 +60,7 @@ for name, function in configuration.COMMANDS.items():
 settings_commands.command("show")(_with_options(settings.show))
 settings_commands.command("check")(settings.check)
 pool_commands.command("apply")(pools.apply)
+pool_commands.command("preview")(pools.preview)
 pool_commands.command("set")(pools.set_keys)
 pool_commands.command("delete")(pools.delete)
 rm_commands.command("add")(keys.add)
@@ -69,11 +73,15 @@ operator_commands.command("groups")(keys.set_groups)
 operator_commands.command("front-end")(keys.set_front_end)
 operator_commands.command("log-levels")(keys.set_log_levels)
 operator_commands.command("remove")(keys.remove_operator)
+peloton_commands.command("add")(keys.add_client)
+peloton_commands.command("list")(_with_options(keys.list_clients))
+peloton_commands.command("remove")(keys.remove_client)
 cli.add_typer(config_commands, name="config", rich_help_panel="Administer")
 cli.add_typer(settings_commands, name="settings", rich_help_panel="Administer")
 cli.add_typer(pool_commands, name="pool", rich_help_panel="Administer")
 cli.add_typer(rm_commands, name="rm", rich_help_panel="Administer")
 cli.add_typer(operator_commands, name="operator", rich_help_panel="Administer")
+cli.add_typer(peloton_commands, name="peloton", rich_help_panel="Administer")
 
 
 def app() -> None:

@@ -23,7 +23,7 @@ NAMES = ("", "*", ">", "a.*", "a b", DIGITS, "a\x00b", "a\x1b[31mb", "ü", "a\n"
 ACTS = {
     "up", "run", "top", "demo", "dump", "load", "rebuild", "backup", "restore", "declare", "keys", "rm add",
     "rm remove", "rm forget", "rm divide", "operator add", "operator groups", "operator remove",
-    "operator front-end", "operator log-levels",
+    "operator front-end", "operator log-levels", "peloton add", "peloton remove",
 }  # fmt: skip
 # Each with one place for a name.
 NAMED = (
@@ -44,7 +44,7 @@ NAMED = (
     ["operator", "add", "{}"], ["operator", "add", "bob", "--groups", "x,{}"], ["operator", "groups", "{}", "ops"],
     ["operator", "groups", "bob", "x,{}"], ["operator", "remove", "{}"],
     ["operator", "front-end", "grpc", "x+\x07{}"], ["operator", "front-end", "x{}", "bob"],
-    ["operator", "log-levels", "x{}"], ["log", "x{}", "debug"],
+    ["peloton", "add", "{}"], ["peloton", "remove", "{}"], ["operator", "log-levels", "x{}"], ["log", "x{}", "debug"],
     ["rm", "divide", "{}", "--config", "q", "--into", "a=x", "--into", "b=y", "--directory", "d"],
     ["rm", "divide", "rm", "--config", "q", "--into", "{}", "--into", "b=y", "--directory", "d"],
     ["status", "--nats", "{}"], ["queues", "rm", "--nats", "http://{}"], ["run", "core", "--nats", "nats://{}:x"],

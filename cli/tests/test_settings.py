@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cli.tests.running import Lines, finished, remuda, stopped
+from cli.tests.test_mistakes import BUILT
 from remuda.main import cli
 from remuda.terminal.exit_status import run_command
 from remuda_sdk import ResourceManager, application
@@ -30,6 +31,7 @@ def command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str
 ) -> tuple[int, str, str]:
     monkeypatch.setattr("sys.argv", ["remuda", *arguments])
+    monkeypatch.setattr("typer.main.get_command", BUILT)
     with pytest.raises(SystemExit) as ended:
         run_command(cli)
     out, err = capsys.readouterr()

@@ -77,6 +77,18 @@ async def test_an_allocation_from_its_ask_to_its_end(url: str) -> None:
     )
 
 
+async def test_a_resource_manager_of_peloton_that_does_not_run_is_named(url: str) -> None:
+    """It reads its log itself."""
+    bus = await connect(url, "resmgr")
+    await bus.put(subjects.LEADERS.name, subjects.key_of(subjects.peloton_log("default")), b"{}")
+    await bus.close()
+    code, text = await finished("story", "u-1", "--nats", url)
+    assert code == 0 and "3 facts in the log of rm:1" in text
+    code, text = await finished("story", "/pool", "--nats", url)
+    assert code == 1
+    assert text.startswith("remuda: no fact about '/pool': no resource manager of Peloton answers for the cluster")
+
+
 async def test_for_programs(url: str) -> None:
     code, text = await finished("story", "app-1/k7", "--rm", "rm:1", "--json", "--nats", url)
     assert code == 0, text

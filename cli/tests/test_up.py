@@ -27,6 +27,7 @@ async def test_it_comes_up_repairs_itself_and_stops_in_order(tmp_path: Path) -> 
         await lines.until(r" remuda +ready: nats-server, config, core, events, rmproxy, grpc, web")
         url = json.loads((tmp_path / "remuda.json").read_text())["nats"]
         await lines.until(r" remuda +web page http://127.0.0.1:\d+/")
+        assert len([line for line in lines.seen if " nats-server " in line and " ready" in line]) == 1
         assert (tmp_path / ".gitignore").read_text() == "*\n", "the data is no part of a repository that it is in"
         everyone = children(process)
         assert len(psutil.Process(process.pid).children()) == 7  # the configuration service has a worker of its own

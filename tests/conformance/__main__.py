@@ -38,6 +38,9 @@ def main() -> int:
         console.print(report.totals(verdicts))
     if arguments.json:
         print(report.as_json(verdicts))
+    if arguments.blind is not None and report.blind_share(verdicts) > arguments.blind:
+        console.print(f"[bold red]more than {arguments.blind:.0%} of all steps are compared with nothing[/]")
+        return 1
     return int(any(verdict.word in (DIFFERENT, FAILED) for verdict in verdicts))
 
 
@@ -47,6 +50,7 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--name", default="", help="one scenario, step by step")
     parser.add_argument("--steps", type=int, default=3, help="how many differing steps of it are shown in full")
     parser.add_argument("--json", action="store_true", help="a last line for machines")
+    parser.add_argument("--blind", type=float, help="fail if a larger share of all steps is compared with nothing")
     parser.add_argument(
         "--via", choices=tuple(PLAYERS), default="core", help="nats, grpc: the whole system, in real time"
     )

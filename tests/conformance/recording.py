@@ -8,12 +8,16 @@ The format is the folder's FORMAT.md. Knows nothing of remuda.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 Json = dict[str, Any]
+
+# Where the recordings are, if they are at hand.
+FOLDER: Final = Path(os.environ.get("REMUDA_CONFORMANCE", Path(__file__).parents[3] / "shared" / "conformance"))
 
 # In this order: the first that a step has is what it does.
 ACTIONS: Final = (

@@ -19,12 +19,14 @@ from zlib import crc32
 
 from msgspec.structs import replace
 
+from remuda_core import timeouts
 from remuda_core.commands import ReleaseAllocation
 from remuda_core.cycle import preempt, preemption_plan
 from remuda_core.cycle.reserve import within_quotas
 from remuda_core.cycle.transitions import transition
 from remuda_core.cycle.victims import VictimSearch
 from remuda_core.decide import BY_COMMAND, allocation, ask, expire, names, node, submit
+from remuda_core.evolve import allocations, asks
 from remuda_core.facts import Ask, NodeReserved, NodeUnreserved
 from remuda_core.index import nodes
 from remuda_core.index.admission import full_queue, limit_of
@@ -377,5 +379,21 @@ def wait_for_places_that_were_too_small() -> Iterator[None]:
         patch.object(TaskGroup, "awaited", property(waits)),
         patch.object(Index, "of", looking_again),
         patch.dict(expire.BY_TIMER_KIND, {"placeholder": placeholders_ended}),
+    ):
+        yield
+
+
+@contextmanager
+def end_the_time_with_the_last_place() -> Iterator[None]:
+    """The clock of a gang stops when it has no allocated placeholder, whatever is pending."""
+
+    def ended(state: State, partition: Partition, application: Application) -> None:
+        if not application.placeholders and application.placeholders_until_ms:
+            state.timers.cancel(timeouts.of_placeholders(partition.name, application))
+            application.placeholders_until_ms = 0
+
+    with (
+        patch.object(allocations, "end_without_placeholders", ended),
+        patch.object(asks, "end_without_placeholders", ended),
     ):
         yield

@@ -50,6 +50,11 @@ def blind_steps(verdicts: Sequence[Verdict]) -> int:
     )
 
 
+def blind_share(verdicts: Sequence[Verdict]) -> float:
+    steps = sum(len(verdict.case.scenario.steps) for verdict in verdicts if verdict.case is not None)
+    return blind_steps(verdicts) / max(1, steps)
+
+
 def as_json(verdicts: Sequence[Verdict]) -> str:
     counts = Counter(verdict.word for verdict in verdicts)
     details = {

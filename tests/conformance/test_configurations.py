@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from . import configurations
-from .test_recordings import FOLDER
+from .recording import FOLDER
 
 pytestmark = pytest.mark.skipif(
     not configurations.is_corpus(FOLDER), reason=f"no configurations in {FOLDER} (set REMUDA_CONFORMANCE)"

@@ -111,6 +111,13 @@ def test_a_scenario_that_is_not_in_the_format_is_refused():
             recording.read_scenario(written)
 
 
+def test_steps_that_are_compared_with_nothing_are_a_share_of_all():
+    verdict, other = (verdict_on(small(), trace_of(small())) for _ in range(2))
+    assert report.blind_share([verdict, other]) == 0
+    verdict.parted_at = 4
+    assert report.blind_share([verdict, other]) == 2 / 12
+
+
 def test_the_report_says_what_is_to_be_said():
     trace = copy.deepcopy(trace_of(small()))
     trace["steps"][3]["callbacks"].pop()

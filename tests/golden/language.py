@@ -77,8 +77,8 @@ class Line:
     def number(self, key: str, default: int) -> int:
         return self.amount(key) if key in self.values else default
 
-    def flag(self, key: str) -> bool:
-        text = self.take(key, "false")
+    def flag(self, key: str, default: str = "false") -> bool:
+        text = self.take(key, default)
         if text not in ("true", "false"):
             raise self.wrong(f"{key}={text}: expected true or false")
         return text == "true"
@@ -150,11 +150,10 @@ class Settings:
     def _partition(self, line: Line) -> None:
         self._current = line.one("name")
         settings = replace_partition(self._settings(), node_sort=line.take("nodesort", "fair"))
-        if "preemption" in line.values:
-            settings = replace_partition(settings, preemption_enabled=line.flag("preemption"))
         settings = replace_partition(
-            settings, preemption_threshold=line.number("threshold", settings.preemption_threshold),
-            preemption_interval_ms=line.duration_ms(line.take("interval", "0s")), pack=line.take("pack", ""),
+            settings, preemption_enabled=line.flag("preemption", "true"), pack=line.take("pack", ""),
+            quota_preemption_enabled=line.flag("quotapreemption"), preemption_threshold=line.number("threshold", 0),
+            preemption_interval_ms=line.duration_ms(line.take("interval", "0s")),
         )  # fmt: skip
         weights = {name: float(value) for name, value in line.with_prefix("weight.").items()}
         self._partitions[self._current] = replace_partition(settings, resource_weights=weights) if weights else settings
@@ -237,6 +236,7 @@ PROPERTIES: Final = {
     "offset": "priority.offset",
     "preemption": "preemption.policy",
     "delay": "preemption.delay",
+    "quotadelay": "quota.preemption.delay",
 }
 
 

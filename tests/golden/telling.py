@@ -149,6 +149,7 @@ TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
     ),
     facts.ReplacementCancelled: (ALWAYS, lambda f: f"Not replacing by {key(f)}: {f.reason}"),
     facts.AllocationRecovered: (ALWAYS, lambda f: f"Recovered {key(f.allocation)} {f.allocation.node_id}"),
+    facts.GuestKept: (ALWAYS, lambda f: f"Kept guest {key(f.allocation)} {f.allocation.node_id}"),
     facts.AllocationRejected: (ALWAYS, lambda f: f"Rejected allocation {key(f)}: {f.reason}"),
     facts.AllocationReleased: (ALWAYS, released),
     facts.ReleaseRequested: (ALWAYS, lambda f: f"Asked to release {key(f)} {TERMINATIONS[f.termination_type]}"),
@@ -180,6 +181,18 @@ TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
         lambda f: f"Preempting for {key(f)} on {f.node_id}, {len(f.uuids)} victim{'s' if len(f.uuids) > 1 else ''}",
     ),
     facts.PreemptionEnded: (ALWAYS, lambda f: f"Preemption for {key(f)} ended: {f.reason}"),
+    facts.QuotaExceeded: (
+        ALWAYS,
+        lambda f: f"Exceeded {f.queue} by {show(f.above)}, preempted in {f.delay_ms / 1_000:g} s",
+    ),
+    facts.QuotaPreempted: (
+        ALWAYS,
+        lambda f: (
+            f"Preempting what {f.queue} has above its maximum, {show(f.above)}: "
+            f"{len(f.uuids)} victim{'s' if len(f.uuids) != 1 else ''}{f.reason and f', {f.reason}'}"
+        ),
+    ),
+    facts.QuotaExcessEnded: (ALWAYS, lambda f: f"Excess of {f.queue} ended: {f.reason}"),
     facts.PreemptionRefused: ("preemption", lambda f: f"Cannot preempt for {key(f)}: {f.reason}"),
     facts.ReleaseIgnored: (ALWAYS, lambda f: f"Ignored release of {key(f)}: {f.message}"),
 }

@@ -1,5 +1,5 @@
-"""The words of the scenarios of Peloton's resource manager: notes become commands, facts become lines. README.md
-beside this file describes them. Lines are read as those of the scheduler's scenarios."""
+"""The words of the scenarios of Peloton's resource manager: notes become commands, facts become lines (`telling`).
+README.md beside this file describes them. Lines are read as those of the scheduler's scenarios."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import msgspec
 
-from remuda_resmgr import commands, facts
+from remuda_resmgr import commands
 from remuda_resmgr.check import check
 from remuda_resmgr.core import Core
 from remuda_resmgr.decide import admission
@@ -26,77 +26,9 @@ from remuda_resmgr.state import State
 from remuda_resmgr.wire.snapshots import digest
 from tests.golden.language import Line
 
-ALWAYS: Final = "always"
+from .telling import ALWAYS, GROUPS, TABLE, amounts
+
 TYPES: Final = get_type_hints(Settings)
-GROUPS: Final = ("entitlements", "pools", "hosts", "time")
-
-
-def amounts(vector: Vector) -> str:
-    return " ".join(f"{kind}={round(value, 2):g}" for kind, value in zip(KINDS, vector, strict=True) if value) or "none"
-
-
-def dequeued(fact: facts.GangDequeued) -> str:
-    tasks = (f"{one.run_id} {one.state} {one.timeout_s:g}s" for one in fact.tasks)
-    return f"Dequeued gang {fact.number}: {', '.join(tasks) or 'nothing is left of it'}"
-
-
-def entitled(fact: facts.EntitlementsChanged) -> str:
-    return "Entitled " + "; ".join(
-        f"{one.pool_id} {amounts(one.entitlement)}" + (f" slack {amounts(one.slack)}" if any(one.slack) else "")
-        for one in fact.pools
-    )
-
-
-def _run_ids(pairs: tuple[tuple[str, str], ...]) -> str:
-    return " ".join(run_id for _, run_id in pairs)
-
-
-def _afterwards(fact: facts.TaskRequeued | facts.GangRequeued) -> str:
-    reserves = ", to reserve a host" if fact.ready_for_host_reservation else ""
-    return reserves + (", counted anew" if fact.reset else "")
-
-
-TABLE: Final[dict[type[Fact], tuple[str, Callable[[Any], str]]]] = {
-    facts.PoolCreated: ("pools", lambda f: f"Pool {f.pool.id} created"),
-    facts.PoolUpdated: ("pools", lambda f: f"Pool {f.pool.id} changed"),
-    facts.PoolDeleted: ("pools", lambda f: f"Pool {f.pool_id} deleted"),
-    facts.CapacityChanged: ("hosts", lambda f: f"Capacity {amounts(f.capacity)} slack {f.slack_cpu:g}"),
-    facts.EntitlementsChanged: ("entitlements", entitled),
-    facts.GangEnqueued: (ALWAYS, lambda f: f"Enqueued gang {f.number} in {f.pool_id}: {runs(f.tasks)}"),
-    facts.GangReduced: (ALWAYS, lambda f: f"Reduced gang {f.number}{' in its place' if f.keeps_place else ''}"),
-    facts.GangMoved: (ALWAYS, lambda f: f"Moved gang {f.number} to {f.queue}"),
-    facts.GangAdmitted: (ALWAYS, lambda f: f"Admitted gang {f.number}"),
-    facts.GangDequeued: (ALWAYS, dequeued),
-    facts.TaskRequeued: (
-        ALWAYS,
-        lambda f: f"Requeued {f.run_id} {f.state} as gang {f.number}: {f.reason}{_afterwards(f)}",
-    ),
-    facts.GangRequeued: (
-        ALWAYS,
-        lambda f: f"Requeued {_run_ids(f.tasks)} {f.state} as gang {f.number}: {f.reason}{_afterwards(f)}",
-    ),
-    facts.HostReserved: (ALWAYS, lambda f: f"Reserved {f.hostname} for {f.run_id}"),
-    facts.PlacementQueued: (
-        ALWAYS,
-        lambda f: f"Placed {_run_ids(f.placement.tasks)} on {f.placement.hostname}",
-    ),
-    facts.PlacementTaken: (ALWAYS, lambda f: f"Taken placement {f.number}"),
-    facts.TaskMoved: (ALWAYS, lambda f: f"State {f.run_id} {f.state}: {f.reason}"),
-    facts.RunEnded: (ALWAYS, lambda f: f"Ended {f.run_id} {f.state}: {f.reason}"),
-    facts.RunRecovered: (ALWAYS, lambda f: f"Recovered {f.task.mesos_id} {f.state} in {f.pool_id}"),
-    facts.CandidateQueued: (ALWAYS, lambda f: f"Candidate {f.run_id}: {f.reason}"),
-    facts.CandidatesTaken: (ALWAYS, lambda f: f"Taken {f.count} candidate"),
-    facts.OverAllocationCounted: (ALWAYS, lambda f: f"Over its entitlement {f.pool_id}: {f.count}"),
-    facts.HostsRanked: (ALWAYS, lambda f: f"Ranked {' '.join(f.hosts)}"),
-    facts.HostsPut: ("hosts", lambda f: f"Hosts {' '.join(host.hostname for host in f.hosts)}"),
-    facts.HostsRemoved: ("hosts", lambda f: f"Hosts removed {' '.join(f.hostnames)}"),
-    facts.EventsAcknowledged: (ALWAYS, lambda f: f"Acknowledged {f.offset}"),
-    facts.TimePassed: ("time", lambda f: f"Passed {f.until_ms}"),
-}
-
-
-def runs(tasks: tuple[Task, ...]) -> str:
-    return " ".join(task.mesos_id for task in tasks)
 
 
 class Notes:
@@ -109,6 +41,7 @@ class Notes:
         self.now_ms = 1_000
         self._log: list[tuple[int, list[Fact]]] = []
         self._shown: set[str] = set()
+        self._described: list[commands.DescribedPool] = []
 
     @property
     def core(self) -> Core:
@@ -130,11 +63,15 @@ class Notes:
 
     def finish(self) -> None:
         """The log alone gives the same state."""
+        replayed = self._replayed()
+        check(replayed.state)
+        assert digest(replayed.state) == digest(self.state)
+
+    def _replayed(self) -> Core:
         replayed = Core(self.core.settings)
         for now_ms, happened in self._log:
             replayed.replay(happened, now_ms)
-        check(replayed.state)
-        assert digest(replayed.state) == digest(self.state)
+        return replayed
 
     def _do(self, command: commands.Command) -> tuple[list[str], Any]:
         happened, answer = self.core.handle(command, self.now_ms)
@@ -205,8 +142,25 @@ class Notes:
         if isinstance(answer, InvalidPool):
             yield f"Refused: {answer}"
 
+    def describe(self, line: Line) -> Iterator[str]:
+        """A pool of the next `apply`."""
+        path = line.one("path")
+        self._described.append(commands.DescribedPool(path, self._config(line, path)))
+        yield from ()
+
+    def apply(self, line: Line) -> Iterator[str]:
+        """All pools are as `describe` has said since the last one."""
+        described, self._described = tuple(self._described), []
+        told, answer = self._do(commands.ApplyPools(described))
+        yield from told
+        if isinstance(answer, InvalidPool):
+            at = answer.details["at"]
+            yield f"Refused {at}: {answer}" if at else f"Refused: {answer}"
+        else:
+            yield f"Applied: {', '.join(answer) or 'nothing has changed'}"
+
     def enqueue(self, line: Line) -> Iterator[str]:
-        pool, count = line.take("pool"), 1
+        pool, host, count = line.take("pool"), line.take("on"), 1
         if line.names and line.names[-1].startswith("x"):
             count = int(line.names.pop()[1:])
         flags = {name: name in line.names for name in ("nonpreemptible", "revocable", "controller", "stateless")}
@@ -215,7 +169,7 @@ class Notes:
         gang = tuple(
             Task(
                 name.partition(".")[0], name, vector(resource), priority, not flags["nonpreemptible"],
-                flags["revocable"], flags["controller"], 2 if flags["stateless"] else 1,
+                flags["revocable"], flags["controller"], 2 if flags["stateless"] else 1, hostname=host,
             )
             for name in _several(names, count)
         )  # fmt: skip
@@ -284,16 +238,27 @@ class Notes:
 
     def recover(self, line: Line) -> Iterator[str]:
         pool, state, host = line.take("pool"), line.take("state", "RUNNING"), line.take("on")
-        run, priority = line.one("run"), line.number("priority", 0)
-        task = Task(run.partition(".")[0], run, _vector(line), priority, preemptible=True, hostname=host, type=1)
-        yield from self._do(commands.RecoverRuns((commands.RecoveredRun(task, pool, state, self.now_ms),)))[0]
+        flags = {name: name in line.names for name in ("nonpreemptible", "controller", "stateless")}
+        (run,), priority = [name for name in line.names if name not in flags], line.number("priority", 0)
+        task = Task(
+            run.partition(".")[0], run, _vector(line), priority, not flags["nonpreemptible"],
+            controller=flags["controller"], hostname=host, type=2 if flags["stateless"] else 1,
+        )  # fmt: skip
+        started_ms = 0 if state in ("LAUNCHED", "STARTING") else self.now_ms
+        yield from self._do(commands.RecoverRuns((commands.RecoveredRun(task, pool, state, started_ms),)))[0]
+
+    def restart(self, line: Line) -> Iterator[str]:
+        """Another process goes on, from the log alone."""
+        self._core = self._replayed()
+        yield from ()
 
     def reconcile(self, line: Line) -> Iterator[str]:
-        """`reconcile host=h1 as_of=-30s t1.1 t2.1`, `reconcile pool=a ...`: all runs that are there"""
+        """`reconcile host=h1 as_of=-30s t1.1 t2.1`, `reconcile pool=a from=t1 below=t5 ...`: all runs that are there"""
         host, pool = line.take("host"), line.take("pool")
         age = line.take("as_of")
         as_of_ms = self.now_ms - line.duration_ms(age.removeprefix("-")) if age else self.now_ms
-        reports = (commands.Report(host or pool, tuple(line.names)),)
+        within = line.take("from", ""), line.take("below", "")
+        reports = (commands.Report(host or pool, tuple(line.names), within),)
         command = commands.ReconcileHosts if host else commands.ReconcilePools
         told, answer = self._do(command(as_of_ms, reports))
         yield from told
@@ -369,11 +334,11 @@ def _vector(line: Line) -> Vector:
 
 WORDS: Final[dict[str, Callable[[Notes, Line], Iterator[str]]]] = {
     "set": Notes.set, "bound": Notes.bound, "show": Notes.show, "capacity": Notes.capacity, "pool": Notes.pool,
-    "delete": Notes.delete,
+    "delete": Notes.delete, "describe": Notes.describe, "apply": Notes.apply,
     "enqueue": Notes.enqueue, "dequeue": Notes.dequeue, "place": Notes.place, "fail": Notes.fail,
     "launch": Notes.launch, "event": Notes.event, "update": Notes.update, "kill": Notes.kill,
-    "candidates": Notes.candidates, "recover": Notes.recover, "reconcile": Notes.reconcile, "hosts": Notes.hosts,
-    "rank": Notes.rank, "reserve": Notes.reserve,
+    "candidates": Notes.candidates, "recover": Notes.recover, "restart": Notes.restart, "reconcile": Notes.reconcile,
+    "hosts": Notes.hosts, "rank": Notes.rank, "reserve": Notes.reserve,
     "admit": Notes.again, "calculate": Notes.again, "preempt": Notes.again, "tick": Notes.tick, "held": Notes.held,
     "on": Notes.on, "pending": Notes.pending,
 }  # fmt: skip

@@ -13,7 +13,8 @@ from remuda_resmgr.settings import Settings
 from tests.golden.language import Unreadable, read
 from tests.golden.test_golden import HAPPENS, NOTHING, TITLE, UPDATE, Scenario, scenarios
 
-from .language import TABLE, Notes
+from .language import Notes
+from .telling import TABLE
 
 FOLDER = Path(__file__).parent / "scenarios"
 DIFFERENCES = Path(__file__).parents[2] / "docs" / "differences-peloton.md"

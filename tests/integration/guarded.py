@@ -58,10 +58,10 @@ class GuardedServer(NatsServer):
             self.keys.set_acts_as(front_end, names)
 
     def access(self, role: str) -> Access:
-        """Of a role; of an RM or an operator, when it has a key."""
-        operator_seed = self.keys.operators_directory / f"{encode(role)}.seed"
-        if operator_seed.exists():
-            return Access(ca=self.ca, seed=operator_seed)
+        """Of a role; of an RM, an operator or a client of Peloton's resource manager, when it has a key."""
+        for directory in (self.keys.operators_directory, self.keys.clients_directory):
+            if (seed := directory / f"{encode(role)}.seed").exists():
+                return Access(ca=self.ca, seed=seed)
         rm_seed = self.keys.rms_directory / f"{role}.seed"
         if rm_seed.exists():
             return Access(ca=self.ca, seed=rm_seed, domain="remuda")

@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 PELOTON = {
+    "remuda.guest.default.rm-1.application": {"placement"},
+    "remuda.guest.default.rm-1.allocation": {"placement"},
+    "remuda.guest.default.rm-1.node": set(),
+    "$KV.remuda_leases.engine.rm-1": {"placement"},
+    "remuda.api.lease.engine.rm-1": {"placement", "operator"},
+    "remuda.api.core.rm-1.guests": {"placement", "operator", "alice@example.com", "grpc", "web"},  # no RM
+    "remuda.api.core.rm-1.allocations": {"placement", "operator", "alice@example.com", "rm-1", "grpc", "web"},
+    "$JS.API.STREAM.MSG.GET.INBOX": {"core"},
     "remuda.api.resmgr.resmgr-1": {"placement", "operator"},
     "remuda.api.peloton.default.explain": {"web", "operator", "alice@example.com"},
     "peloton.default.jobs.EnqueueGangs": {"peloton-jobs"},
@@ -10,7 +18,11 @@ PELOTON = {
     "peloton.default.hosts.PutHosts": {"peloton-hosts"},
     "peloton.default.pools.CreateResourcePool": {"peloton-pools"},
     "peloton.default.read.Query": {"placement", "peloton-jobs", "peloton-hosts", "peloton-pools", "operator"},
+    "peloton.default.jobs.EnqueueGangs.jobs-dev": set(),  # the server puts the name of a client there
     "remuda.peloton.default.pools": set(),  # the role admin alone
+    "remuda.pools.default": {"alice@example.com"},
+    "remuda.pools.alice=40example=2Ecom.ops.default": {"grpc", "web"},
+    "remuda.pools.bob.-.default": {"web"},
     "remuda.log.peloton.default": {"resmgr"},
     "remuda.inbox.peloton.default": {"resmgr"},
     "remuda.api.lease.peloton.default.resmgr-1": {"resmgr", "operator"},

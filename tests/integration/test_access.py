@@ -153,6 +153,8 @@ MAY_SUBSCRIBE = {
     "remuda.inbox.*": set(),
     "remuda.admin.*.*.*.kill_application": {"rmproxy"},
     "remuda.admin.*.*.*.forget_rm": {"rmproxy"},
+    "remuda.guest.*.*.allocation": {"rmproxy"},
+    "remuda.guest.>": set(),
     "remuda.administer.*.*": set(),
     "remuda.log.*": set(),
     "remuda.api.core.*.*": {"core"},

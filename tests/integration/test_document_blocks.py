@@ -10,6 +10,7 @@ import re
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -117,8 +118,13 @@ def check(words: list[str], strict: bool) -> None:
         assert name in FOREIGN or name.startswith(("$", "}")) or re.match(r"\w+\(\)", name), f"{name}: not known"
 
 
+@cache
+def remuda_command() -> Any:
+    return typer.main.get_command(cli)
+
+
 def check_remuda(words: list[str]) -> None:
-    command: Any = typer.main.get_command(cli)
+    command = remuda_command()
     for index, word in enumerate(words):
         if not hasattr(command, "commands") or word.startswith("-"):
             check_options(command, words[index:])

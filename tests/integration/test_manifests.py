@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,13 @@ KUSTOMIZATION = YAML(typ="safe").load(DEPLOY / "kustomization.yaml")
 OBSERVE = [YAML(typ="safe").load(DEPLOY / name / "kustomization.yaml") for name in ("prometheus", "grafana", "tempo")]
 
 
+@cache
 def manifests() -> list[dict[str, Any]]:
     yaml = YAML(typ="safe")
     return [manifest for file in KUSTOMIZATION["resources"] for manifest in yaml.load_all(DEPLOY / file)]
 
 
+@cache
 def observing() -> list[dict[str, Any]]:
     """The manifests of deploy/observe."""
     folders = YAML(typ="safe").load(DEPLOY / "observe/kustomization.yaml")["resources"]

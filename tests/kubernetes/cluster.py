@@ -16,7 +16,7 @@ import pytest
 from remuda_bus.nats import NatsBus, connect
 from remuda_bus.queries.core import pages_of
 from remuda_bus.queries.errors import RequestRefused
-from remuda_bus.queries.rows import Rows
+from remuda_bus.queries.rows import Queue, QueuesPage, Rows
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.settings import CoreSettings
 from remuda_kubernetes.api.client import MERGE_PATCH, Client
@@ -67,6 +67,10 @@ class Cluster:
         pod = await self.pod(name)
         await self.client.delete_pod(self.namespace, name, pod.uid)
 
+    async def remove_pods(self) -> None:
+        """All of them, at once."""
+        await _remove_pods(self.client)
+
     async def end(self, name: str, phase: str = "Succeeded") -> None:
         await self.client.patch(f"/api/v1/namespaces/{self.namespace}/pods/{name}/status", {"status": {"phase": phase}})
 
@@ -78,6 +82,11 @@ class Cluster:
     async def pod(self, name: str) -> Pod:
         content = await self.client.call("GET", f"/api/v1/namespaces/{self.namespace}/pods/{name}")
         return msgspec.json.decode(content, type=Pod)
+
+    async def quality_of_service(self, name: str) -> str:
+        """The class that the API server gives a pod by its requests."""
+        content = await self.client.call("GET", f"/api/v1/namespaces/{self.namespace}/pods/{name}")
+        return str(msgspec.json.decode(content)["status"]["qosClass"])
 
     async def pods(self) -> dict[str, Pod]:
         found, _ = await self.client.list(PODS)
@@ -141,21 +150,35 @@ class Cluster:
         output, _ = await process.communicate()
         return " ".join(output.decode().split())
 
-    async def rows(self, kind: str) -> list[dict[str, Any]]:
+    async def rows(self, kind: str, page_of: type[Any] = Rows) -> list[dict[str, Any]]:
         """The rows of a query to the core."""
         bus = await connect(self.url, "test", timeout_s=5)
         try:
-            return [row async for page in pages_of(bus, kind, Rows, rm="kubernetes") for row in getattr(page, kind)]
+            return [row async for page in pages_of(bus, kind, page_of, rm="kubernetes") for row in getattr(page, kind)]
         finally:
             await bus.close()
 
-    async def until_rows(self, kind: str, count: int) -> None:
-        async with asyncio.timeout(WITHIN_S):
-            while True:
-                with suppress(RequestRefused):  # not registered yet
-                    if len(await self.rows(kind)) == count:
-                        return
-                await asyncio.sleep(0.05)
+    async def until_rows(self, kind: str, holds: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
+        """The rows, once they are as they should be."""
+        found: list[dict[str, Any]] = []
+        try:
+            async with asyncio.timeout(WITHIN_S):
+                while True:
+                    with suppress(RequestRefused):  # not registered yet
+                        found = await self.rows(kind)
+                        if holds(found):
+                            return found
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            raise TimeoutError(f"{kind}: {found}") from None
+
+    async def queue(self, path: str) -> Queue:
+        bus = await connect(self.url, "test", timeout_s=5)
+        try:
+            pages = [page async for page in pages_of(bus, "queues", QueuesPage, rm="kubernetes")]
+            return next(queue for page in pages for queue in page.queues if queue.path == path)
+        finally:
+            await bus.close()
 
     @contextmanager
     def no_bindings(self) -> Iterator[None]:
@@ -219,6 +242,12 @@ async def cluster(plane: Plane, url: str, queues: Path | None = None, **settings
             await asyncio.wait([kubelet])
 
 
+async def _remove_pods(client: Client) -> None:
+    for pod in (await client.list(PODS))[0]:
+        with suppress(NotFound):
+            await client.delete_pod(pod.metadata.namespace, pod.metadata.name, pod.uid, grace_s=0)
+
+
 async def _clean(client: Client) -> None:
     for kind in (
         "batch/v1/namespaces/default/jobs",
@@ -226,8 +255,6 @@ async def _clean(client: Client) -> None:
         "events.k8s.io/v1/namespaces/default/events",
     ):
         await client.call("DELETE", f"/apis/{kind}", {"propagationPolicy": "Background"})
-    for pod in (await client.list(PODS))[0]:
-        with suppress(NotFound):
-            await client.delete_pod(pod.metadata.namespace, pod.metadata.name, pod.uid, grace_s=0)
+    await _remove_pods(client)
     for one in (await client.list(NODES))[0]:
         await client.call("DELETE", f"/api/v1/nodes/{one.metadata.name}")

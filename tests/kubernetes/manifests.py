@@ -52,3 +52,25 @@ def node(name: str, cpu: str = "4", memory: str = "8Gi", pods: str = "110", **la
             "conditions": [{"type": "Ready", "status": "True"}],
         },
     }
+
+
+def local_volume(name: str, storage_class: str, node_name: str, size: str = "1Gi") -> dict[str, Any]:
+    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node_name]}
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": size},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": storage_class,
+            "local": {"path": "/data"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
+        },
+    }
+
+
+def claim_spec(storage_class: str, size: str = "1Gi") -> dict[str, Any]:
+    return {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": storage_class,
+        "resources": {"requests": {"storage": size}},
+    }

@@ -12,13 +12,22 @@ from tests.kubernetes import manifests
 
 
 def pod(
-    name: str, *, node: str = "", phase: str = "Pending", created: str = "", deleted: bool = False, **of: Any
+    name: str,
+    *,
+    node: str = "",
+    phase: str = "Pending",
+    created: str = "",
+    deleted: bool = False,
+    owner: str = "",
+    **of: Any,
 ) -> Pod:
-    """`of`: as for a manifest. Its UID is `uid-<name>`."""
+    """`of`: as for a manifest. `owner`: UID of a pod. Its own UID is `uid-<name>`."""
     made = manifests.pod(name, **of)
     made["metadata"] |= {"uid": f"uid-{name}", "namespace": "default", "creationTimestamp": created or None}
     if deleted:
         made["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    if owner:
+        made["metadata"]["ownerReferences"] = [{"kind": "Pod", "uid": owner}]
     if node:
         made["spec"]["nodeName"] = node
     made["status"] = {"phase": phase}

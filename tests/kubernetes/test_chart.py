@@ -5,6 +5,7 @@ The templates use only what `rendered` understands, so that it cannot differ fro
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import kubernetes_validate
 import pytest
 from ruamel.yaml import YAML
 
-from docs.chart import FOLDER, templates
+from docs.chart import FOLDER, VARIABLES, templates
 from tests.kubernetes.test_manifests import KUBERNETES, manifests
 
 VALUES: dict[str, Any] = YAML(typ="safe").load(FOLDER / "values.yaml")
@@ -31,7 +32,13 @@ def rendered(text: str, namespace: str, **values: Any) -> str:
     def value(found: re.Match[str]) -> str:
         return namespace if found[1] == "Release" else str(given[found[2]])
 
-    text = VALUE.sub(value, CONDITION.sub(chosen, text))
+    def variables() -> str:
+        pairs = given["environment"].items()
+        return "".join(
+            f"            - name: {name}\n              value: {json.dumps(value)}\n" for name, value in pairs
+        )
+
+    text = VALUE.sub(value, CONDITION.sub(chosen, text.replace(VARIABLES, variables())))
     assert "{{" not in text
     return text
 
@@ -81,6 +88,21 @@ def test_each_object_is_valid_and_in_the_namespace_of_the_release() -> None:
             assert environment["REMUDA_KUBERNETES_MODE"] == "plugin"
             assert environment["REMUDA_KUBERNETES_OWN_USER"] == "system:serviceaccount:other:remuda"
             assert container["image"] == VALUES["image"]
+
+
+def test_chart_is_for_older_versions_of_kubernetes_too() -> None:
+    """Without what they do not know. 1.25 is the oldest version of which there are schemas here."""
+    for one in chart(mode="plugin", flowSchema=False):
+        kubernetes_validate.validate(one, "1.25", strict=True)
+
+
+def test_further_settings_are_variables_of_both_processes() -> None:
+    given = {"REMUDA_KUBERNETES_BYPASS_NAMESPACES": r"^kube-,^x\.y$"}
+    for one in chart(environment=given):
+        if one["kind"] == "Deployment":
+            (container,) = one["spec"]["template"]["spec"]["containers"]
+            environment = {variable["name"]: variable.get("value") for variable in container["env"]}
+            assert given.items() <= environment.items()
 
 
 def test_settings_are_those_of_kustomize() -> None:

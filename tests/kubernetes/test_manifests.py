@@ -13,6 +13,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from remuda.local.services import check_settings
+from remuda_kubernetes.webhook.configuration_maps import MAPS
 
 DEPLOY = Path(__file__).parents[2] / "deploy/kubernetes"
 FOLDERS = ("scheduler", "webhook", "plugin")
@@ -61,6 +62,8 @@ def test_webhook_reads_one_secret_and_changes_no_pods() -> None:
         assert "*" not in (*rule["resources"], *rule["verbs"])
         if set(rule["resources"]) - {"namespaces", "priorityclasses"}:
             assert rule["verbs"] == ["create"] or rule["resourceNames"]
+    maps = [rule["resourceNames"] for rule in named("webhook", "Role")["rules"] if rule["resources"] == ["configmaps"]]
+    assert maps == [list(MAPS)]
 
 
 def test_webhook_has_no_key_of_the_bus() -> None:
@@ -70,6 +73,33 @@ def test_webhook_has_no_key_of_the_bus() -> None:
     assert mounted == {"emptyDir", "configMap"}
     assert "remuda" not in pod["metadata"]["labels"]  # the label of pods that may reach NATS
     assert "nats" not in YAML(typ="safe").load(DEPLOY / "webhook/remuda.yaml")
+
+
+@pytest.mark.parametrize("folder", ["scheduler", "webhook"])
+def test_probes_reach_a_pod_where_no_connection_is_allowed(folder: str) -> None:
+    """Some network plugins apply policies to the kubelet, too. A webhook that is not ready gets no requests."""
+    pod = named(folder, "Deployment")["spec"]["template"]
+    ((probed,),) = [
+        [port["containerPort"] for port in one["ports"] if port["name"] == "health"]
+        for one in pod["spec"]["containers"]
+    ]
+    policies = [*YAML(typ="safe").load_all(DEPLOY / "network.yaml"), *manifests(folder)]
+    allowed = {
+        port["port"]
+        for one in policies
+        if one["kind"] == "NetworkPolicy" and selects(one["spec"]["podSelector"], pod["metadata"]["labels"])
+        for rule in one["spec"].get("ingress", ())
+        if "from" not in rule
+        for port in rule["ports"]
+    }
+    assert probed in allowed
+
+
+def selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
+    assert all(one["operator"] == "In" for one in selector.get("matchExpressions", ()))
+    return selector.get("matchLabels", {}).items() <= labels.items() and all(
+        labels.get(one["key"]) in one["values"] for one in selector.get("matchExpressions", ())
+    )
 
 
 def test_plugin_mode_needs_one_right_more() -> None:
@@ -86,6 +116,18 @@ def test_pod_is_confined(folder: str) -> None:
         assert context["readOnlyRootFilesystem"]
         assert context["capabilities"] == {"drop": ["ALL"]}
         assert "memory" in container["resources"]["limits"]
+
+
+@pytest.mark.parametrize("folder", ["scheduler", "webhook"])
+def test_processes_are_on_several_nodes_and_one_stays(folder: str) -> None:
+    """While a node is lost or drained. No pod is scheduled without the one, and none is created without the other."""
+    deployment = named(folder, "Deployment")
+    labels = deployment["spec"]["selector"]
+    (spread,) = deployment["spec"]["template"]["spec"]["topologySpreadConstraints"]
+    assert (spread["topologyKey"], spread["labelSelector"]) == ("kubernetes.io/hostname", labels)
+    budget = named(folder, "PodDisruptionBudget")["spec"]
+    assert (budget["minAvailable"], budget["selector"]) == (1, labels)
+    assert deployment["spec"]["replicas"] > 1
 
 
 def containers(deployments: Iterable[dict[str, Any]]) -> set[tuple[str, str]]:

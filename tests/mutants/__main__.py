@@ -28,7 +28,7 @@ LAW_TESTS = ("tests/property/test_predicate_classes.py", "tests/property/test_la
 LAW_TESTS_OF_PELOTON = tuple(
     f"services/resmgr/tests/test_{name}.py" for name in ("laws", "whole_gangs", "reconcile", "reserved_hosts")
 )
-WITHIN_S = 300.0
+WITHIN_S = 600.0
 STAGES = (("--play", GOLDEN), ("--laws", LAWS))
 # Exit codes. Other errors end a process with other codes.
 NOTICED, UNNOTICED = 10, 0

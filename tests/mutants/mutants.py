@@ -137,6 +137,7 @@ GANGS: Final = (
         ("gangs_above_the_maximum", "7: a placeholder ask larger than the maximum is rejected", "if placeholder_ask.get(name, 0) > most:", "if False:"),
         ("hard_is_soft", "12: a Hard gang fails", "elif application.gang_scheduling_style == HARD:", "elif False:"),
         ("soft_is_hard", "12: a Soft gang resumes", "elif application.gang_scheduling_style == HARD:", "elif True:"),
+        ("gang_without_places_stays_resuming", "12: a gang whose placeholders were all pending resumes, too", "        yield from give_up_placeholders(partition, application, PLACEHOLDERS_OVER)\n        yield from after_release(partition, application, True, now_ms)  # all of them may have been pending\n\n", "        yield from give_up_placeholders(partition, application, PLACEHOLDERS_OVER)\n\n"),
         ("places_are_never_given_up", "12: left-over placeholders are released", "    yield from give_back(placeholders(application), message)\n", "    yield from ()\n"),
         ("placeholder_asks_stay", "12: a time-out takes placeholder asks back", "        if pending.ask.placeholder:\n            yield from withdraw", "        if False:\n            yield from withdraw"),
         ("hard_gang_that_started_fails", "12: a gang that has started keeps its real work", "    if application.state not in (lifecycle.NEW, lifecycle.ACCEPTED):", "    if application.state == lifecycle.RUNNING:"),
@@ -241,8 +242,8 @@ PREEMPTION: Final = (
     *_of(
         "cycle.victims",
         ("victims_of_higher_priority", "13: victims are of no higher priority", "if a.fact.priority <= highest.get(a.application.queue, -ANY_PRIORITY)\n            and", "if a.application.queue in highest\n            and"),
-        ("bound_victims", "13: nothing bound to a node is a victim", "            and not (a.fact.tags and required_node(a.fact.tags))\n", ""),
-        ("victims_below_guaranteed", "13: no victim takes its queue below guaranteed", "            if any(left.get(name, amount) < amount for name, amount in amounts):\n                return False\n", ""),
+        ("bound_victims", "13: nothing bound to a node is a victim", "            and not is_protected(a.fact.tags)\n", ""),
+        ("victims_below_guaranteed", "13: no victim takes its queue below guaranteed", "        if any(left.get(name, amount) < amount for name, amount in amounts):\n            return False\n", ""),
         ("oldest_victims", "13: the youngest go first", "-victim.asked_seq, -victim.at_ms", "victim.asked_seq, victim.at_ms"),
         ("originators_go_first", "13: originators only as a last resort", "fact.originator, 0, ", "not fact.originator, 0, "),
         ("victims_that_opted_out_first", "13: those that allow it go first", "return (not fact.allow_preempt_self, fact.originator, 0", "return (fact.allow_preempt_self, fact.originator, 0"),
@@ -255,6 +256,18 @@ PREEMPTION: Final = (
         ("what_preempted_is_preempted", "13: what was placed by preemption stays for ten minutes", "            and not (a.by_preemption and a.at_ms > self._placed_after_ms)\n", ""),
         ("priority_fence_hides_nothing", "13: priorities below a fence do not count outside", "            highest = ANY_PRIORITY  #", "            highest -= offset  #"),
         ("full_maximum_needs_no_victims", "13: victims make room under maxima above, too", "        return not shortfall and not any(over.values())\n", "        return not shortfall\n"),
+    ),
+    *_of(
+        "cycle.quota_victims",
+        ("quota_takes_too_much", "13: a queue gives back no more than needed", "    return QuotaVictims(_needed(chosen, excess), short,", "    return QuotaVictims(chosen, short,"),
+        ("quota_takes_guaranteed", "13: a lowered maximum takes nothing below guaranteed", "and take(victim, _guards(victim, queue), spare):", "and take(victim, (), spare):"),
+        ("quota_ignores_releases_under_way", "13: releases under way count for a queue above its maximum", "            lessen(excess, allocation.fact.resource)\n    if not excess:", "            pass\n    if not excess:"),
+    ),
+    *_of(
+        "decide.quota",
+        ("quota_clock_goes_on", "13: another maximum or delay starts the clock again", "elif excess is None or (excess.max, excess.delay_ms) != (maximum, delay_ms):", "elif excess is None:"),
+        ("quota_preemption_without_switch", "13: only where the partition enables quota preemption", "    if not partition.settings.quota_preemption_enabled:\n        return 0\n", ""),
+        ("quota_parents_first", "13: a queue below gives back before the queue above", "in reversed(list(queue.below())):", "in queue.below():"),
     ),
     *_of(
         "cycle.preemption_plan",
@@ -339,6 +352,7 @@ ADMINISTRATION: Final = (
     ),
     *_of(
         "evolve.task_groups",
+        ("time_ends_with_the_last_place", "12: the timeout of a gang goes on while placeholders are pending", "    if not application.placeholders_coming or not state.timers.has(timer):", "    if True:"),
         ("admin_killed_gang_is_replaced", "19: a killed gang that was resuming replaces nothing", "[each for each in group.free if each.releasing]", "[]"),
     ),
     *_of(
@@ -361,7 +375,22 @@ ADMINISTRATION: Final = (
     ),
 )  # fmt: skip
 
+GUESTS: Final = (
+    *_of(
+        "decide.guests",
+        ("guests_are_forgotten", "14: guests outlive a registration with `report`, and a deregistration", "    return any(\n", "    return False and any(\n"),
+        ("guests_do_not_return", "14: what guests hold is booked with the registration", "[name for name in state.left_guests if name in state.partitions]", "[]"),
+        ("queues_of_guests_stay", "14: a queue with guests that is no longer configured drains", "            if added.managed:\n", "            if False:\n"),
+        ("guests_need_no_queue", "14: a configuration in which queues of guests have no place is refused", ".get(path, leaf) != leaf:", ".get(path, leaf) is None:"),
+        ("releases_of_guests_are_forgotten", "14: releases of guests are still asked for", "    yield from releases\n", ""),
+    ),
+    *_of(
+        "evolve.nodes",
+        ("guests_leave_no_trace", "14: a node that is reported again has its guests", "partition.unreported.pop(fact.node_id, None) or Node(", "Node("),
+    ),
+)  # fmt: skip
+
 MUTANTS: Final[tuple[Mutant, ...]] = (
     *SHARES, *LIMITS, *LIFE, *EXECUTION, *ACCESS, *PROPERTIES, *QUOTAS, *PLACEMENT, *SUBMIT, *NODES, *QUEUES, *ASKS, *GANGS, *PASS, *PREEMPTION,
-    *ADMINISTRATION, *PREDICATE_CLASSES, *PELOTON,
+    *ADMINISTRATION, *GUESTS, *PREDICATE_CLASSES, *PELOTON,
 )  # fmt: skip

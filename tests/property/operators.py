@@ -20,6 +20,7 @@ from remuda_core.actions import (
 from remuda_core.commands import Command
 from remuda_core.settings import PartitionSettings, QueueSettings
 from remuda_core.state import Partition, Queue
+from remuda_proto.guests import prefix_of
 
 from .world import RM, World
 
@@ -39,6 +40,7 @@ class Known:
     random: Random
     world: World
     made = 0
+    guests = 0  # so many of ten applications are
 
     def partition(self) -> Partition:
         known = list(self.world.state.partitions.values()) or [NO_PARTITION]
@@ -54,6 +56,9 @@ class Known:
     def application(self, partition: Partition) -> str:
         alive = [a.id for a in partition.applications.values() if not a.terminal]
         return self.some(alive if self.random.random() < 0.95 else list(partition.applications), "app-")
+
+    def application_id(self, number: int) -> str:
+        return f"{prefix_of('default') if number < self.guests else ''}app-{number}"
 
     def new(self, prefix: str) -> str:
         self.made += 1

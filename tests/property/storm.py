@@ -42,15 +42,13 @@ class Storm(Operators):
 
     def __init__(self, seed: int, administered: int = 3) -> None:
         self.random = random = Random(seed)
-        self.administered = administered
+        self.administered, self.guests = administered, 8 if seed % 7 == 3 else 0
         self.world = World(check_always=random.random() < 0.5)
-        self.sizes = random.choice((1, 2, 5, 5, 40))
-        self.nodes = random.choice((2, 6, 6, 30, 150))
+        self.sizes, self.nodes = random.choice((1, 2, 5, 5, 40)), random.choice((2, 6, 6, 30, 150))
         self.room = random.choice((1, 3))
         self.limited = random.choice((0.0, 0.2, 0.6))  # of the queues
         self.wild = random.choice((0.0, 0.02, 0.1, 0.3))  # of configurations and registrations
-        # Queues that are guaranteed much have applications that would take it from others; or most applications are
-        # gangs.
+        # Applications of queues that are guaranteed much would take it from others; or most applications are gangs.
         mood = random.random()
         self.contended, self.gangs = mood < 0.3, mood > 0.8
         if self.contended:
@@ -63,6 +61,7 @@ class Storm(Operators):
         self.declared |= {"predicates": "batch"} if seed % 5 == 0 and "predicates" in declared else {}
         self.silent = random.choice((0.0, 0.0, 0.01))  # how often the RM is not heard of
         self.pack = "application" if seed % 3 == 0 else ""  # not drawn: older seeds mean what they meant
+        self.quotas = {"quota.preemption.delay": ("5s", "1ms")[seed % 2]} if seed % 4 < 2 else {}
         self.last: Configuration | None = None
 
     def run(self, steps: int) -> Iterator[Command]:
@@ -200,7 +199,7 @@ class Storm(Operators):
             tags["namespace.resourcequota"] = json.dumps({"resources": {"vcore": {"value": random.randint(-1, 20)}}})
         if self.contended and random.random() < 0.5:
             queue = random.choice(("root.a", "root.a", *leaves))
-        app_id, timeout_ms = f"app-{random.randint(0, 9)}", random.choice((0, 0, 0, 60_000, -1))
+        app_id, timeout_ms = self.application_id(random.randint(0, 9)), random.choice((0, 0, 0, 60_000, -1))
         gang = {"vcore": 2 * random.randint(1, 4), "memory": 2 * random.randint(1, 4)} if random.random() < 0.5 else {}
         if self.gangs and gang:
             gang["memory"] = gang["vcore"]
@@ -321,7 +320,7 @@ class Storm(Operators):
             submit_acl="*",
             admin_acl="admin",
             max_applications=self.max_applications(),
-            properties=self.properties(),
+            properties=self.properties() | self.quotas,
             child_template=self.template(),
             limits=self.limits(),
             queues=below,
@@ -332,7 +331,8 @@ class Storm(Operators):
         return PartitionSettings(
             name, root, random.choice(("fair", "binpacking")), weights,
             self.contended or random.random() < 0.6, random.choice(RULES), pack=self.pack if self.made % 4 else "",
-            preemption_threshold=random.choice((0, 0, 50)), preemption_interval_ms=random.choice((0, 1)),
+            quota_preemption_enabled=bool(self.quotas), preemption_threshold=random.choice((0, 0, 50)),
+            preemption_interval_ms=random.choice((0, 1)),
         )  # fmt: skip
 
     def queue(self, name: str, depth: int) -> QueueSettings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remuda_core.check.sizes import Containers, fields, known
@@ -67,6 +67,7 @@ class Watched(Core):
             yield
 
 
+@settings(max_examples=settings().max_examples // 2)  # they take half a second each
 @given(seed=st.integers(0, 10**6))
 def test_deciding_writes_nothing(seed: int) -> None:
     day, watched = Storm(seed), World(check_always=False)

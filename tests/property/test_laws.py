@@ -20,6 +20,7 @@ from remuda_core.facts import (
     AskOutstanding,
     AskWaiting,
     Fact,
+    GuestKept,
     PlaceholderReplaced,
 )
 from remuda_core.rules.resource import Resource, items_of, total_of
@@ -259,7 +260,7 @@ def check_starts(world: World) -> None:
 
 
 def allocation_in(fact: Fact) -> Allocated | None:
-    if isinstance(fact, AllocationRecovered | PlaceholderReplaced):
+    if isinstance(fact, AllocationRecovered | GuestKept | PlaceholderReplaced):
         return fact.allocation
     return fact if isinstance(fact, Allocated) else None
 

@@ -22,12 +22,15 @@ from remuda_bus.replication.snapshots import name_of
 from remuda_core import commands
 from remuda_core.core import Core
 from remuda_core.evolve import BY_FACT
-from remuda_core.limits import DRAIN_REPORTED_MS
+from remuda_core.facts import PREEMPTED_BY_SCHEDULER, Ask
+from remuda_core.limits import DRAIN_REPORTED_MS, QUOTA_RETRY_MS
+from remuda_core.rules.connection import DEREGISTERED
 from remuda_core.settings import Configuration, PartitionSettings, QueueSettings
 from remuda_core.snapshot import RESTORERS, save
 from remuda_core.wire import schema, snapshot_format
 from remuda_core.wire.codec import CommitCodec
 from remuda_core.wire.facts import read_fact
+from remuda_proto.guests import prefix_of
 from remuda_proto.remuda.v1 import log_pb2
 from tests.property.storm import storm
 from tests.property.world import RM, World
@@ -126,9 +129,59 @@ def draining() -> World:
     return world
 
 
+def above_maximum() -> World:
+    """A queue gives back what is above its maximum: no storm has a delay for that."""
+
+    def every(checksum: str, memory: int) -> Configuration:
+        given = {"quota.preemption.delay": "10s"}
+        root = QueueSettings(
+            "root", True, submit_acl="*", queues=(QueueSettings("a", max={"memory": memory}, properties=given),)
+        )
+        return Configuration(checksum, (PartitionSettings("default", root, quota_preemption_enabled=True),))
+
+    world = World()
+    partition = world.state.partition_name("default")
+    world.handle(commands.Register(RM, every("1", 4)))
+    world.handle(commands.UpdateNode(partition, "n1", "CREATE", {}, {"memory": 8}, {}))
+    world.handle(commands.SubmitApplication(partition, "app-1", "root.a", "ann"))
+    world.handle(commands.SubmitAsk(Ask(partition, "app-1", "k1", {"memory": 1}, 4)))
+    world.handle(commands.Schedule(10))
+    world.handle(commands.Configure(every("2", 2)))
+    world.now_ms += 10_000
+    world.handle(commands.Tick())
+    for uuid, allocation in list(world.state.partitions[partition].allocations.items()):
+        if allocation.releasing:
+            world.handle(commands.ReleaseAllocation(partition, "app-1", uuid, PREEMPTED_BY_SCHEDULER))
+    world.now_ms += QUOTA_RETRY_MS
+    world.handle(commands.Tick())
+    return world
+
+
+def guests() -> World:
+    """A guest waits for the RM to register half-way, and in the end for its node."""
+    world, guest, queue = World(), prefix_of("default") + "pool", QueueSettings("a", submit_acl="*")
+    every = Configuration("1", (PartitionSettings("default", QueueSettings("root", True, queues=(queue,))),))
+    partition = world.state.partition_name("default")
+    node = commands.UpdateNode(partition, "n1", "CREATE", {}, {"memory": 8}, {})
+    world.handle(commands.Register(RM, every))
+    world.handle(node)
+    world.handle(commands.SubmitApplication(partition, guest, "root.a", "peloton.default"))
+    world.handle(commands.SubmitAsk(Ask(partition, guest, f"{guest}-run", {"memory": 2}, 2)))
+    world.handle(commands.Schedule(10))
+    world.handle(commands.RmConnection(DEREGISTERED, "done"))
+    world.handle(commands.Register(RM, every))
+    world.handle(node)
+    world.handle(commands.SubmitApplication(partition, "app-1", "root.a", "ann"))
+    world.handle(commands.SubmitAsk(Ask(partition, "app-1", "k1", {"memory": 2}, 3)))
+    world.handle(commands.Schedule(10))
+    world.handle(commands.Register(RM, every))
+    return world
+
+
 def few_with_everything() -> dict[str, World]:
     """Of what is not recorded yet; as few seeds as a greedy choice finds."""
-    worlds = {f"storm-{seed}": storm(seed, STEPS) for seed in CANDIDATES} | {"draining": draining()}
+    worlds = {f"storm-{seed}": storm(seed, STEPS) for seed in CANDIDATES}
+    worlds |= {"draining": draining(), "above-maximum": above_maximum(), "guests": guests()}
     happened = {name: kinds(world) for name, world in worlds.items()}
     chosen: dict[str, World] = {}
     missing = EVERYTHING - recorded()

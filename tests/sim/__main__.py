@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from . import configuring, front_ends, peloton, tenants
+from . import configuring, front_ends, peloton, side_by_side, tenants
 from .kubernetes import simulation as kubernetes
 from .simulation import run
 from .story import Story
@@ -19,6 +19,7 @@ OPTIONS: dict[Run, str] = {
     front_ends.run: "--front-ends ",
     kubernetes.run: "--kubernetes ",
     peloton.run: "--peloton ",
+    side_by_side.run: "--side-by-side ",
 }
 
 
@@ -33,6 +34,7 @@ def main() -> int:
     parser.add_argument("--front-ends", action="store_true", help="RMs over gRPC")
     parser.add_argument("--kubernetes", action="store_true", help="a Kubernetes cluster")
     parser.add_argument("--peloton", action="store_true", help="Peloton's resource manager with its clients")
+    parser.add_argument("--side-by-side", action="store_true", help="Peloton's tasks on the nodes of an RM")
     options = parser.parse_args()
     given = vars(options)
     chosen: Run = next((one for one, option in OPTIONS.items() if given[option.strip("- ").replace("-", "_")]), run)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from remuda_core.core import Core
+from remuda_proto.guests import is_guest
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import Callback, node
 
@@ -99,10 +100,15 @@ class Cluster:
         return list(self.applications.values()), nodes, asks
 
     def compare(self, core: Core, allocated: list[str]) -> None:
-        """Its view and the scheduler's."""
+        """Its view and the scheduler's, without guests."""
         name = self.rm_id
         partitions = core.state.partitions.values()
-        theirs = {uuid: a.node.id for partition in partitions for uuid, a in partition.allocations.items()}
+        theirs = {
+            uuid: one.node.id
+            for partition in partitions
+            for uuid, one in partition.allocations.items()
+            if not is_guest(one.application.id)
+        }
         mine = {uuid: allocation.nodeID for uuid, allocation in self.running.items()}
         if mine != theirs:
             raise Violation(f"{name} runs {sorted(mine.items() - theirs.items())} alone, "

@@ -21,6 +21,8 @@ Lie = Callable[..., Awaitable[None]]
 class Liar:
     """`neighbours`: the clusters of all, to tell lies about."""
 
+    VCORE = 1  # the unit of nodes and asks
+
     def __init__(self, cluster: Cluster, random: Random, neighbours: list[Cluster]) -> None:
         self.cluster = cluster
         self._random = random
@@ -51,7 +53,7 @@ class Liar:
 
     async def _node_again(self, rm: ResourceManager, _: Bus) -> None:
         """One that exists, or one that has gone."""
-        await rm.report_nodes([node(f"n{self._random.randint(1, self._numbers)}", vcore=4)])
+        await rm.report_nodes([node(f"n{self._random.randint(1, self._numbers)}", vcore=4 * self.VCORE)])
 
     async def _run_on_its_own(self, rm: ResourceManager, _: Bus) -> None:
         """Reports what was never allocated, for an application that was never submitted."""

@@ -62,6 +62,10 @@ class _Gate:
             process.stopped.append(self.go_on)
             self.loop.held[self] = None
 
+    def __repr__(self) -> str:
+        """Without an address: it is told in stories, which are the same each time."""
+        return f"<gate of {getattr(self.callback, '__qualname__', '?')}>"
+
     def go_on(self) -> None:
         if self not in self.loop.held:
             return  # the loop ended meanwhile

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -22,10 +22,14 @@ from remuda_core.state import State
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.client import Client
 from remuda_kubernetes.api.errors import ApiError, Expired
+from remuda_kubernetes.api.objects import Pod
 from remuda_kubernetes.api.reflector import Reflector
+from remuda_kubernetes.plugin.effects import OpenGate
+from remuda_kubernetes.plugin.plugin import PluginShim, Verdict
+from remuda_kubernetes.plugin.policy import Pin, is_gated
 from remuda_kubernetes.shell.calls import Calls
 from remuda_kubernetes.shim.applications import Applications
-from remuda_kubernetes.shim.effects import Release
+from remuda_kubernetes.shim.effects import Release, name_of
 from remuda_kubernetes.shim.resume import AllocationRow, Resumption
 from remuda_kubernetes.shim.shim import Shim
 from remuda_proto.remuda.v1 import log_pb2
@@ -236,14 +240,12 @@ def released_before_it_is_gone(patch: pytest.MonkeyPatch) -> None:
 def lists_only_add(patch: pytest.MonkeyPatch) -> None:
     """What has gone while no watch ran stays."""
 
-    async def list_all(reflector: Reflector[Any]) -> None:
-        items, version = await reflector._client.list(reflector._resource)
-        for item in items:
-            reflector._take("ADDED", item)
-        reflector._version = version
-        reflector.synced.set()
+    have = Reflector._have
 
-    patch.setattr(Reflector, "_list", list_all)
+    def have_more(reflector: Reflector[Any], items: Iterable[Any], version: str) -> None:
+        have(reflector, {**reflector._known, **{one.metadata.uid: one for one in items}}.values(), version)
+
+    patch.setattr(Reflector, "_have", have_more)
 
 
 def bound_by_name(patch: pytest.MonkeyPatch) -> None:
@@ -281,9 +283,27 @@ def a_watch_that_ends_begins_anywhere(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Reflector, "_watch", watch)
 
 
+def gates_are_opened_at_once(patch: pytest.MonkeyPatch) -> None:
+    """The gate of a pod is removed before it has an allocation."""
+    pod_changed = PluginShim.pod_changed
+
+    def hasty(shim: PluginShim, pod: Pod) -> None:
+        pod_changed(shim, pod)
+        if is_gated(pod) and shim.books.is_live:
+            shim._calls.append(OpenGate(name_of(pod.metadata), "", Pin.FREE, pod))
+
+    patch.setattr(PluginShim, "pod_changed", hasty)
+
+
+def all_nodes_pass(patch: pytest.MonkeyPatch) -> None:
+    """The extender lets each pod run everywhere."""
+    patch.setattr(PluginShim, "filter", lambda shim, pod, nodes: Verdict(nodes))
+
+
 KUBERNETES_MUTANTS: tuple[Mutant, ...] = (
     decided_bindings_are_forgotten, bound_already_is_a_failure, released_before_it_is_gone, lists_only_add,
-    bound_by_name, gangs_are_created_once, a_watch_that_ends_begins_anywhere,
+    bound_by_name, gangs_are_created_once, a_watch_that_ends_begins_anywhere, gates_are_opened_at_once,
+    all_nodes_pass,
 )  # fmt: skip
 # Mutants of the configuration are found in runs that change it.
 CONFIGURATION_MUTANTS: tuple[Mutant, ...] = (

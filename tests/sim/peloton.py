@@ -20,7 +20,7 @@ from remuda_resmgr.wire.snapshots import digest
 from .peloton_auditor import LOG_ID, PelotonAuditor
 from .peloton_clients import LEAVES, MANAGERS, HostManager, JobManager, SimulatedServer, engine
 from .peloton_world import World
-from .simulation import SETTLED_WITHIN_S, simulated
+from .simulation import simulated
 from .story import CURRENT, Story, Violation
 from .unrest import Unrest
 
@@ -38,8 +38,23 @@ async def _simulate(random: Random, story: Story) -> None:
         await Peloton(random, story).run()
 
 
+async def resmgr(snapshot_facts: int, bus: Bus) -> None:
+    process = CURRENT.get()
+    assert process is not None
+    settings = ResmgrSettings(
+        instance=f"{process.name}.{process.lives}", standbys=1, snapshot_facts=snapshot_facts, snapshot_s=10.0,
+        snapshot_apart_s=0.5, snapshot_in_child=False, replay_horizon_s=0.0, entitlement_s=1.0, preemption_s=2.0,
+        sustained_over_allocation_count=2, placing_timeout_s=6.0, placed_timeout_s=15.0, launching_timeout_s=20.0,
+        preempting_timeout_s=10.0, reserving_timeout_s=10.0, retry_backoff_s=1.0,
+        reconciliation_age_s=1.0, enable_host_reservation=True, reserve_after_failures=True, retry_cycles=1,
+        attempts_per_cycle=1, preempt_all_states=True,
+    )  # fmt: skip
+    await resmgr_shell.main(bus, settings)
+
+
 class Peloton(Unrest):
     payloads = (8 * 1024 * 1024,)
+    looks_after_s = 0.5
     refusing = (subjects.PELOTON_INBOX, subjects.PELOTON_LOG)
     snapshots = subjects.PELOTON_SNAPSHOTS.name
 
@@ -47,7 +62,7 @@ class Peloton(Unrest):
         super().__init__(random, story, DISASTERS)
         self.world = World(random, story, len(LEAVES))
         self.auditor = PelotonAuditor(self.server, story)
-        self.cores = [self._leading(name, self._resmgr) for name in MANAGERS]
+        self.cores = [self._leading(name, partial(resmgr, self.snapshot_facts)) for name in MANAGERS]
         self.processes = [
             *self.cores,
             self._process("jobs", JobManager(self.world, random, story).main),
@@ -55,19 +70,6 @@ class Peloton(Unrest):
             *(self._process(f"engine-{number}", partial(engine, random)) for number in (1, 2)),
         ]
         self.background = [self.auditor.follow_log(), self.world.nature()]
-
-    async def _resmgr(self, bus: Bus) -> None:
-        process = CURRENT.get()
-        assert process is not None
-        settings = ResmgrSettings(
-            instance=f"{process.name}.{process.lives}", standbys=1, snapshot_facts=self.snapshot_facts, snapshot_s=10.0,
-            snapshot_apart_s=0.5, snapshot_in_child=False, replay_horizon_s=0.0, entitlement_s=1.0, preemption_s=2.0,
-            sustained_over_allocation_count=2, placing_timeout_s=6.0, placed_timeout_s=15.0, launching_timeout_s=20.0,
-            preempting_timeout_s=10.0, reserving_timeout_s=10.0, retry_backoff_s=1.0,
-            reconciliation_age_s=1.0, enable_host_reservation=True, reserve_after_failures=True, retry_cycles=1,
-            attempts_per_cycle=1,
-        )  # fmt: skip
-        await resmgr_shell.main(bus, settings)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -91,14 +93,6 @@ class Peloton(Unrest):
         for name, core in self._hot():
             if digest(core.state) != digest(self.auditor.state):
                 raise Violation(f"{name}: its state is not that of the log")
-
-    async def _settled(self) -> None:
-        now = asyncio.get_running_loop().time
-        until = now() + SETTLED_WITHIN_S
-        while why := await self._unsettled():
-            if now() > until:
-                raise Violation(f"it does not come to rest: {why}")
-            await asyncio.sleep(0.5)
 
     async def _unsettled(self) -> str:
         if why := await self.auditor.unsettled(self.world):

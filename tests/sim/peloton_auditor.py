@@ -98,13 +98,16 @@ class PelotonAuditor:
 
     def _hosts_hold(self) -> None:
         for name, runs in self.state.hosts.items():
-            host = self.state.known_hosts.get(name)
-            room = room_left(host, (run.task for run in runs.values())) if host is not None else ()
-            if any(amount < -0.01 for amount in room):
-                raise Violation(f"{name} has {dict(zip(ROOM_KINDS, room, strict=False))} left")
+            self._has_room(name, runs)
             ports = [port for run in runs.values() for port in run.ports]
             if len(ports) != len(set(ports)):
                 raise Violation(f"{name}: a port is given twice: {ports}")
+
+    def _has_room(self, name: str, runs: Any) -> None:
+        host = self.state.known_hosts.get(name)
+        room = room_left(host, (run.task for run in runs.values())) if host is not None else ()
+        if any(amount < -0.01 for amount in room):
+            raise Violation(f"{name} has {dict(zip(ROOM_KINDS, room, strict=False))} left")
 
     def _runs(self) -> list[tuple[str, Any]]:
         return [(run.task.mesos_id, run) for run in (*self.state.runs.values(), *self.state.orphans.values())]
@@ -145,6 +148,6 @@ class PelotonAuditor:
             return f"hosts are reserved: {sorted(self.state.reserved)}"
         if self.state.orphans:
             return f"orphans are left: {sorted(self.state.orphans)}"
-        if self.state.known_hosts.keys() != world.hosts.keys():
-            return f"hosts are {sorted(world.hosts)}, known are {sorted(self.state.known_hosts)}"
+        if self.state.known_hosts.keys() != world.host_names():
+            return f"hosts are {sorted(world.host_names())}, known are {sorted(self.state.known_hosts)}"
         return ""

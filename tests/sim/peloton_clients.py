@@ -6,7 +6,7 @@ from the world."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -69,13 +69,13 @@ class SimulatedServer:
             raise Refused(str(error), 503) from None
 
 
-def caller(bus: Bus, random: Random) -> Caller:
+def caller(bus: Bus, random: Random, managers: Sequence[str] = MANAGERS) -> Caller:
     """Calls an RPC of any resource manager, and of the next one if that does not follow the log. Raises BusError."""
 
     async def call(name: str, request: Any) -> Any:
         within_s = WITHIN_S + getattr(request, "timeout", 0) / 1_000
         problem: BusError | None = None
-        for manager in random.sample(MANAGERS, len(MANAGERS)):
+        for manager in random.sample(managers, len(managers)):
             try:
                 answer = await bus.request(
                     subject(manager), request.SerializeToString(), {RPC: name}, timeout_s=within_s
@@ -161,7 +161,7 @@ class JobManager:
         elif (container := world.containers.get(run_id)) is not None:
             if container.host != host:
                 world.end(run_id, "TASK_KILLED")  # it was given to another host meanwhile
-        elif host in world.hosts:
+        elif host in world.host_names():
             world.launch(run_id, task, host)
         else:
             world.tell(run_id, "TASK_LOST")
@@ -203,6 +203,8 @@ def _killed(request: pb.UpdateTasksStateRequest, run_id: str) -> None:
 
 
 class HostManager:
+    CAPACITY = tuple(HOSTS * most for most in (HOST_CPU, 0.0, HOST_MB, HOST_MB))  # of which pools have parts
+
     def __init__(self, world: World, random: Random) -> None:
         self._world, self._random = world, random
         self._pools = {"root": "root"}  # IDs by name
@@ -244,7 +246,7 @@ class HostManager:
     async def _report(self) -> None:
         """All containers, by host. What was given back meanwhile is stopped."""
         request = hosts_pb2.ReconcileHostsRequest(as_of_ms=self._as_of_ms)
-        for name in (*self._world.hosts, *self._world.dead):
+        for name in self._world.reported_names():
             run_ids = [run_id for run_id, one in self._world.containers.items() if one.host == name]
             request.hosts.add(hostname=name, run_ids=run_ids)
         answer = await self._call("ReconcileHosts", request)
@@ -266,10 +268,8 @@ class HostManager:
                 continue
             request = respool_pb2.CreateRequest()
             request.config.name, request.config.parent.value = name, self._pools[parent]
-            for kind, most in zip(KINDS, (HOST_CPU, 0.0, HOST_MB, HOST_MB), strict=True):
-                request.config.resources.add(
-                    kind=kind, reservation=HOSTS * most * reservation, limit=HOSTS * most * limit, share=1.0
-                )
+            for kind, most in zip(KINDS, self.CAPACITY, strict=True):
+                request.config.resources.add(kind=kind, reservation=most * reservation, limit=most * limit, share=1.0)
             request.config.slackLimit.maxPercent = 50.0
             await self._call("CreateResourcePool", request)
             return

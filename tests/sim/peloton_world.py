@@ -54,14 +54,19 @@ class Container:
 class World:
     """`resting`: no new jobs, and nothing fails any more."""
 
-    def __init__(self, random: Random, story: Story, pools: int) -> None:
+    REVOCABLE = 0.15  # part of the jobs
+    TASK_MB = 200.0
+    PRIORITIES = 3
+    TASK_CPU: tuple[float, ...] = (0.5, 1.0, 2.0)
+
+    def __init__(self, random: Random, story: Story, pools: int, hosts: int = HOSTS) -> None:
         self.random, self.story, self._pools = random, story, pools
         self._clock: Callable[[], float] = asyncio.get_running_loop().time
         self.resting = False
         self.tasks: dict[str, Wanted] = {}
         self.containers: dict[str, Container] = {}
         self.launched: set[str] = set()
-        self.hosts = {name: _host(name) for name in (f"host-{number}" for number in range(HOSTS))}
+        self.hosts = {name: _host(name) for name in (f"host-{number}" for number in range(hosts))}
         self.dead: dict[str, log_pb2.Host] = {}
         self.events: deque[eventstream.Event] = deque()
         self._offset = self._gangs = self._jobs = 0
@@ -91,9 +96,9 @@ class World:
         random = self.random
         self._jobs += 1
         job, pool = JOB.format(self._jobs), random.randrange(self._pools)
-        preemptible, revocable = random.random() < 0.7, random.random() < 0.15
+        preemptible, revocable = random.random() < 0.7, random.random() < self.REVOCABLE
         gang_size, forever = random.choice((1, 1, 2, 3)), random.random() < 0.3
-        cpu, priority = random.choice((0.5, 1.0, 2.0)), random.randrange(3)
+        cpu, priority = random.choice(self.TASK_CPU), random.randrange(self.PRIORITIES)
         self._gangs += 1
         for instance in range(gang_size):
             spec = pb.Task(
@@ -101,7 +106,7 @@ class World:
                 type=pb.STATELESS if forever else pb.BATCH, numPorts=random.choice((0, 0, 1)),
             )  # fmt: skip
             spec.id.value, spec.jobId.value = f"{job}-{instance}", job
-            spec.resource.cpuLimit, spec.resource.memLimitMb = cpu, 200.0
+            spec.resource.cpuLimit, spec.resource.memLimitMb = cpu, self.TASK_MB
             self.tasks[spec.id.value] = Wanted(spec, pool, self._gangs, forever, random.uniform(0.5, 10.0))
         self.story.tell(f"job {self._jobs}: {gang_size} of cpu {cpu} in pool {pool}, forever {forever}")
 
@@ -137,6 +142,14 @@ class World:
         self.dead.clear()
         for host in self.hosts.values():
             host.draining = False
+
+    def host_names(self) -> set[str]:
+        """Of those that are up."""
+        return set(self.hosts)
+
+    def reported_names(self) -> list[str]:
+        """Of hosts about which is told what runs there, if anything."""
+        return [*self.hosts, *self.dead]
 
     def launch(self, run_id: str, task: Wanted, host: str) -> None:
         self.story.tell(f"{run_id[-6:]} is launched on {host}")

@@ -44,6 +44,10 @@ Act = Callable[..., Awaitable[None]]
 
 class Rm(Liar):
     CONFIGURATION = CONFIGURATIONS[0]
+    CONFIGURATIONS = CONFIGURATIONS  # it changes between them
+    QUEUES: tuple[str, ...] = QUEUES
+    SIZES: tuple[int, ...] = (4, 8)  # of new nodes
+    PREEMPTION: si.PreemptionPolicy | None = None  # of its asks
     HEARS_ONCE = True  # each callback, in one life of the process
 
     def __init__(self, rm_id: str, random: Random, story: Story, neighbours: list[Cluster]) -> None:
@@ -159,13 +163,13 @@ class Rm(Liar):
     # Honest work
 
     async def _add_node(self, rm: ResourceManager, _: Bus) -> None:
-        node_id, vcore = self._new("n"), self._random.choice((4, 8))
+        node_id, vcore = self._new("n"), self.VCORE * self._random.choice(self.SIZES)
         await rm.report_nodes([node(node_id, vcore=vcore, draining=self._random.random() < 0.1)])
         self.cluster.nodes[node_id] = vcore
 
     async def _update_node(self, rm: ResourceManager, _: Bus) -> None:
         node_id = self._random.choice(list(self.cluster.nodes))
-        self.cluster.nodes[node_id] = vcore = self._random.choice((2, 4, 8))
+        self.cluster.nodes[node_id] = vcore = self.VCORE * self._random.choice((2, 4, 8))
         await rm.update_nodes([node(node_id, vcore=vcore)])
 
     async def _drain(self, rm: ResourceManager, _: Bus) -> None:
@@ -179,21 +183,21 @@ class Rm(Liar):
 
     async def _submit(self, rm: ResourceManager, bus: Bus) -> None:
         app_id, gang = self._new("app-"), self._random.random() < 0.3
-        queue = self._random.choice(QUEUES)
+        queue = self._random.choice(self.QUEUES)
         new = application(app_id, queue=queue, user="ann")
         if gang:
             new = application(
                 app_id,
                 queue=queue,
                 user="bob",
-                placeholders={"vcore": 3},
+                placeholders={"vcore": 3 * self.VCORE},
                 gang_style=self._random.choice(("Hard", "Soft")),
                 execution_timeout_ms=self._random.choice((3_000, 8_000)),
             )
         await rm.submit(new)
         self.cluster.applications[app_id] = new
         if gang:
-            await rm.ask([ask(app_id, self._new("ph"), count=3, task_group="tg", placeholder=True, vcore=1)])
+            await rm.ask([ask(app_id, self._new("ph"), count=3, task_group="tg", placeholder=True, vcore=self.VCORE)])
 
     async def _ask(self, rm: ResourceManager, _: Bus) -> None:
         app_id = self._random.choice(list(self.cluster.applications))
@@ -205,7 +209,8 @@ class Rm(Liar):
             priority=self._random.choice((0, 0, 1)),
             timeout_ms=self._random.choice((0, 0, 2_000, 6_000)),
             task_group="tg" if gang else "",
-            vcore=1 if gang else self._random.choice((1, 2)),
+            vcore=self.VCORE * (1 if gang else self._random.choice((1, 2))),
+            preemption=self.PREEMPTION,
         )
         await rm.ask([asked])
         if not gang and app_id in self.cluster.applications:
@@ -230,7 +235,7 @@ class Rm(Liar):
         await rm.remove(app_id)
 
     async def _configure(self, rm: ResourceManager, _: Bus) -> None:
-        await rm.update_configuration(self._random.choice(CONFIGURATIONS))
+        await rm.update_configuration(self._random.choice(self.CONFIGURATIONS))
 
     async def _register_again(self, rm: ResourceManager, _: Bus) -> None:
         await self._register(rm, self._resync())

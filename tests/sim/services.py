@@ -34,8 +34,8 @@ async def core(snapshot_facts: int, bus: Bus) -> None:
     await core_shell.main(bus, settings)
 
 
-async def rmproxy(bus: Bus) -> None:
-    await rmproxy_shell.main(bus, RmproxySettings(instance=_name(), scheduler_acl="ops"))
+async def rmproxy(bus: Bus, guests: tuple[str, ...] = ()) -> None:
+    await rmproxy_shell.main(bus, RmproxySettings(instance=_name(), scheduler_acl="ops", guests=guests))
 
 
 async def events(bus: Bus) -> None:

@@ -26,7 +26,6 @@ from .unrest import Unrest
 
 BUSY_S = (8.0, 25.0)
 TIMERS_S = 12.0  # what is set while all is busy is due by then
-SETTLED_WITHIN_S = 120.0
 
 
 def run(seed: int) -> Story:
@@ -155,14 +154,6 @@ class Simulation(Unrest):
                 raise Violation(f"{rm_id} is halted: {halt.value!r}")
             await auditor.audit(cores)
             rm.cluster.compare(auditor.core, auditor.allocated)
-
-    async def _settled(self) -> None:
-        now = asyncio.get_running_loop().time
-        until = now() + SETTLED_WITHIN_S
-        while why := await self._unsettled():
-            if now() > until:
-                raise Violation(f"it does not come to rest: {why}")
-            await asyncio.sleep(1.0)
 
     def _cores_of(self, rm_id: str) -> list[tuple[str, Core]]:
         """The state of the RM in each core process that follows or leads it, with the name of the process."""

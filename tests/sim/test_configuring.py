@@ -7,7 +7,7 @@ import pytest
 
 from .configuring import run
 
-SEEDS = 12
+SEEDS = 4
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

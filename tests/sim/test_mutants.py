@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from . import configuring, peloton, tenants
+from . import configuring, peloton, side_by_side, tenants
 from .kubernetes import simulation as kubernetes
+from .kubernetes.mutants import VOLUME_MUTANTS
 from .mutants import CONFIGURATION_MUTANTS, KUBERNETES_MUTANTS, MUTANTS, TENANTS_MUTANTS, Mutant
 from .peloton_mutants import PELOTON_MUTANTS
+from .side_by_side_mutants import SIDE_BY_SIDE_MUTANTS
 from .simulation import run
 
 WITHIN_SEEDS = 200
 WITHIN_TENANTS_SEEDS = 40
 WITHIN_KUBERNETES_SEEDS = 40
 WITHIN_PELOTON_SEEDS = 30
+WITHIN_SIDE_BY_SIDE_SEEDS = 20
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
@@ -39,7 +42,7 @@ def test_a_bug_of_the_configuration_is_found(mutant: Mutant, monkeypatch: pytest
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("mutant", KUBERNETES_MUTANTS, ids=lambda mutant: mutant.__name__)
+@pytest.mark.parametrize("mutant", [*KUBERNETES_MUTANTS, *VOLUME_MUTANTS], ids=lambda mutant: mutant.__name__)
 def test_a_bug_of_the_kubernetes_front_end_is_found(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant(monkeypatch)
     found = next((seed for seed in range(WITHIN_KUBERNETES_SEEDS) if kubernetes.run(seed).violations), None)
@@ -52,3 +55,11 @@ def test_a_bug_of_pelotons_resource_manager_is_found(mutant: Mutant, monkeypatch
     mutant(monkeypatch)
     found = next((seed for seed in range(WITHIN_PELOTON_SEEDS) if peloton.run(seed).violations), None)
     assert found is not None, f"{mutant.__name__} was not found in {WITHIN_PELOTON_SEEDS} seeds"
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("mutant", SIDE_BY_SIDE_MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_bug_of_what_is_shared_with_peloton_is_found(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant(monkeypatch)
+    found = next((seed for seed in range(WITHIN_SIDE_BY_SIDE_SEEDS) if side_by_side.run(seed).violations), None)
+    assert found is not None, f"{mutant.__name__} was not found in {WITHIN_SIDE_BY_SIDE_SEEDS} seeds"

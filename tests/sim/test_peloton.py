@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .peloton import run
 
-SEEDS = 4
+SEEDS = 2
 
 
 def test_no_task_is_lost_and_no_allocation_leaked() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from .tenants import run
 
-SEEDS = 4
+SEEDS = 2
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

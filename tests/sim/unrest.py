@@ -15,7 +15,7 @@ from remuda_bus.memory import MemoryBus
 from . import services
 from .network import Network, at_once, one_by_one
 from .process import Main, Process
-from .story import Story
+from .story import Story, Violation
 from .weather import Weather
 
 REFUSING = tuple(stream for stream in subjects.STREAMS if stream.discard == "new")
@@ -29,6 +29,8 @@ class Unrest:
     payloads: tuple[int, ...] = (8 * 1024 * 1024, 6 * 1024)
     refusing: Sequence[subjects.Stream] = REFUSING
     snapshots = subjects.SNAPSHOTS.name
+    looks_after_s = 1.0  # whether all has come to rest
+    settled_within_s = 120.0
 
     def __init__(
         self, random: Random, story: Story, possible: Sequence[Callable[[Any], None]], *, quiet: bool = False
@@ -54,6 +56,19 @@ class Unrest:
         self.background: list[Coroutine[Any, Any, None]] = []  # of no process
         self.processes: list[Process] = []
         self.cores: list[Process] = []
+
+    async def _settled(self) -> None:
+        """Returns when all has come to rest. Raises Violation if it does not."""
+        now = asyncio.get_running_loop().time
+        until = now() + self.settled_within_s
+        while why := await self._unsettled():
+            if now() > until:
+                raise Violation(f"it does not come to rest: {why}")
+            await asyncio.sleep(self.looks_after_s)
+
+    async def _unsettled(self) -> str:
+        """Why it has not come to rest yet; empty: it has."""
+        raise NotImplementedError
 
     def _process(self, name: str, main: Main) -> Process:
         return Process(name, main, self.network, self.random, self.story, expected=services.expected)

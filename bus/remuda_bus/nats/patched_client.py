@@ -106,13 +106,22 @@ class PatchedClient(Client):
 
     async def _close(self, status: int, do_cbs: bool = True) -> None:
         """nats-py's own stops half-way when the last bytes cannot be written, as on a lost connection: subscriptions
-        stay active, the socket stays open, and no callback is called. So close again, without those bytes."""
+        stay active, the socket stays open, and no callback is called. So close again, without those bytes.
+        It also stops if the reconnection was cancelled while it waited for the end of the socket: whoever waits for the
+        same end is then cancelled, too. So close again, without the socket, which is closed by then."""
         try:
             await super()._close(status, do_cbs)
         except WRITING_FAILED:
             self._pending, self._pending_data_size = [], 0
-            self._status = Client.DISCONNECTED
-            await super()._close(status, do_cbs)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            self._transport = None
+        else:
+            return
+        self._status = Client.DISCONNECTED
+        await super()._close(status, do_cbs)
 
     async def _connect_to_server(self, s: Srv) -> None:
         """Every attempt to connect starts here. The attempt before may have swallowed a cancellation, such as one that

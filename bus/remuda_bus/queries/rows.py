@@ -13,6 +13,14 @@ Amounts = dict[str, int]
 PageToken = list[Any]  # opaque
 
 
+class Excess(msgspec.Struct):
+    """What a queue uses above its maximum, and when allocations are preempted for that next."""
+
+    above: Amounts = {}
+    since_ms: int = 0
+    preempt_at_ms: int = 0
+
+
 class Queue(msgspec.Struct):
     path: str
     partition: str = ""
@@ -23,6 +31,7 @@ class Queue(msgspec.Struct):
     guaranteed: Amounts = {}
     max: Amounts = {}
     applications: int = 0
+    excess: Excess | None = None
     children: list[Queue] = []
 
     @property

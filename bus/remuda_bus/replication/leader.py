@@ -200,8 +200,7 @@ class Leader:
             while True:
                 try:
                     await self._writer.append(commit, span.headers() or None)
-                    commands = sum(decision.inbox_seq > 0 for decision in commit.decisions)
-                    self._machine.metrics.count_commit(self.rm_id, commands, facts, time.perf_counter() - started)
+                    self._machine.metrics.count_commit(self.rm_id, commit, facts, time.perf_counter() - started)
                     self._resolve(answers)
                     self.applied(commit)
                     return self.moved()

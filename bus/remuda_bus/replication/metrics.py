@@ -9,6 +9,7 @@ from typing import Any
 from remuda_bus import limits
 from remuda_bus.bus import Message
 from remuda_bus.metrics import counter, gauge, histogram, rm_label
+from remuda_proto.remuda.v1 import log_pb2
 
 
 class ReplicationMetrics:
@@ -55,13 +56,12 @@ class ReplicationMetrics:
         """A standby has applied a commit that was decided then."""
         self.log_lag_seconds.observe(max(0.0, time.time() - decided_ms / 1_000))
 
-    def count_commit(self, log_id: str, commands: int, facts: Mapping[type[Any], int], seconds: float) -> None:
-        """Count a commit that is durable. `commands`: the messages that it answers. `facts`: its facts by kind.
-        `seconds`: how long the append took."""
+    def count_commit(self, log_id: str, commit: log_pb2.Commit, facts: Mapping[type[Any], int], seconds: float) -> None:
+        """Count a commit that is durable. `facts`: its facts by kind. `seconds`: how long the append took."""
         rm = rm_label(log_id)
         self.append_seconds.observe(seconds)
         self.commits.labels(rm).inc()
-        self.commands.labels(rm).inc(commands)
+        self.commands.labels(rm).inc(sum(decision.inbox_seq > 0 for decision in commit.decisions))
         self.commit_facts.observe(sum(facts.values()))
         for kind, count in facts.items():
             self.facts.labels(rm, kind.__name__).inc(count)

@@ -23,7 +23,7 @@ SERVICES_OF_SECTION: Final = {
     "preemption": ("config",),
     "resmgr": ("resmgr",),
     "rms": ("rmproxy",),
-    "scheduler": ("rmproxy", "config", "web"),
+    "scheduler": ("rmproxy", "config", "web", "resmgr"),
     "timing": ("config",),
     "web": ("web",),
 }

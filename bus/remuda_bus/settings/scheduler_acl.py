@@ -24,8 +24,8 @@ class SchedulerAclSettings(Settings):
 
     scheduler_acl: Annotated[str, AfterValidator(_access_list)] = setting(
         "scheduler.acl", "",
-        "scheduler administrators, who change the configuration, drain nodes and forget RMs: an access list like "
-        "`alice,bob ops`; the owner of the process is always one",
+        "scheduler administrators, who change the configuration and pools of Peloton, drain nodes and forget RMs: an "
+        "access list like `alice,bob ops`; the owner of the process is always one",
     )  # fmt: skip
 
     def scheduler_administrators(self) -> AccessList:

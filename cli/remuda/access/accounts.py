@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from remuda_bus import subjects
-from remuda_bus.operators import Operator
+from remuda_bus.operators import Operator, client_token
 
 from . import permissions
 
@@ -24,16 +24,21 @@ def operator_account(operator: Operator) -> str:
     return f"OPERATOR-{operator.token}"
 
 
+def client_account(client: str) -> str:
+    return f"PELOTON-{client_token(client)}"
+
+
 def accounts(
     roles: Mapping[str, str],
     rms: Mapping[str, str],
     operators: Mapping[Operator, str],
     acts_as: Mapping[str, Iterable[Operator | str]],
     log: Collection[str] = (),
+    clients: Mapping[str, str] = {},
 ) -> dict[str, object]:
     """`roles`: role -> public key, `rms`: rmID -> public key, `operators`: operator -> public key, `acts_as`: front end
-    -> the operators in whose names it may act, `log`: the names of operators who may change log levels. To be included
-    at the top of a server's configuration."""
+    -> the operators in whose names it may act, `log`: the names of operators who may change log levels, `clients`:
+    client of Peloton's resource manager -> public key. To be included at the top of a server's configuration."""
     users = [
         {"nkey": roles[role], "permissions": permissions.of_role(role, acts_as.get(role, ())).as_nats()}
         for role in permissions.ROLES
@@ -46,6 +51,7 @@ def accounts(
     exports += _exports_to(operators)
     if may_log := [operator_account(one) for one in operators if one.name in log]:
         exports.append(_service("stream", permissions.LOG_LEVELS, may_log))
+    exports += [_service("singleton", permissions.client_import(one)[1], [client_account(one)]) for one in clients]
     imports = [_imported(rm_account(rm), subject) for rm in sorted(rms) for _, subject in permissions.rm_exports(rm)]
     everything: dict[str, object] = {
         SERVICES_ACCOUNT: {"jetstream": "enabled", "users": users, "exports": exports, "imports": imports},
@@ -67,6 +73,12 @@ def accounts(
         everything[operator_account(operator)] = {
             "users": [{"nkey": key, "permissions": permissions.of_operator(operator, logs=logs).as_nats()}],
             "imports": [{**_imported(SERVICES_ACCOUNT, subject), "to": local} for local, subject in imported],
+        }
+    for client, key in clients.items():
+        local, subject = permissions.client_import(client)
+        everything[client_account(client)] = {
+            "users": [{"nkey": key, "permissions": permissions.of_client().as_nats()}],
+            "imports": [{**_imported(SERVICES_ACCOUNT, subject), "to": local}],
         }
     return {"system_account": SYSTEM_ACCOUNT, "accounts": everything}
 

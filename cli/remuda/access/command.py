@@ -1,8 +1,8 @@
-"""`remuda keys`, `remuda rm add` and `remove`, `remuda operator`: the commands' output."""
+"""`remuda keys`, `remuda rm add` and `remove`, `remuda operator`, `remuda peloton`: the commands' output."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -81,14 +81,48 @@ def remove_operator(directory: Path, name: str) -> None:
 
 def list_operators(directory: Path, as_json: bool) -> None:
     found = Keys(directory).operators()
+    _print_keys(
+        [{"operator": one.name, "groups": one.groups, "key": key} for one, key in found.items()],
+        [f"{one.name}  {_listed(one.groups)}" for one in found],
+        f"no operator has a key in {directory}; `remuda operator add NAME` creates one", as_json,
+    )  # fmt: skip
+
+
+def add_client(directory: Path, name: str) -> None:
+    try:
+        seed = Keys(directory).add_client(name)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    print(f"Key of {name}: {seed} (secret; give it to its owner only)")
+    print(f"The setting resmgr.clients says what it may do, such as {name}=jobs:/team.")
+    print(RELOAD)
+
+
+def remove_client(directory: Path, name: str) -> None:
+    try:
+        Keys(directory).remove_client(name)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    print(f"{name}: key deleted. Send SIGHUP to each NATS server to close its connections.")
+
+
+def list_clients(directory: Path, as_json: bool) -> None:
+    found = Keys(directory).clients()
+    _print_keys(
+        [{"client": name, "key": key} for name, key in found.items()], list(found),
+        f"no client of Peloton has a key in {directory}; `remuda peloton add NAME` creates one", as_json,
+    )  # fmt: skip
+
+
+def _print_keys(rows: Sequence[Mapping[str, object]], texts: Sequence[str], none: str, as_json: bool) -> None:
+    """`texts`: the line of each row, without the key, for which only a wide terminal has room. `none`: said instead."""
     if as_json:
-        rows = [{"operator": one.name, "groups": one.groups, "key": key} for one, key in found.items()]
         print(msgspec.json.encode(rows).decode())
         return
-    for operator, key in found.items():
-        print(f"{operator.name}  {_listed(operator.groups)}{f'  {key}' if is_wide() else ''}")
-    if not found:
-        print(f"no operator has a key in {directory}; `remuda operator add NAME` creates one")
+    for row, text in zip(rows, texts, strict=True):
+        print(f"{text}  {row['key']}" if is_wide() else text)
+    if not rows:
+        print(none)
 
 
 def _operator(name: str, groups: str) -> Operator:

@@ -1,4 +1,5 @@
-"""A directory of keys: a secret seed and a public key for each role, each RM and each operator.
+"""A directory of keys: a secret seed and a public key for each role, each RM, each operator, and for clients of
+Peloton's resource manager.
 
 `server/accounts.conf` is generated from the public keys only, so seeds can be moved to their owners."""
 
@@ -13,7 +14,7 @@ from pathlib import Path
 import nkeys
 
 from remuda_bus import subjects
-from remuda_bus.operators import Operator, decode, operator_in
+from remuda_bus.operators import Operator, client_token, decode, operator_in
 
 from ..errors import UserError
 from .accounts import accounts
@@ -27,12 +28,14 @@ LOG_LEVELS = "log_levels"
 
 class Keys:
     """`directory`/<role>.{seed,pub}, `directory`/<front end>.acts_as, `directory`/log_levels, `directory`/rms/<key of
-    the rmID>.{seed,pub} and `directory`/operators/<token of the name>.{seed,pub,groups}."""
+    the rmID>.{seed,pub}, `directory`/operators/<token of the name>.{seed,pub,groups} and `directory`/clients/<token of
+    the name>.{seed,pub}."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.rms_directory = directory / "rms"
         self.operators_directory = directory / "operators"
+        self.clients_directory = directory / "clients"
 
     def ensure_roles(self) -> list[str]:
         """Create missing keys of roles. Returns their names."""
@@ -103,6 +106,32 @@ class Keys:
             found[operator] = public.read_text().strip()
         return found
 
+    def add_client(self, name: str) -> Path:
+        """Create the key of a client of Peloton's resource manager. Returns the path of its seed. Raises UserError if
+        it has a key, ValueError for a name that is not allowed."""
+        at = self.clients_directory / client_token(name)
+        self._check_roles()
+        if _public(at).exists():
+            raise UserError(f"{name} has a key already: {_public(at)}; `remuda peloton remove {name}` deletes it")
+        self.clients_directory.mkdir(exist_ok=True)
+        _make(at)
+        self.render()
+        return at.with_name(at.name + SEED)
+
+    def remove_client(self, name: str) -> None:
+        """Raises UserError if the client has no key, ValueError for a name that is not allowed."""
+        at = self.clients_directory / client_token(name)
+        if not _public(at).exists():
+            raise UserError(f"{name} has no key in {self.clients_directory}")
+        for end in (PUBLIC, SEED):
+            at.with_name(at.name + end).unlink(missing_ok=True)
+        self.render()
+
+    def clients(self) -> dict[str, str]:
+        """Each client of Peloton's resource manager that has a key of its own, by name, with the public key."""
+        found = sorted(self.clients_directory.glob(f"*{PUBLIC}"))
+        return {decode(path.name.removesuffix(PUBLIC)): path.read_text().strip() for path in found}
+
     def set_acts_as(self, front_end: str, operators: Sequence[Operator | str]) -> None:
         """Replace the operators in whose names a front end may act; ANYONE: any. Raises UserError for another role."""
         if front_end not in FRONT_ENDS:
@@ -152,7 +181,8 @@ class Keys:
         found = sorted(self.rms_directory.glob(f"*{PUBLIC}"))
         rms = {subjects.rm_of_key(path.name.removesuffix(PUBLIC)): path.read_text().strip() for path in found}
         acts_as = {role: self.acts_as(role) for role in FRONT_ENDS}
-        text = json.dumps(accounts(roles, rms, self.operators(), acts_as, self.log_levels()), indent=1)
+        everything = accounts(roles, rms, self.operators(), acts_as, self.log_levels(), self.clients())
+        text = json.dumps(everything, indent=1)
         accounts_file = self.directory / ACCOUNTS
         draft = accounts_file.with_suffix(".new")
         draft.write_text(text[1:-1].strip() + "\n")  # without the outer braces, because the file is included

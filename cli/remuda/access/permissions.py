@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from remuda_bus import operator_subjects, subjects
-from remuda_bus.log_names import peloton_rpc
+from remuda_bus.log_names import peloton_rpc, peloton_rpc_of
 from remuda_bus.operator_api.methods import ACTING, READING
-from remuda_bus.operators import Operator
+from remuda_bus.operators import Operator, client_token
 
 SERVICES = ("core", "rmproxy", "config", "events", "grpc", "web", "resmgr", "placement")
 FRONT_ENDS = ("grpc", "web")  # they act in the names of operators, as far as they are allowed to
@@ -61,7 +61,8 @@ def of_role(role: str, acts_as: Iterable[Operator | str] = ()) -> Permissions:
 def _acting_as(operator: Operator | str) -> list[str]:
     name, groups = (operator, operator) if isinstance(operator, str) else (operator.token, operator.groups_token)
     acts = [subjects.administration(name, groups, "*", action) for action in subjects.ACTIONS]
-    return [subjects.configuration_change(name, groups, "*"), *acts]
+    pools = operator_subjects.peloton_change(name, groups, "*")
+    return [subjects.configuration_change(name, groups, "*"), pools, *acts]
 
 
 def of_rm(rm_id: str) -> Permissions:
@@ -80,6 +81,17 @@ def of_operator(operator: Operator, *, logs: bool = False) -> Permissions:
     return Permissions((*local, *([LOG_LEVELS] if logs else [])), ("_INBOX.remuda-cli.>",))
 
 
+def of_client() -> Permissions:
+    """Of a client of Peloton's resource manager, in an account of its own."""
+    return Permissions((peloton_rpc("*", "*", "*"),), ("_INBOX.>",))
+
+
+def client_import(client: str) -> tuple[str, str]:
+    """(subject there, subject in the account of the services) of what such a client may send to the services. The
+    second one contains its name; the client does not send it. Peloton's resource manager knows its roles and pools."""
+    return peloton_rpc("*", "*", "*"), peloton_rpc_of(client_token(client), "*", "*", "*")
+
+
 def operator_imports(operator: Operator) -> list[tuple[str, str]]:
     """(subject there, subject in the account of the services) of what the operator may send to the services. The
     second one of an action or a change contains the operator's name and groups; the operator does not send them."""
@@ -92,6 +104,7 @@ def operator_imports(operator: Operator) -> list[tuple[str, str]]:
     return [
         (subjects.own_administration("*", "*"), acts),
         (subjects.own_configuration_change("*"), changes),
+        (operator_subjects.own_peloton_change("*"), operator_subjects.peloton_change(name, groups, "*")),
         *acting,
         *((query, query) for query in (_ANY_QUERY, _ANY_OF_PELOTON, *queries)),
     ]
@@ -214,6 +227,7 @@ _FOR_OPERATORS = (
     *_reads(subjects.EVENTS.name),
     *_looks_into(_LEASES, _HALTS, _FAULTS),
 )
+_GUEST_QUERIES = ("stats", subjects.GUESTS, "nodes", "allocations", "asks", "explain", "rejections")
 _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "core": (
         (
@@ -270,6 +284,7 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         (
             *(f"si.v1.rm.*.{kind}" for kind in ("register", "heartbeat", "deregister")),
             *(subjects.administration("*", "*", "*", action) for action in subjects.ACTIONS),
+            *(subjects.guest_request("*", "*", kind) for kind in subjects.GUEST_KINDS),
             subjects.lease_holder(subjects.RMPROXY_LEASE),
         ),
     ),
@@ -333,12 +348,27 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "remuda.api.resmgr.*",
             _ANY_OF_PELOTON,
             operator_subjects.peloton_pools("*"),
+            operator_subjects.peloton_change("*", "*", "*"),
             peloton_rpc("*", "*", "*"),
+            peloton_rpc_of("*", "*", "*", "*"),
             subjects.lease_holder(f"{_PELOTON}.*.*"),
         ),
     ),
-    # An engine speaks gRPC with resmgr, whose address it asks for.
-    "placement": (("remuda.api.resmgr.*", "$SRV.PING", *_calls_peloton("placement")), ()),
+    # An engine speaks gRPC with resmgr, whose address it asks for. That of shared hosts asks an RM's core for room:
+    # rmproxy sees to it that it is about guests alone.
+    "placement": (
+        (
+            "remuda.api.resmgr.*",
+            "$SRV.PING",
+            *_calls_peloton("placement"),
+            *(subjects.guest_request("*", "*", kind) for kind in subjects.GUEST_KINDS),
+            *(subjects.core_query("*", kind) for kind in _GUEST_QUERIES),
+            *_looks_into(_LEASES),
+            f"$KV.{_LEASES}.engine.*",
+            subjects.lease_holder("engine.*"),
+        ),
+        (subjects.lease_holder("engine.*"),),
+    ),
     **{role: (_calls_peloton(role.partition("-")[2]), ()) for role in PELOTON_CLIENTS},
     # Reads and queries.
     "operator": (

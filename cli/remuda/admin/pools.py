@@ -1,4 +1,5 @@
-"""`remuda pool apply`, `set`, `delete`: change pools of Peloton's resource manager. For administrators."""
+"""`remuda pool apply`, `set`, `delete`: change pools of Peloton's resource manager. For operators in its scheduler ACL,
+and for administrators of the system."""
 
 from __future__ import annotations
 
@@ -7,21 +8,51 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from remuda_bus.nats import Access
 from remuda_bus.queries import peloton
 
 from ..client.connections import bus_at
 from ..errors import UserError
+from ..show.pool_preview import show
 from ..terminal import arguments, event_loop
+from .asking import ask, check_that_it_can_ask
 from .configuration import assignments
 
 
-def apply(url: str, cluster: str, file: Path, as_json: bool) -> None:
-    """All pools are then as the file says, or nothing changes. Raises UserError."""
+def apply(url: str, cluster: str, file: Path, previews: bool, yes: bool, as_json: bool) -> None:
+    """All pools are then as the file says, or nothing changes. `previews`: shows the effects and asks first, unless
+    `yes`. Raises UserError."""
+    text = text_of(file)
+    if previews:
+        check_that_it_can_ask(yes)
+        show(ask_preview(url, cluster, text), str(file))
+        ask(f"Apply {file}?", yes)
+    change(url, cluster, {"text": text}, as_json)
+
+
+def preview(url: str, cluster: str, file: Path, as_json: bool) -> None:
+    """Raises UserError, also for what the application would refuse."""
+    found = ask_preview(url, cluster, text_of(file))
+    if as_json:
+        print(json.dumps(found))
+        return
+    show(found, str(file))
+
+
+def ask_preview(url: str, cluster: str, text: str) -> dict[str, Any]:
+    async def request() -> dict[str, Any]:
+        async with bus_at(url) as bus:
+            return await peloton.preview_pools(bus, cluster, text)
+
+    return event_loop.run(request)
+
+
+def text_of(file: Path) -> str:
+    """Raises UserError."""
     try:
-        text = arguments.readable("", file).read_text()
+        return arguments.readable("", file).read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{file}: {error}") from None
-    change(url, cluster, {"text": text}, as_json)
 
 
 def set_keys(url: str, cluster: str, path: str, values: Sequence[str], as_json: bool) -> None:
@@ -33,11 +64,13 @@ def delete(url: str, cluster: str, path: str, as_json: bool) -> None:
 
 
 def change(url: str, cluster: str, request: Mapping[str, Any], as_json: bool) -> None:
-    async def ask() -> dict[str, Any]:
+    async def answered() -> dict[str, Any]:
         async with bus_at(url) as bus:
-            return await peloton.change_pools(bus, cluster, request)
+            has_key = Access.from_environment().seed is not None
+            by = peloton.change_pools_by_key if has_key else peloton.change_pools
+            return await by(bus, cluster, request)
 
-    answer = event_loop.run(ask)
+    answer = event_loop.run(answered)
     if as_json:
         print(json.dumps(answer))
         return

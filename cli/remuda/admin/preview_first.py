@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
-import typer
 from rich.text import Text
 
 from remuda_bus import subjects
@@ -20,14 +18,14 @@ from ..errors import UserError
 from ..show.preview import proposed, show
 from ..terminal import event_loop
 from ..terminal.output import console
+from .asking import ask, check_that_it_can_ask
 
 PASSES, ROWS = 3, 10
 
 
 def preview_first(url: str, file: Path, yes: bool) -> None:
     """Returns if the file is to be put in force. Raises UserError if not, or if it has problems."""
-    if not yes and not sys.stdin.isatty():
-        raise UserError("--preview asks before it goes on: run it on a terminal or add --yes")
+    check_that_it_can_ask(yes)
     configuration = proposed(file, False)
     rms, reports = event_loop.run(lambda: _look(url, configuration))
     for report in reports:
@@ -36,8 +34,7 @@ def preview_first(url: str, file: Path, yes: bool) -> None:
         console.print(Text(f"\n{more:,} more resource managers use the file; they are not previewed", style="dim"))
     if not rms:
         console.print("no resource manager uses the file")
-    if not yes and not typer.confirm(f"\nPut {file} in force?"):
-        raise UserError("cancelled; nothing was changed")
+    ask(f"Put {file} in force?", yes)
 
 
 async def _look(url: str, configuration: config_pb2.Configuration) -> tuple[list[str], list[Report]]:

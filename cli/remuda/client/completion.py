@@ -8,11 +8,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from .. import limits
 from ..errors import UserError
+
+if TYPE_CHECKING:
+    from ..access.keys import Keys
 
 NATS = "nats://127.0.0.1:4222"
 
@@ -102,13 +106,19 @@ def actions(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def operators(ctx: typer.Context, incomplete: str) -> list[str]:
     """Those that have a key in the directory of keys."""
-    from ..access.keys import Keys
-
     try:
-        found = Keys(Path(ctx.params.get("keys") or "keys")).operators()
+        found = _keys(ctx).operators()
     except (UserError, OSError):
         return []
     return [one.name for one in found if one.name.startswith(incomplete)]
+
+
+def peloton_clients(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Those that have a key in the directory of keys."""
+    try:
+        return [name for name in _keys(ctx).clients() if name.startswith(incomplete)]
+    except (ValueError, OSError):
+        return []
 
 
 def nodes(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -204,3 +214,9 @@ async def _query(url: str, rm: str, kind: str, rows: str, field: str, prefix: st
             if len(found) >= limits.COMPLETIONS:
                 break
     return list(found)[: limits.COMPLETIONS]
+
+
+def _keys(ctx: typer.Context) -> Keys:
+    from ..access.keys import Keys
+
+    return Keys(Path(ctx.params.get("keys") or "keys"))

@@ -1,4 +1,4 @@
-"""Commands for keys: of the services, of operators, of resource managers."""
+"""Commands for keys: of the services, of operators, of resource managers, of Peloton's clients."""
 
 from __future__ import annotations
 
@@ -17,6 +17,15 @@ OperatorName = Annotated[
         metavar="NAME",
         help="Name of the operator, as access lists name users: alice@example.com.",
         autocompletion=completion.operators,
+    ),
+]
+
+ClientName = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="Name of the client, as in the setting resmgr.clients: jobmgr-dev.",
+        autocompletion=completion.peloton_clients,
     ),
 ]
 
@@ -102,5 +111,26 @@ def set_log_levels(
 def remove_operator(name: OperatorName, keys: KeyDirectory = KEYS) -> None:
     """Delete the key of an operator."""
     from ..access.command import remove_operator as delete
+
+    delete(keys, name)
+
+
+def add_client(name: ClientName, keys: KeyDirectory = KEYS) -> None:
+    """Create the key of a client, such as a job manager. resmgr.clients says which roles and pools it has."""
+    from ..access.command import add_client as make
+
+    make(keys, name)
+
+
+def list_clients(keys: KeyDirectory = KEYS, json: AsJson = False) -> None:
+    """List the clients that have a key."""
+    from ..access.command import list_clients as show
+
+    show(keys, json)
+
+
+def remove_client(name: ClientName, keys: KeyDirectory = KEYS) -> None:
+    """Delete the key of a client."""
+    from ..access.command import remove_client as delete
 
     delete(keys, name)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ..terminal import arguments
-from .options import DEFAULT_URL, AsJson, Nats
+from .options import DEFAULT_URL, AsJson, Nats, Yes
 
 Cluster = Annotated[str, typer.Option(help="Cluster of the resource manager.", callback=arguments.rm_id)]
 PoolPath = Annotated[str, typer.Argument(metavar="PATH", help="Such as /a/b.", callback=arguments.pool)]
@@ -16,6 +16,8 @@ PoolPath = Annotated[str, typer.Argument(metavar="PATH", help="Such as /a/b.", c
 
 def apply(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The pools, in YAML.", callback=arguments.path)],
+    preview: Annotated[bool, typer.Option("--preview", help="First show what it would do, and ask.")] = False,
+    yes: Yes = False,
     cluster: Cluster = "default",
     nats: Nats = DEFAULT_URL,
     json: AsJson = False,
@@ -23,7 +25,20 @@ def apply(
     """Make the pools as a file says. A problem is shown with its line; then nothing changes."""
     from ..admin.pools import apply as put_in_force
 
-    put_in_force(nats, cluster, file, json)
+    put_in_force(nats, cluster, file, preview, yes, json)
+
+
+def preview(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The pools, in YAML.", callback=arguments.path)],
+    cluster: Cluster = "default",
+    nats: Nats = DEFAULT_URL,
+    json: AsJson = False,
+) -> None:
+    """Show what a file would do, and change nothing: pools that change, field by field, entitlements before and after,
+    tasks that would be above them. Refuses a file that `apply` would refuse."""
+    from ..admin.pools import preview as show
+
+    show(nats, cluster, file, json)
 
 
 def set_keys(

@@ -147,7 +147,8 @@ def story(
         str,
         typer.Argument(
             metavar="ID",
-            help="applicationID, allocationKey, applicationID/allocationKey, UUID, nodeID or full name of a queue.",
+            help="applicationID, allocationKey, applicationID/allocationKey, UUID, nodeID or full name of a queue; "
+            "of Peloton: a task, a run, a pool (by its ID or path), or gang/NUMBER.",
             callback=arguments.story_id,
             autocompletion=completion.story_ids,
         ),
@@ -155,7 +156,7 @@ def story(
     rm: Annotated[
         str | None,
         typer.Option(
-            help="rmID, or peloton.CLUSTER. Default: every registered RM.",
+            help="rmID, or peloton.CLUSTER. Default: every registered RM, and every cluster of Peloton.",
             callback=arguments.log_id,
             autocompletion=completion.rms,
         ),
@@ -166,7 +167,7 @@ def story(
     """Show every fact in the log about an application, ask, allocation, node or queue, with its cause. The story of an
     application includes its asks and allocations; that of an allocation includes its ask.
 
-    With --rm peloton.CLUSTER: about a task, a run, a pool (by its ID) or a gang (gang/NUMBER)."""
+    Resource managers of Peloton show what their logs say, if they run."""
     if rm is not None and is_peloton(rm):
         from ..show.peloton import cluster_of
         from ..show.peloton import story as story_of_task

@@ -186,16 +186,15 @@ class System:
 
     async def _watch_storage(self) -> None:
         """Report changes of the level on the terminal and on the bus."""
+        before = Level.ENOUGH, False
         async with StorageEndpoint(self.url) as endpoint:
             while True:
-                before = self.storage
                 self.storage = self._storage_watch.check()
                 endpoint.update(self.storage)
-                if before is None or (before.level, before.failed) != (self.storage.level, self.storage.failed):
-                    if before is not None or self.storage.level is not Level.ENOUGH:
-                        self._printed("storage", self.storage.describe())
-                        await endpoint.publish(self.storage)
-                    self._changed(self._nats)
+                if before != (now := (self.storage.level, self.storage.failed)):
+                    before = now
+                    self._printed("storage", self.storage.describe())
+                    await endpoint.publish(self.storage)
                 await asyncio.sleep(limits.STORAGE_EVERY_S)
 
     async def _watch_services(self) -> None:

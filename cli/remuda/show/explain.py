@@ -24,8 +24,7 @@ from ..client.connections import bus_at
 from ..errors import UserError
 from ..terminal import event_loop
 from ..terminal.output import console
-from ..terminal.units import number
-from .story import at
+from ..terminal.units import at, number
 from .wait_reasons import earlier, holders_of, in_words, position_of, reasons_of, waiting_time, with_units
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rich.table import Table
@@ -18,7 +18,7 @@ from ..client.connections import bus_at
 from ..errors import UserError
 from ..terminal import event_loop
 from ..terminal.output import console, is_wide
-from .story import at
+from ..terminal.units import at
 
 Row = dict[str, Any]
 KINDS = ("cpu", "gpu", "memory", "disk")
@@ -71,9 +71,9 @@ def _lines(row: Row, wide: bool) -> Iterator[list[str]]:
         wanted = row["demand"][kind] + row["slack_demand"][kind]
         figures = [row["allocation"][kind], wanted, row["entitlement"][kind]]
         figures += [one["reservation"], one["limit"], one["share"]]
-        cells = [row["path"] if kind == kinds[0] else "", kind, *map(_figure, figures)]
+        cells = [row["path"] if kind == kinds[0] else "", kind, *map(figure, figures)]
         if wide:
-            cells += [_figure(row["slack_allocation"][kind]), _figure(row["slack_entitlement"][kind]), one["type"]]
+            cells += [figure(row["slack_allocation"][kind]), figure(row["slack_entitlement"][kind]), one["type"]]
         yield [*cells, *(last if kind == kinds[0] else ("", ""))]
 
 
@@ -107,15 +107,21 @@ def explained(found: Row) -> Iterator[Text]:
         orphan = ", an orphan: the task has a newer run" if task["orphan"] else ""
         where = f" on {task['host']}" if task["host"] else ""
         yield Text.assemble((task["task"], "bold"), f" (run {task['run']}) is {task['state']}{where}{orphan}")
-        yield Text(f"  since {at(task['since_ms'])}: {task['reason'] or 'no reason given'}", "dim")
+        yield Text(f"  since {at(task['since_ms'])}{': ' if task['reason'] else ''}{task['reason']}", "dim")
     gang = found["gang"]
     if gang is not None:
-        yield Text(f"gang/{gang['number']} of {gang['size']} waits in {gang['pool']}, queue {gang['queue']}")
-        yield Text(f"  {gang['ahead']} gangs go before it")
+        size, ahead = gang["size"], gang["ahead"]
+        tasks = f"{size:,} task{'s' * (size != 1)}"
+        yield Text(f"gang/{gang['number']} of {tasks} waits in {gang['pool']}, queue {gang['queue']}")
+        yield Text(
+            f"  {ahead:,} gangs go before it"
+            if ahead > 1
+            else f"  {'one gang goes' if ahead else 'no gang goes'} before it"
+        )
         if gang["rule"] is not None:
             yield Text(f"  rule {gang['rule']['rule']}: {RULES[gang['rule']['rule']]}")
             for kind, wanted in gang["rule"]["wanted"].items():
-                yield Text(f"    {kind}: {_figure(wanted)}, at most {_figure(gang['rule']['bound'][kind])}")
+                yield Text(f"    {kind}: {figure(wanted)}, at most {figure(gang['rule']['bound'][kind])}")
         elif gang["queue"] == "READY":
             yield Text("  it is admitted, and waits for a placement engine")
         else:
@@ -129,10 +135,10 @@ def explained(found: Row) -> Iterator[Text]:
 
 def _steps(one: Row) -> str:
     return (
-        f"  {one['kind']}: parent has {_figure(one['parent_has'])}; needs {_figure(one['need'])}; "
-        f"reserved {_figure(one['reserved'])} of {_figure(one['reservation'])}; "
-        f"with share {_figure(one['share'])} of need {_figure(one['with_need'])}; "
-        f"with share of the rest {_figure(one['entitlement'])} (limit {_figure(one['limit'])})"
+        f"  {one['kind']}: parent has {figure(one['parent_has'])}; needs {figure(one['need'])}; "
+        f"reserved {figure(one['reserved'])} of {figure(one['reservation'])}; "
+        f"with share {figure(one['share'])} of need {figure(one['with_need'])}; "
+        f"with share of the rest {figure(one['entitlement'])} (limit {figure(one['limit'])})"
     )
 
 
@@ -144,13 +150,17 @@ def story(url: str, cluster: str, sought: str, as_json: bool) -> None:
     lines = event_loop.run(ask)
     if not lines:
         raise UserError(f"no fact about {sought!r} in the log of {PELOTON}.{cluster}")
+    print_story(cluster, lines, as_json)
+
+
+def print_story(cluster: str, lines: Iterable[Row], as_json: bool) -> None:
     for line in lines:
         if as_json:
-            print(json.dumps(line))
+            print(json.dumps({"rm": f"{PELOTON}.{cluster}", **line}))
             continue
         text = Text(f"{at(line['at_ms'])}  {line['text']}")
         console.print(text.append(f"  [{line['command']}]", style="dim"), soft_wrap=True)
 
 
-def _figure(value: float) -> str:
+def figure(value: float) -> str:
     return f"{value:,.10g}"

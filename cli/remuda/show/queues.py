@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 from rich.text import Text
 
 from remuda_bus.queries import core as queries
-from remuda_bus.queries.rows import Partition, Queues
+from remuda_bus.queries.rows import Partition, Queue, Queues
 
 from ..client.connections import bus_at
 from ..terminal import event_loop
 from ..terminal.output import console
-from ..terminal.units import amount, number, ordered
+from ..terminal.units import amount, amounts, number, ordered, time_of
 from .queue_tree import tree
 
 
@@ -23,11 +25,23 @@ def queues(url: str, rm: str, as_json: bool) -> None:
     for partition in found.partitions:
         console.print(_heading(partition))
         console.print(tree(partition, console.width))
+        for line in _excesses(partition.queues):
+            console.print(line, markup=False)
 
 
 async def _query(url: str, rm: str) -> Queues:
     async with bus_at(url) as bus:
         return await queries.queues(bus, rm)
+
+
+def _excesses(queue: Queue) -> Iterator[str]:
+    """The queues that are above their maximum and have to give that back."""
+    if queue.excess is not None:
+        since, then = time_of(queue.excess.since_ms), time_of(queue.excess.preempt_at_ms)
+        over = amounts(queue.excess.above)
+        yield f"{queue.path} is {over} above its maximum since {since}; preempted at {then}"
+    for child in queue.children:
+        yield from _excesses(child)
 
 
 def _heading(partition: Partition) -> Text:

@@ -1,18 +1,19 @@
 """`remuda story ID`: all facts about an application, ask, allocation, node or queue, with their causes.
 
-Reads the log itself: it needs no core, and covers objects that are no longer in the state."""
+Reads the log itself: it needs no core, and covers objects that are no longer in the state. Resource managers of Peloton
+read their logs for it."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from datetime import UTC, datetime
 
 from rich.text import Text
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus
-from remuda_bus.queries.bucket_entries import registered_rms
+from remuda_bus.queries import NoAnswer, peloton
+from remuda_bus.queries.bucket_entries import entries, registered_rms
 from remuda_events.stories.story import StoryLine, StoryTarget
 from remuda_events.story_reader import first_commit, lines
 
@@ -20,35 +21,60 @@ from ..client.connections import bus_at
 from ..errors import UserError
 from ..terminal import event_loop
 from ..terminal.output import console, is_wide
+from ..terminal.units import at
+from .peloton import cluster_of, print_story
 from .wait_reasons import with_units
 
 
 def story(url: str, what: str, rm: str | None, as_json: bool) -> None:
-    """Print the story from one RM's log or from all. UserError if there is no fact."""
+    """Print the story from one RM's log, or from all and those of Peloton. UserError if there is no fact."""
     try:
-        sought = StoryTarget.parse(what)
+        sought = None if rm is None and what.startswith("/") else StoryTarget.parse(what)  # None: a pool of Peloton
         rms = None if rm is None else [subjects.check_rm_id(rm)]
     except ValueError as error:
         raise UserError(str(error)) from None
-    event_loop.run(lambda: _story(url, sought, rms, as_json))
+    event_loop.run(lambda: _story(url, what, sought, rms, as_json))
 
 
-async def _story(url: str, sought: StoryTarget, rms: list[str] | None, as_json: bool) -> None:
-    silent = []
+async def _story(url: str, what: str, sought: StoryTarget | None, rms: list[str] | None, as_json: bool) -> None:
+    silent, found = list[str](), False
     async with bus_at(url) as bus:
-        asked = rms if rms is not None else [subjects.rm_of_key(entry.key) for entry in await registered_rms(bus)]
-        for rm in asked:
-            count = 0
-            async for line in lines(bus, rm, sought):
-                count += 1
-                _print(rm, line, as_json)
-            reach = await _reach(bus, rm)
-            if not count:
-                silent.append(reach)
-            elif not as_json:
-                console.print(Text(f"{count} fact{'s' if count > 1 else ''} in {reach}", style="dim"), soft_wrap=True)
-    if len(silent) == len(asked):
-        raise UserError(f"no fact about {str(sought)!r}: {'; '.join(silent) or 'no resource manager is registered'}")
+        if sought is not None:
+            for rm in rms or await _rms(bus):
+                count = 0
+                async for line in lines(bus, rm, sought):
+                    count += 1
+                    _print(rm, line, as_json)
+                found |= _ended(count, await _reach(bus, rm), silent, as_json)
+        for log_id in await _logs_of_peloton(bus) if rms is None else ():
+            try:
+                told = await peloton.story(bus, cluster_of(log_id), what)
+            except NoAnswer as error:
+                silent.append(str(error))
+                continue
+            print_story(cluster_of(log_id), told, as_json)
+            found |= _ended(len(told), f"the log of {log_id}", silent, as_json)
+    if not found:
+        raise UserError(f"no fact about {what!r}: {'; '.join(silent) or 'no resource manager is registered'}")
+
+
+async def _rms(bus: Bus) -> list[str]:
+    return [subjects.rm_of_key(entry.key) for entry in await registered_rms(bus)]
+
+
+async def _logs_of_peloton(bus: Bus) -> list[str]:
+    """Those that are led, or were."""
+    led = [subjects.rm_of_key(entry.key) for entry in await entries(bus, subjects.LEADERS.name)]
+    return [log_id for log_id in led if subjects.is_peloton(log_id)]
+
+
+def _ended(count: int, reach: str, silent: list[str], as_json: bool) -> bool:
+    """Whether there was a fact."""
+    if not count:
+        silent.append(reach)
+    elif not as_json:
+        console.print(Text(f"{count} fact{'s' if count > 1 else ''} in {reach}", style="dim"), soft_wrap=True)
+    return count > 0
 
 
 async def _reach(bus: Bus, rm: str) -> str:
@@ -68,7 +94,3 @@ def _print(rm: str, line: StoryLine, as_json: bool) -> None:
     where = f"{rm}  {line.log_seq}  {line.kind}  " if is_wide() else ""
     text = Text(f"{at(line.at_ms)}  {where}{with_units(line.text)}")
     console.print(text.append(f"  [{line.cause}{trace}]", style="dim"), soft_wrap=True)
-
-
-def at(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1_000, UTC).isoformat(" ", "milliseconds").replace("+00:00", "Z")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 
 def amount(resource: str, value: int) -> str:
@@ -62,3 +62,8 @@ def duration(ms: float) -> str:
 def time_of(at_ms: int) -> str:
     """A time of day, in the time zone of this machine. `at_ms`: since 1970; 0: not known."""
     return datetime.fromtimestamp(at_ms / 1_000).astimezone().strftime("%Y-%m-%d %H:%M:%S") if at_ms else "-"
+
+
+def at(at_ms: int) -> str:
+    """A time of a log."""
+    return datetime.fromtimestamp(at_ms / 1_000, UTC).isoformat(" ", "milliseconds").replace("+00:00", "Z")

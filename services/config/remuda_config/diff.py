@@ -84,6 +84,7 @@ def _describe_partition(partition: config_pb2.PartitionConfig) -> Described:
         **({"packed": f"by {partition.node_sort_policy.pack}"} if partition.node_sort_policy.pack else {}),
         **{f"weight of {name}": f"{weight:g}" for name, weight in weights},
         "preemption": "enabled" if partition.preemption_enabled else "disabled",
+        **({"quota preemption": "enabled"} if partition.quota_preemption_enabled else {}),
         **_count("preemption threshold", partition.preemption_threshold),
         **_count("preemption interval, ms", partition.preemption_interval_ms),
         "placement rules": ", ".join(_rule(rule) for rule in partition.placement_rules) or NOTHING,

@@ -108,6 +108,11 @@ PLACED_BY_PREEMPTION_MS: Final = 600_000
 REFUSAL_KEPT_MS: Final = 3_600_000
 # Kinds that are remembered in one queue: more than are tried within an interval.
 REFUSALS_KEPT: Final = 10_000
+# Victims in one tick for a queue above its maximum (10 ms); further ones follow in the next ticks. A queue that cannot
+# give back enough is looked at again after QUOTA_RETRY_MS: what protects allocations changes rarely, and the log stays
+# small.
+QUOTA_VICTIMS_PER_TICK: Final = 1_000
+QUOTA_RETRY_MS: Final = 60_000
 # A release that the RM has not confirmed after this time is overdue: graceful termination takes 30 s, seldom minutes.
 RELEASE_OVERDUE_MS: Final = 300_000
 
@@ -267,3 +272,5 @@ METRICS_S: Final = 15.0
 METRIC_QUEUES: Final = 200
 METRIC_RESOURCES: Final = 8
 METRIC_ASKS: Final = 50_000
+# Queues of an RM with a series for the victims of quota preemption. Series of a counter stay until the process ends.
+METRIC_QUOTA_QUEUES: Final = 20

@@ -85,6 +85,8 @@ class PartitionSettings(Settings):
     preemption_interval_ms: int = 0
     # Which asks are packed onto few nodes: one of PACKINGS.
     pack: str = ""
+    # Queues with a delay give back what is above their maximum.
+    quota_preemption_enabled: bool = False
 
 
 class Timing(Settings):

@@ -70,6 +70,12 @@ def of_draining(partition: str, queue: Queue) -> Timer | None:
     return Timer(queue.drain_report_ms, "draining", partition, "", queue.path) if queue.drain_report_ms else None
 
 
+def of_quota(partition: str, queue: Queue) -> Timer | None:
+    """Preempts what the queue uses above its maximum."""
+    excess = queue.excess
+    return Timer(excess.preempt_at_ms, "quota", partition, "", queue.path) if excess is not None else None
+
+
 def of_refusals(pending: PendingAsk) -> Timer | None:
     """Ends the refusals of the RM's predicates for the ask."""
     if not pending.refused:
@@ -113,9 +119,10 @@ def of_preemption(preemption: Preemption) -> Timer:
 def still_applies(state: State, timer: Timer) -> bool:
     """The subject of the timer exists and still has this timer."""
     partition = state.partitions.get(timer.partition)
-    if timer.kind == "draining":
+    if timer.kind in ("draining", "quota"):
         queue = partition.queues.get(timer.key) if partition is not None else None
-        return queue is not None and timer == of_draining(timer.partition, queue)
+        of_queue = of_draining if timer.kind == "draining" else of_quota
+        return queue is not None and timer == of_queue(timer.partition, queue)
     if timer.kind in ("class_question", "verdicts"):
         found = partition.predicate_classes.get(timer.key) if partition is not None else None
         of_class = of_class_question if timer.kind == "class_question" else of_verdicts

@@ -12,7 +12,7 @@ from remuda_core import commands
 from remuda_core.actions import Action, DrainNode
 from remuda_core.check import check
 from remuda_core.core import Core
-from remuda_core.facts import Ask
+from remuda_core.facts import PLACEHOLDER_REPLACED, Ask
 from remuda_core.limits import DRAIN_REPORTED_MS, PAGE_BYTES
 from remuda_core.settings import Configuration, Limit, PartitionSettings, QueueSettings
 from remuda_core.shell.queries import Queries
@@ -201,6 +201,25 @@ def test_what_an_application_asks_for_is_kept_from_the_first_answer_on() -> None
     (after,) = rows(queries.applications, "applications")
     assert (after["asks"], after["pending"]) == (27, {"vcore": 27, "gpu": 6})
     check(small.state)
+
+
+def test_ask_that_replaces_a_placeholder_is_listed_with_it() -> None:
+    """It is pending no more, and no allocation yet."""
+    of = core(applications=1)
+    placeholder = Ask(PARTITION, "app-0", "p", {"vcore": 1}, task_group="tg", placeholder=True)
+    real = Ask(PARTITION, "app-0", "r", {"vcore": 1}, task_group="tg", tags={"a": "b"})
+    for ask in (placeholder, real):
+        of.handle(commands.SubmitAsk(ask), NOW_MS)
+        of.handle(commands.Schedule(10), NOW_MS)
+    queries = Queries(of)
+    (row,) = rows(queries.allocations, "allocations")
+    assert rows(queries.asks, "asks") == []
+    there = row["replacement"]
+    assert (row["key"], there["key"], there["node"], there["tags"]) == ("p", "r", "n0", {"a": "b"})
+    of.handle(commands.ReleaseAllocation(PARTITION, "app-0", row["uuid"], PLACEHOLDER_REPLACED), NOW_MS)
+    assert [(one["key"], one["uuid"], one["replacement"]) for one in rows(queries.allocations, "allocations")] == [
+        ("r", there["uuid"], None)
+    ]
 
 
 def test_listings_of_few_entries_do_not_drive_out_those_of_many() -> None:

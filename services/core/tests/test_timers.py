@@ -5,6 +5,7 @@ from __future__ import annotations
 from remuda_core import commands
 from remuda_core.core import Core
 from remuda_core.facts import STOPPED_BY_RM, Ask
+from remuda_core.limits import LEFTOVERS
 from remuda_core.settings import Configuration, PartitionSettings, QueueSettings
 from remuda_core.state import Timer, Timers
 
@@ -14,6 +15,18 @@ DAY_MS = 86_400_000
 
 def timer(at_ms: int, application_id: str) -> Timer:
     return Timer(at_ms, "state", PARTITION, application_id, "")
+
+
+def test_timers_that_were_cancelled_take_no_room_when_the_others_are_over() -> None:
+    """No further one is cancelled, which would make room."""
+    timers = Timers()
+    for at_ms in range(1_000):
+        timers.put(timer(at_ms, "a"))
+    for at_ms in range(600, 1_000):
+        timers.cancel(timer(at_ms, "a"))
+    timers.take_out(598)
+    assert list(timers) == [timer(599, "a")]
+    assert len(timers._times) <= 2 + LEFTOVERS
 
 
 def test_timers_come_by_time_and_name_whenever_they_were_set() -> None:

@@ -223,6 +223,25 @@ TOLD: list[tuple[Message, list[str]]] = [
             "'draining since 2023-11-14T22:13:20Z, 2 applications: app-1 and others; administered by carl ops; root'"
         ],
     ),
+    (
+        log_pb2.QuotaExceeded(above=ROOM, since_ms=1_700_000_000_000, preempt_at_ms=1_700_000_060_000, **QUEUE),
+        [
+            "QUEUE NONE QUEUE_MAX root.a - [memory=10 vcore=1] "
+            "'above its maximum since 2023-11-14T22:13:20Z, preempted at 2023-11-14T22:14:20Z'"
+        ],
+    ),
+    (
+        log_pb2.QuotaPreempted(above=ROOM, uuids=["u-1", "u-2"], reason="more follow", **QUEUE),
+        [
+            "QUEUE NONE QUEUE_MAX root.a - [memory=10 vcore=1] "
+            "'above its maximum, 2 allocations are preempted: more follow'"
+        ],
+    ),
+    (log_pb2.QuotaPreempted(above=ROOM, reason="all are protected", **QUEUE), []),
+    (
+        log_pb2.QuotaExcessEnded(reason="it is within its maximum", **QUEUE),
+        ["QUEUE NONE QUEUE_MAX root.a - 'nothing above its maximum is to be preempted: it is within its maximum'"],
+    ),
     (log_pb2.QueueRestored(**QUEUE), ["QUEUE SET QUEUE_CONFIG root.a - 'draining: false'"]),
     (
         log_pb2.QueueHeld(operator="alice", reason="costs", **QUEUE),

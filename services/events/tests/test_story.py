@@ -81,7 +81,7 @@ def test_what_a_fact_names_is_found_in_it(kind: str) -> None:
     fact = log_pb2.Fact()
     message = getattr(fact, kind)
     message.SetInParent()
-    filled = fill(message, NAMES | QUEUES if kind.startswith("queue_") or kind in OF_QUEUES else NAMES)
+    filled = fill(message, NAMES | QUEUES if kind.startswith(("queue_", "quota_")) or kind in OF_QUEUES else NAMES)
     assert filled, f"{kind} names nothing"
     for name in filled:
         assert len(lines_of(StoryTarget(name), commit_of(fact))) == 1, f"{kind} is not in the story of its {name}"

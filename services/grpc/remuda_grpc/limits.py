@@ -27,13 +27,13 @@ RESPONDERS_RETRY: Final = RetryPolicy(0.1, give_up_after_s=5.0)
 
 # Callbacks
 
-# Callbacks that one RM has not confirmed. Beyond them, the front end takes no more from the bus: a client that does not
-# read costs so much memory.
+# Callbacks that one RM has not confirmed, and as many events. Beyond them, the front end takes no more from the bus: a
+# client that does not read costs so much memory.
 UNCONFIRMED_MESSAGES: Final = 5_000
 UNCONFIRMED_BYTES: Final = 4 * 1024 * 1024
 BATCH_MESSAGES: Final = 500
-# A callback counts as confirmed when its stream lives on for so long after it was sent. gRPC reports a dead client
-# sooner (KEEPALIVE_*). Callbacks that are not confirmed are sent again on the next stream.
+# A callback or an event counts as confirmed when its stream lives on for so long after it was sent. gRPC reports a dead
+# client sooner (KEEPALIVE_*). Unconfirmed ones are sent again on the next stream.
 CONFIRM_AFTER_S: Final = 3.0
 CONFIRM_EVERY_S: Final = 0.5
 # Another front end had the RM: it has heard by then that it has it no more.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from contextlib import ExitStack
 from typing import Any
 
 import grpc
 
 from remuda_bus import subjects
-from remuda_bus.bus import Bus, BusError, ConsumerGone
+from remuda_bus.bus import Bus, BusError, Consumer, ConsumerGone, Message
 from remuda_bus.certificates import names_of
 from remuda_bus.resource_manager.request_messages import RequestMessages
 from remuda_bus.streams.ordered_append import append_in_order
@@ -134,10 +135,25 @@ class _Conversation:
             reason = 'events: the RM has not registered with extraConfig events "true"'
             raise Failure(grpc.StatusCode.FAILED_PRECONDITION, "NO_EVENTS", reason, "events") from None
         try:
-            while True:
-                batch = await consumer.batch(limits.BATCH_MESSAGES)
-                for message in batch:
-                    await self._send(rm_pb2.ToResourceManager(event=si.EventRecord.FromString(message.payload)))
-                await consumer.ack(batch)
+            await self._send_all(consumer)
         finally:
             await consumer.close()
+
+    async def _send_all(self, consumer: Consumer) -> None:
+        """Writing to a client that is gone succeeds for a while: events are confirmed as callbacks are, when the
+        conversation lives on."""
+        now = asyncio.get_running_loop().time
+        sent: deque[tuple[float, list[Message]]] = deque()  # batches, each with the time at which it is confirmed
+        while True:
+            left_s = max(0.0, sent[0][0] - now()) if sent else None
+            if sum(len(batch) for _, batch in sent) < limits.UNCONFIRMED_MESSAGES:
+                batch = await consumer.batch(limits.BATCH_MESSAGES, left_s)
+            else:
+                batch = []
+                await asyncio.sleep(left_s or 0)
+            while sent and sent[0][0] <= now():
+                await consumer.ack(sent.popleft()[1])
+            for message in batch:
+                await self._send(rm_pb2.ToResourceManager(event=si.EventRecord.FromString(message.payload)))
+            if batch:
+                sent.append((now() + limits.CONFIRM_AFTER_S, batch))

@@ -35,6 +35,8 @@ REASON_CHARACTERS = 1_000
 
 # Objects per page of a list: the API server answers a page from memory, and others are served between two pages.
 LIST_PAGE = 500
+# The first minor version of Kubernetes 1 that, by default, can begin a watch with all objects, without pages.
+STREAMS_SINCE = 32
 # The API server ends a watch after this time, so that its clients spread over API servers.
 WATCH_S = 300
 # A watch without an answer for this long after its end is a lost connection.
@@ -54,6 +56,8 @@ START_RETRY = RetryPolicy(0.5, longest_pause_s=10.0)
 BINDING_RETRY = RetryPolicy(0.25, longest_pause_s=5.0, give_up_after_s=120.0)
 # Other writes are dropped sooner: events and conditions are for people.
 WRITE_RETRY = RetryPolicy(0.5, longest_pause_s=5.0, give_up_after_s=30.0)
+# A deletion that the API server refuses, such as by a policy, is tried again after so many sweeps (of a second).
+DELETION_SWEEPS = 5
 # Deletions and new placeholders decide about resources. They are repeated until they succeed.
 DELETION_RETRY = RetryPolicy(0.5, longest_pause_s=5.0)
 # Bindings to one node in a row that the API server refused. Then the node is reported as not ready, until it changes.
@@ -83,12 +87,14 @@ EXISTING_BYTES = 256 * 1024
 
 # Kubernetes bounds a label, and with it an application ID, at this length.
 APPLICATION_ID_CHARACTERS = 63
-# Times that a rejected ask is sent again with its application, which may have completed meanwhile.
+# Times that a rejected ask or report is sent again with its application, which may have completed meanwhile.
 RESUBMISSIONS = 3
 # Task groups of a gang, and members of all of them: above, the definition is refused. Each member is a pod, and 10,000
 # manifests take 0.2 s and 50 MB.
 TASK_GROUPS = 100
 GANG_MEMBERS = 10_000
+# Of a user or group that a placeholder runs as: Kubernetes accepts no larger number.
+LARGEST_ID = 2**31 - 1
 # Parts of the name of a placeholder: a name has at most 63 characters.
 PLACEHOLDER_APPLICATION_CHARACTERS = 28
 PLACEHOLDER_GROUP_CHARACTERS = 20
@@ -120,6 +126,8 @@ NOMINATIONS_SINCE = 35
 APPROVAL_SWEEPS = 30
 # An approval that the default scheduler has not asked about is written again: it may have missed the change.
 APPROVAL_REPEAT_SWEEPS = 5
+# So long, a pod that does not fit on its node is tried there again: what stands before it is on its way, or goes.
+MISFIT_SWEEPS = 10
 # A pod is kept off a node that the default scheduler refused for it, so that another node gets its turn.
 UNFIT_SWEEPS = 60
 # Reads of a pod whose patch met a newer version of it.

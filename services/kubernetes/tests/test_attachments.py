@@ -8,7 +8,16 @@ import msgspec
 import pytest
 
 from remuda_kubernetes.api.objects import Node
-from remuda_kubernetes.api.storage import Claim, CsiDriver, CsiNode, StorageCapacity, StorageClass, Volume
+from remuda_kubernetes.api.storage import (
+    BIND_COMPLETED,
+    Claim,
+    CsiDriver,
+    CsiNode,
+    StorageCapacity,
+    StorageClass,
+    Volume,
+    VolumeAttachment,
+)
 from remuda_kubernetes.predicates.attachments import MIGRATED
 from remuda_kubernetes.shim.effects import Ask
 from remuda_kubernetes.shim.shim import Shim
@@ -29,7 +38,8 @@ def add_claim(to: Shim, name: str, *modes: str, volume: dict[str, Any] | None = 
     spec = {"volumeName": bound, "accessModes": list(modes), "storageClassName": of, "resources": resources}
     if volume is not None:
         to.volumes.volume_changed(msgspec.convert(named(bound, spec=volume), Volume))
-    to.volumes.claim_changed(msgspec.convert(named(name, spec=spec), Claim))
+    annotations = {BIND_COMPLETED: "yes"} if bound else {}
+    to.volumes.claim_changed(msgspec.convert(named(name, metadata={"annotations": annotations}, spec=spec), Claim))
 
 
 def csi(handle: str) -> dict[str, Any]:
@@ -58,6 +68,19 @@ def feasible(of: Shim, name: str = "p", *without: str) -> set[str]:
     return {one for one in ("n1", "n2") if not of.predicates.refusal(f"uid-{name}", one, without)}
 
 
+def test_bound_claim_counts_before_its_volume_is_observed() -> None:
+    """As for the default scheduler, by its class."""
+    it = shim("n1", "n2")
+    limited(it, "n1", 1)
+    it.volumes.class_changed(msgspec.convert(named("fast", provisioner=CSI), StorageClass))
+    add_claim(it, "a", volume=csi("a"), of="fast")
+    add_claim(it, "b", volume=csi("b"), of="fast")
+    it.pod_changed(pod("other", app="app", node="n1", **with_claims("a")))
+    it.volumes.volume_gone(it.books.storage.volumes["pv-a"])
+    it.pod_changed(pod("p", app="app", **with_claims("b")))
+    assert feasible(it) == {"n2"}
+
+
 def test_node_attaches_no_more_volumes_of_a_driver_than_it_says() -> None:
     it = shim("n1", "n2")
     limited(it, "n1", 2)
@@ -70,6 +93,78 @@ def test_node_attaches_no_more_volumes_of_a_driver_than_it_says() -> None:
     assert feasible(it, "p", "uid-there") == {"n1", "n2"}
     assert feasible(it, "same") == {"n1", "n2"}  # attached already
     limited(it, "n1", 3)
+    assert feasible(it) == {"n1", "n2"}
+
+
+def attached(name: str, volume: str | None, node: str = "n1", driver: str = CSI) -> VolumeAttachment:
+    spec = {"attacher": driver, "nodeName": node, "source": {"persistentVolumeName": volume}}
+    return msgspec.convert(named(name, spec=spec), VolumeAttachment)
+
+
+def test_volume_that_is_not_detached_yet_counts() -> None:
+    it = shim("n1", "n2")
+    limited(it, "n1", 2)
+    for name in ("a", "b", "c"):
+        add_claim(it, name, volume=csi(name))
+    it.pod_changed(pod("there", node="n1", **with_claims("a")))
+    it.pod_changed(pod("p", app="app", **with_claims("c")))
+    it.volumes.attachment_changed(attached("va-a", "pv-a"))
+    assert feasible(it) == {"n1", "n2"}  # it is that of the pod there
+    it.volumes.attachment_changed(attached("va-b", "pv-b"))
+    assert feasible(it) == {"n2"}
+    it.volumes.attachment_changed(attached("va-c", "pv-c"))
+    assert feasible(it) == {"n1", "n2"}  # its own is attached already
+    it.volumes.attachment_gone(attached("va-c", "pv-c"))
+    it.pod_gone(pod("there", node="n1", **with_claims("a")))
+    assert feasible(it) == {"n2"}
+    for name in "ab":
+        it.volumes.attachment_gone(attached(f"va-{name}", f"pv-{name}"))
+    assert feasible(it) == {"n1", "n2"}
+    assert not it.books.storage.attached
+
+
+@pytest.mark.parametrize("volume", [None, "pv-unknown"], ids=["inline", "unknown"])
+def test_attachment_without_a_volume_that_is_known_counts_for_its_driver(volume: str | None) -> None:
+    it = shim("n1", "n2")
+    limited(it, "n1", 1)
+    add_claim(it, "c", volume=csi("c"))
+    it.pod_changed(pod("p", app="app", **with_claims("c")))
+    it.volumes.attachment_changed(attached("va", volume, driver="another"))
+    assert feasible(it) == {"n1", "n2"}
+    it.volumes.attachment_changed(attached("vb", volume))
+    assert feasible(it) == {"n2"}
+
+
+def test_attachment_of_a_plugin_that_a_driver_replaces_is_the_volume_of_its_pod() -> None:
+    it = shim("n1", "n2")
+    limited(it, "n1", 2, "ebs.csi.aws.com", "kubernetes.io/aws-ebs")
+    for name in "ab":
+        add_claim(it, name, volume=ebs(name))
+    it.pod_changed(pod("there", node="n1", **with_claims("a")))
+    it.pod_changed(pod("p", app="app", **with_claims("b")))
+    it.volumes.attachment_changed(attached("va", "pv-a", driver="ebs.csi.aws.com"))
+    assert feasible(it) == {"n1", "n2"}
+
+
+def test_volume_of_a_victim_is_detached_with_it() -> None:
+    it = shim("n1", "n2")
+    limited(it, "n1", 1)
+    for name in "ab":
+        add_claim(it, name, volume=csi(name))
+    it.pod_changed(pod("there", node="n1", **with_claims("a")))
+    it.pod_changed(pod("p", app="app", **with_claims("b")))
+    it.volumes.attachment_changed(attached("va-a", "pv-a"))
+    assert feasible(it) == {"n2"}
+    assert feasible(it, "p", "uid-there") == {"n1", "n2"}
+
+
+def test_volume_that_is_attached_elsewhere_keeps_no_pod_off() -> None:
+    """As with the default scheduler, whatever its access modes: it is detached there when its pod has ended."""
+    it = shim("n1", "n2")
+    limited(it, "n2", 1)
+    add_claim(it, "c", "ReadWriteOnce", volume=csi("c"))
+    it.pod_changed(pod("p", app="app", **with_claims("c")))
+    it.volumes.attachment_changed(attached("va", "pv-c", "n1"))
     assert feasible(it) == {"n1", "n2"}
 
 
@@ -190,15 +285,23 @@ def test_new_volume_needs_room_where_its_driver_says_how_much_is_left() -> None:
     assert feasible(it) == {"n1", "n2"}
 
 
-def test_pod_is_asked_for_again_when_its_node_attaches_more() -> None:
+@pytest.mark.parametrize("more", ["limit", "detached"])
+def test_pod_is_asked_for_again_when_its_node_can_attach_its_volume(more: str) -> None:
     it = shim("n1")
-    limited(it, "n1", 0)
-    add_claim(it, "c", volume=csi("c"))
+    limited(it, "n1", 1)
+    for name in "ac":
+        add_claim(it, name, volume=csi(name))
+    it.volumes.attachment_changed(attached("va", "pv-a"))
     it.pod_changed(pod("p", app="app", **with_claims("c")))
     it.sweep()
     (ask,) = [effect.ask for effect in it.take() if isinstance(effect, Ask)]
     (verdict,) = it.questions.verdicts("uid-p", ask.tags["remuda/predicateClass"], ["n1"])
-    assert verdict.reason == "node attaches at most 0 volumes of disk.example"
-    limited(it, "n1", 1)
+    assert verdict.reason == "node attaches at most 1 volumes of disk.example"
+    it.sweep()
+    assert it.take() == []
+    if more == "limit":
+        limited(it, "n1", 2)
+    else:
+        it.volumes.attachment_gone(attached("va", "pv-a"))
     it.sweep()
     assert [type(effect) for effect in it.take()] == [Ask]

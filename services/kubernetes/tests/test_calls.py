@@ -18,10 +18,20 @@ from remuda_kubernetes.metrics import Places
 from remuda_kubernetes.shell.calls import Calls
 from remuda_kubernetes.shell.traces import Traces
 from remuda_kubernetes.shim import names
-from remuda_kubernetes.shim.effects import Bind, CreatePlaceholder, ReportNode
+from remuda_kubernetes.shim.effects import (
+    Bind,
+    BindVolumes,
+    CreatePlaceholder,
+    DeletePod,
+    PodName,
+    RecordEvent,
+    ReportNode,
+    SetCondition,
+)
 from remuda_kubernetes.shim.shim import Shim
 from remuda_kubernetes.shim.task_groups import placeholder_pod, task_groups_of
 from remuda_proto.si.v1 import si_pb2 as si
+from services.kubernetes.tests.late_claims import claim, given_to, volume
 from services.kubernetes.tests.reporting_shim import shim
 from tests.kubernetes.objects import pod
 
@@ -68,6 +78,48 @@ async def test_placeholder_that_exists_is_created_if_it_is_our_own(owner: str, f
     assert len(reported) == failures
 
 
+class Refusing:
+    """An API server where a policy refuses the first deletion of a pod."""
+
+    def __init__(self) -> None:
+        self.deletions = 0
+
+    async def delete_pod(self, *_: object) -> None:
+        self.deletions += 1
+        if self.deletions == 1:
+            raise error_of(403, "a policy says no")
+
+
+async def test_deletion_that_is_refused_is_tried_again() -> None:
+    """The scheduler waits for the end of the pod, and others for its room."""
+    it = shim("n1")
+    it.pod_changed(pod("p", app="app"))
+    new = si.Allocation(allocationKey="uid-p", UUID="u", nodeID="n1", applicationID="default.app")
+    it.allocation(si.AllocationResponse(new=[new]))
+    kind = si.PREEMPTED_BY_SCHEDULER
+    over = si.AllocationRelease(applicationID="default.app", UUID="u", allocationKey="uid-p", terminationType=kind)
+    it.allocation(si.AllocationResponse(released=[over]))
+    server, refused = Refusing(), asyncio.Event()
+
+    def on_shim(change: Callable[[Shim], None]) -> None:
+        change(it)
+        refused.set()
+
+    calls = Calls(server, "here", on_shim, Traces(), Places())  # type: ignore[arg-type]
+    running = asyncio.create_task(calls.run())
+    calls.add([one for one in it.take() if isinstance(one, DeletePod)])
+    async with asyncio.timeout(5):
+        await refused.wait()
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+    again = []
+    for _ in range(3 * limits.DELETION_SWEEPS):
+        it.sweep()
+        again += [one for one in it.take() if isinstance(one, DeletePod)]
+    assert [one.pod.uid for one in again] == ["uid-p"]
+
+
 class Failing:
     """An API server that answers each binding with this error."""
 
@@ -112,3 +164,85 @@ async def test_node_is_blamed_for_refused_bindings_only(
         await running
     reports = [one.node.attributes.get("ready") for one in it.take() if isinstance(one, ReportNode)]
     assert reports == (["false"] if is_blamed else [])
+
+
+class Changed:
+    """An API server where a volume has changed since it was read; by now it is reserved for this UID."""
+
+    def __init__(self, uid: str) -> None:
+        self._uid = uid
+        self.patches: list[dict[str, Any]] = []
+        self.is_asked = asyncio.Event()
+
+    async def patch(self, path: str, body: dict[str, Any], form: str) -> bytes:
+        self.patches.append(body)
+        raise Conflict("the object has been modified", 409)
+
+    async def get(self, path: str, kind: type[Any]) -> Any:
+        self.is_asked.set()
+        return volume("v1", **given_to("c", self._uid))
+
+
+@pytest.mark.parametrize(("uid", "failures"), [("uid-c", 0), ("uid-another", 1)])
+async def test_volume_that_has_changed_is_reserved_if_it_is_by_now(uid: str, failures: int) -> None:
+    """An earlier attempt, whose answer was lost, may have succeeded."""
+    reported: list[Callable[[Shim], None]] = []
+    server = Changed(uid)
+    calls = Calls(server, "here", reported.append, Traces(), Places())  # type: ignore[arg-type]
+    calls.add([BindVolumes(PodName("default", "p", "uid-p"), "n1", ((volume("v1"), claim()),), ())])
+    running = asyncio.create_task(calls.run())
+    await server.is_asked.wait()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+    assert len(reported) == failures
+    (patch,) = server.patches
+    assert patch["metadata"]["annotations"] == {"pv.kubernetes.io/bound-by-controller": "yes"}
+
+
+class Noting:
+    """An API server that accepts bindings and notes. `said`: the message of each condition, by the path of its pod."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, str]] = []
+        self.has_event = asyncio.Event()
+
+    async def bind(self, *_: object) -> None:
+        pass
+
+    async def patch(self, path: str, body: dict[str, Any]) -> bytes:
+        self.said += [(path.split("/")[-2], one["message"]) for one in body["status"]["conditions"]]
+        return b""
+
+    async def create(self, path: str, body: dict[str, Any]) -> bytes:
+        self.has_event.set()
+        return b""
+
+
+async def test_pod_that_waits_no_more_is_not_said_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Conditions wait for bindings. By then, the API server has said that the pod is scheduled."""
+    monkeypatch.setattr(limits, "NOTES_WAIT_S", 0.0)
+    server = Noting()
+    p, q = PodName("default", "p", "uid-p"), PodName("default", "q", "uid-q")
+    calls = Calls(server, "here", lambda _: None, Traces(), Places())  # type: ignore[arg-type]
+    calls.add([SetCondition(p, "Unschedulable", "full"), SetCondition(q, "Unschedulable", "full")])
+    calls.add([Bind(p, "n1"), SetCondition(q, "SchedulingSkipped", "quota")])
+    calls.add([RecordEvent("Pod", p, "Scheduled", "Scheduling", ""), SetCondition(p, "Unschedulable", "over")])
+    calls.add([Bind(p, "n1")])
+    running = asyncio.create_task(calls.run())
+    async with asyncio.timeout(5):
+        await server.has_event.wait()
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+    assert server.said == [("q", "quota")]
+
+
+async def test_conditions_that_were_dropped_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "WAITING_WRITES", 2)
+    calls = Calls(Noting(), "here", lambda _: None, Traces(), Places())  # type: ignore[arg-type]
+    for number in range(5):
+        calls.add([SetCondition(PodName("default", "p", f"uid-{number}"), "Unschedulable", "full")])
+    assert list(calls._conditions) == ["uid-3", "uid-4"]

@@ -12,6 +12,7 @@ from remuda_kubernetes.api.objects import ConfigMap
 from remuda_kubernetes.shell.watched_maps import WatchedMaps
 from remuda_kubernetes.shim.config_maps import configuration_of, values_of
 from remuda_kubernetes.shim.effects import RecordEvent
+from remuda_kubernetes.shim.task_groups import PlaceholderUser
 from remuda_proto import bounds
 
 NAMES = ("yunikorn-defaults", "yunikorn-configs")
@@ -42,6 +43,20 @@ def test_settings_of_the_front_end() -> None:
     found = configuration_of([values | {"service.enableConfigHotRefresh": "false"}])
     assert (found.placeholder_image, found.gangs, found.is_refreshed) == ("i", False, False)
     assert "resync" not in found.extra
+
+
+def test_user_of_placeholders() -> None:
+    """-1: that of the image, or what the cluster chooses."""
+    assert configuration_of([{}]).placeholder_user == PlaceholderUser(65_535, 65_535, None)
+    values = {"service.placeholderRunAsUser": "1000", "service.placeholderRunAsGroup": "-1"}
+    found = configuration_of([values | {"service.placeholderFsGroup": "2000"}])
+    assert found.placeholder_user == PlaceholderUser(1_000, None, 2_000)
+
+
+@pytest.mark.parametrize("value", ["root", "-2", "2147483648", "1.5", "9" * 5_000])
+def test_user_of_placeholders_that_is_none_names_its_key(value: str) -> None:
+    with pytest.raises(ValueError, match=r"service\.placeholderRunAsUser"):
+        configuration_of([{"service.placeholderRunAsUser": value}])
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,13 @@ ACCEPTED = si.ApplicationResponse(accepted=[si.AcceptedApplication(applicationID
 COMPLETED = si.ApplicationResponse(updated=[si.UpdatedApplication(applicationID="default.app", state="Completed")])
 
 
+def placeholders(of: Shim) -> list[str]:
+    """Names of those to create."""
+    return [effect.manifest["metadata"]["name"] for effect in of.take() if isinstance(effect, CreatePlaceholder)]
+
+
 def created(of: Shim) -> int:
-    return sum(isinstance(effect, CreatePlaceholder) for effect in of.take())
+    return len(placeholders(of))
 
 
 def test_gang_that_is_gone_when_it_is_accepted_has_no_placeholders() -> None:
@@ -40,12 +45,29 @@ def test_gang_without_an_ask_goes_on_after_a_restart() -> None:
     assert created(it) == 2
 
 
+def test_owner_of_placeholders_is_the_originator_after_a_restart() -> None:
+    """Also if another pod was created in the same second, and is the first by name."""
+    driver, another = MEMBER, pod("another", app="app", cpu="1", annotations={names.TASK_GROUPS: GROUPS})
+    before = shim("n1")
+    before.pod_changed(driver)
+    before.application(ACCEPTED)
+    first, second = placeholders(before)
+    annotations = {names.PLACEHOLDER: "true", names.TASK_GROUP: "workers"}
+    standing = pod(first, app="app", cpu="1", annotations=annotations, owner=driver.uid)
+    for order in ((another, driver, standing), (standing, another, driver)):
+        it = Shim(ShimPolicy(frozenset({"remuda"})))
+        for one in order:
+            it.pod_changed(one)
+        it.resume(KeptState(applications=[ApplicationRow("default.app", "Accepted")]))
+        assert placeholders(it) == [second]
+
+
 def test_gang_whose_placeholder_went_before_it_was_bound_ends_with_the_time_of_the_others() -> None:
     """All placeholders were allocated, so that the scheduler has started the application and says no more."""
     it = shim("n1")
     it.pod_changed(MEMBER)
     it.application(ACCEPTED)
-    first, _ = [effect.manifest["metadata"]["name"] for effect in it.take() if isinstance(effect, CreatePlaceholder)]
+    first, _ = placeholders(it)
     annotations = {names.PLACEHOLDER: "true", names.TASK_GROUP: "workers"}
     it.pod_changed(pod(first, app="app", cpu="1", annotations=annotations))
     new = si.Allocation(allocationKey=f"uid-{first}", UUID="u", nodeID="n1", applicationID="default.app")
@@ -64,17 +86,13 @@ def test_placeholder_that_nobody_saw_is_created_again() -> None:
     it = shim("n1")
     it.pod_changed(MEMBER)
     it.application(ACCEPTED)
-    first, second = [
-        effect.manifest["metadata"]["name"] for effect in it.take() if isinstance(effect, CreatePlaceholder)
-    ]
+    first, second = placeholders(it)
     annotations = {names.PLACEHOLDER: "true", names.TASK_GROUP: "workers"}
     placeholder = pod(first, app="app", cpu="1", annotations=annotations)
     it.pod_changed(placeholder)
     it.pod_gone(placeholder)
     it.pods_listed()
-    assert [effect.manifest["metadata"]["name"] for effect in it.take() if isinstance(effect, CreatePlaceholder)] == [
-        second
-    ]
+    assert placeholders(it) == [second]
 
 
 def test_gang_that_begins_again_has_placeholders_again() -> None:

@@ -10,6 +10,7 @@ from remuda_kubernetes.api.objects import Namespace
 from remuda_kubernetes.shim import names
 from remuda_kubernetes.shim.books import ShimPolicy
 from remuda_kubernetes.shim.effects import RecordEvent, Submit, Withdraw
+from remuda_kubernetes.shim.namespaces import tags_of
 from remuda_kubernetes.shim.resume import ApplicationRow, KeptState
 from remuda_kubernetes.shim.shim import Shim
 from remuda_proto.si.v1 import si_pb2 as si
@@ -44,6 +45,14 @@ def with_application() -> Shim:
     it.pod_changed(pod("p", app="app", annotations=GANG | ALICE))
     it.take()
     return it
+
+
+def test_wrong_value_is_reported_by_its_own_key() -> None:
+    """An older annotation becomes the same tag."""
+    metadata = {"name": "default", "annotations": {names.NAMESPACE_MAX_CPU: "2", names.NAMESPACE_MAX_MEMORY: "much"}}
+    tags, wrong = tags_of(msgspec.convert({"metadata": metadata}, Namespace))
+    assert (tags, len(wrong)) == ({}, 1)
+    assert "namespace.max" in wrong[0] and "namespace.quota" not in wrong[0]
 
 
 def test_changed_quota_is_sent_where_the_applications_of_the_namespace_are() -> None:

@@ -74,6 +74,46 @@ def test_pods_of_the_own_scheduler_name_are_bound_beside() -> None:
     assert "Bind" in kinds(it.take())
 
 
+NO_MORE = [{"app": ""}, {"annotations": {names.IGNORE_APPLICATION: "true"}}]
+
+
+@pytest.mark.parametrize("changed", NO_MORE)
+def test_pod_that_waits_stays_held_whatever_its_labels_become(changed: dict[str, Any]) -> None:
+    """A tenant may change labels. With a gate, this front end alone can let the pod go; it cannot be bound."""
+    it = plugin(Hold.GATES)
+    it.pod_changed(placed("p", **GATED))
+    it.pod_changed(placed("p", **GATED | changed))
+    it.take()
+    allocated(it, "p")
+    assert kinds(it.take()) == ["OpenGate"]
+    it = plugin()
+    it.pod_changed(placed("p"))
+    it.pod_changed(placed("p", **changed))
+    assert not it.filter(placed("p", **changed), NODES).nodes
+    assert not it.may_preempt(placed("p", **changed))
+    it.take()
+    allocated(it, "p")
+    assert kinds(it.take()) == ["Approve"]
+    assert it.filter(placed("p", **changed), NODES).nodes == ("n1",)
+
+
+@pytest.mark.parametrize("changed", NO_MORE)
+def test_pod_with_the_gate_is_held_after_a_restart_too(changed: dict[str, Any]) -> None:
+    it = plugin(Hold.GATES)
+    it.pod_changed(placed("p", **GATED | changed))
+    assert kinds(it.take()) == ["Submit", "Ask"]
+    allocated(it, "p")
+    assert kinds(it.take()) == ["OpenGate"]
+
+
+def test_pod_that_is_not_held_stays_so_whatever_its_labels_become() -> None:
+    """Nobody has asked for it, so it would wait for ever."""
+    it = plugin()
+    it.pod_changed(placed("p", app=""))
+    it.pod_changed(placed("p"))
+    assert it.filter(placed("p"), NODES).nodes == NODES
+
+
 # The extender
 
 

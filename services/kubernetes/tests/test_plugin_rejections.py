@@ -5,13 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Pod
-from remuda_kubernetes.plugin.effects import Withhold
+from remuda_kubernetes.plugin.effects import Approve, Withhold
 from remuda_kubernetes.plugin.plugin import PluginShim
+from remuda_kubernetes.plugin.policy import Hold
 from remuda_kubernetes.shim import names
 from remuda_kubernetes.shim.effects import Release
+from services.kubernetes.tests.late_claims import (
+    NO_PROVISIONER,
+    claim,
+    feasible,
+    given_to,
+    near,
+    storage_class,
+    volume,
+    with_claims,
+)
 from services.kubernetes.tests.reporting_plugin import NODES, allocated, events, kinds, placed, plugin
 
 
@@ -119,10 +131,28 @@ def accepted(it: PluginShim) -> dict[str, bool]:
     return {verdict.node_id: verdict.accepted for verdict in told if verdict.accepted}
 
 
+def test_pod_that_does_not_fit_yet_is_tried_again() -> None:
+    """Pods that were approved before it, and that it has to keep its distance from, are bound later."""
+    it = plugin()
+    it.pod_changed(placed("p"))
+    allocated(it, "p")
+    it.take()
+    for _ in range(2):
+        verdict = it.filter(placed("p"), ["n2"])
+        assert (verdict.nodes, verdict.reason) == ((), "default/p does not fit on node n1 yet")
+        assert kinds(it.take()) == []
+        it.sweep()
+        assert kinds(it.take()) == ["Approve"], "once for each time that it was asked about"
+    assert it.filter(placed("p"), NODES).nodes == ("n1",)
+
+
 def test_pod_that_does_not_fit_is_sent_back_and_kept_off_the_node_for_a_while() -> None:
     it = plugin()
     it.pod_changed(placed("p"))
     allocated(it, "p")
+    it.take()
+    for _ in range(limits.MISFIT_SWEEPS):
+        it.sweep()
     it.take()
     assert it.filter(placed("p"), ["n2"]).nodes == ()
     sent_back(it)
@@ -144,3 +174,96 @@ def test_approval_that_is_not_asked_about_is_repeated_and_then_taken_back() -> N
         calls += kinds(it.take())
     repeats = limits.APPROVAL_SWEEPS // limits.APPROVAL_REPEAT_SWEEPS - 1
     assert calls == ["Approve"] * repeats + ["Release", "Ask", "Withhold"]
+
+
+@pytest.mark.parametrize("begun", ["selected", "reserved"])
+def test_approval_is_kept_while_the_volumes_of_the_pod_are_bound(begun: str) -> None:
+    """The default scheduler gives a provisioner ten minutes, and binds the pod then, whatever has become of its
+    approval."""
+    it = plugin()
+    it.volumes.class_changed(storage_class())
+    it.volumes.claim_changed(claim())
+    it.pod_changed(placed("p", **with_claims("c")))
+    allocated(it, "p")
+    it.take()
+    it.filter(placed("p", **with_claims("c")), NODES)
+    if begun == "selected":
+        it.volumes.claim_changed(claim(selected="n1"))
+    else:
+        it.volumes.volume_changed(volume("v", **given_to("c", "uid-c")))
+    it.take()
+    for _ in range(limits.VOLUME_SWEEPS):
+        it.sweep()
+        assert "Release" not in kinds(it.take())
+    it.sweep()
+    assert "Release" in kinds(it.take())
+
+
+# Volumes of approved pods
+
+
+def two_pods_with_claims(hold: Hold = Hold.EXTENDER) -> PluginShim:
+    """And one volume, on n1, that suits both claims."""
+    it = plugin(hold)
+    it.volumes.class_changed(storage_class(provisioner=NO_PROVISIONER))
+    it.volumes.volume_changed(volume("v", **near("n1")))
+    for name in ("p", "q"):
+        it.volumes.claim_changed(claim(name=f"c-{name}"))
+        it.pod_changed(placed(name, **with_claims(f"c-{name}")))
+    return it
+
+
+@pytest.mark.parametrize("hold", Hold)
+def test_volume_of_an_approved_pod_is_not_free(hold: Hold) -> None:
+    it = two_pods_with_claims(hold)
+    assert feasible(it, "q") == {"n1"}
+    allocated(it, "p")
+    it.take()
+    assert feasible(it, "q") == set()
+
+
+def test_volume_is_free_again_when_the_approval_is_taken_back() -> None:
+    it = two_pods_with_claims()
+    allocated(it, "p")
+    it.take()
+    for _ in range(limits.APPROVAL_SWEEPS + 1):
+        it.sweep()
+    assert "Withhold" in kinds(it.take())
+    assert feasible(it, "q") == {"n1"}
+
+
+@pytest.mark.parametrize("hold", Hold)
+def test_volume_is_free_again_when_the_approved_pod_is_gone(hold: Hold) -> None:
+    it = two_pods_with_claims(hold)
+    allocated(it, "p")
+    it.take()
+    it.pod_gone(placed("p", **with_claims("c-p")))
+    assert feasible(it, "q") == {"n1"}
+
+
+def test_volume_is_free_again_in_another_session() -> None:
+    """The scheduler has forgotten what it had allocated."""
+    it = two_pods_with_claims()
+    allocated(it, "p")
+    it.take()
+    it.report()
+    assert feasible(it, "q") == {"n1"}
+
+
+def test_volume_of_a_pod_that_was_bound_is_taken_until_its_claim_says_more() -> None:
+    it = two_pods_with_claims()
+    allocated(it, "p")
+    it.take()
+    it.pod_changed(placed("p", nodeName="n1", **with_claims("c-p")))
+    assert feasible(it, "q") == set()
+    it.volumes.claim_changed(claim("another", name="c-p"))
+    assert feasible(it, "q") == {"n1"}
+
+
+def test_volume_is_taken_as_soon_as_the_pod_is_allocated() -> None:
+    """Two allocations may come at once."""
+    it = two_pods_with_claims()
+    allocated(it, "p")
+    assert feasible(it, "q") == set()
+    allocated(it, "q")
+    assert [effect.pod.name for effect in it.take() if isinstance(effect, Approve)] == ["p"]

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import re
+from typing import Any, Final
 
+import msgspec
 import pytest
 
-from remuda_kubernetes.api.objects import Namespace, PriorityClass
+from remuda_kubernetes.api.objects import Namespace, Pod, PriorityClass
 from remuda_kubernetes.shim import names, pod_reading
 from remuda_kubernetes.shim.namespaces import tags_of
-from remuda_kubernetes.shim.task_groups import GangPolicy, placeholder_pod, policy_of, task_groups_of
+from remuda_kubernetes.shim.pod_reading import application_of
+from remuda_kubernetes.shim.quantities import request_of
+from remuda_kubernetes.shim.task_groups import GangPolicy, PlaceholderUser, placeholder_pod, policy_of, task_groups_of
 from tests.kubernetes.objects import annotated, pod
 
 D = names.DOMAIN
+LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 
 
 @pytest.mark.parametrize(
@@ -44,6 +49,7 @@ def test_unique_application() -> None:
     [
         ('{"user": "alice", "groups": ["dev"]}', ("alice", ("dev",))),
         ('{"user": "alice"}', ("alice", ())),
+        ('{"user": "alice", "groups": null}', ("alice", ())),
         ('{"groups": ["dev"]}', ("nobody", ())),
         ("alice", ("nobody", ())),
         ('{"user": 5}', ("nobody", ())),
@@ -161,3 +167,61 @@ def test_placeholder_is_a_confined_pod_of_the_group() -> None:
     (container,) = made["spec"]["containers"]
     assert container["resources"]["requests"] == container["resources"]["limits"] == {"cpu": "100m", "memory": "1Gi"}
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
+@pytest.mark.parametrize(
+    ("application", "expected"),
+    [
+        ("my_app.v1", "tg-my-app-v1-the-group-0123456789"),
+        ("team/ETL job", "tg-team-etl-job-the-group-0123456789"),
+        ("é" * 40, f"tg-{'-' * 28}-the-group-0123456789"),
+    ],
+)
+def test_placeholder_has_a_name_that_kubernetes_accepts(application: str, expected: str) -> None:
+    (group,) = task_groups_of(pod("driver", annotations=defining([GROUP | {"name": "The_group"}])))
+    made = placeholder_pod(application, "root.q", group, pod("driver"), "0123456789", "pause")
+    assert made["metadata"]["name"] == expected
+
+
+@pytest.mark.parametrize(
+    ("application", "queue"), [("app", "root.q"), ("team/etl job", "root.a@b"), ("-x", "root.q-"), ("a" * 64, "q" * 64)]
+)
+def test_placeholder_belongs_to_any_application_and_queue(application: str, queue: str) -> None:
+    """What an annotation says may be no label."""
+    labels = {names.APPLICATION: "another", names.QUEUE: "root.another"}
+    (group,) = task_groups_of(pod("driver", annotations=defining([GROUP | {"labels": labels}])))
+    made = placeholder_pod(application, queue, group, pod("driver"), "0123456789", "pause")
+    made["metadata"]["uid"] = "uid"
+    found = application_of(msgspec.convert(made, Pod))
+    assert (found.name, found.queue, found.ignored) == (application, queue, ())
+    assert all(LABEL_VALUE.fullmatch(value) for value in made["metadata"]["labels"].values())
+
+
+def test_vcore_of_a_group_is_cpu() -> None:
+    """As in the configuration of queues."""
+    (group,) = task_groups_of(pod("driver", annotations=defining([GROUP | {"minResource": {"vcore": "1500m"}}])))
+    made = placeholder_pod("app", "", group, pod("driver"), "0123456789", "pause")
+    assert request_of(msgspec.convert(made, Pod)) == group.size == {"vcore": 1_500, "pods": 1}
+
+
+def test_placeholder_needs_no_right_on_its_owner() -> None:
+    """Where OwnerReferencesPermissionEnforcement is on, only who may update its finalizers may block its deletion."""
+    (group,) = task_groups_of(pod("driver", annotations=defining([GROUP])))
+    made = placeholder_pod("app", "", group, pod("driver"), "0123456789", "pause")
+    assert not made["metadata"]["ownerReferences"][0].get("blockOwnerDeletion")
+
+
+def test_placeholder_runs_as_the_chosen_user() -> None:
+    (group,) = task_groups_of(pod("driver", annotations=defining([GROUP])))
+    user = PlaceholderUser(1_000, None, 2_000)
+    made = placeholder_pod("app", "", group, pod("driver"), "0123456789", "pause", user)
+    context = made["spec"]["securityContext"]
+    assert (context["runAsNonRoot"], context["runAsUser"], context["fsGroup"]) == (True, 1_000, 2_000)
+    assert "runAsGroup" not in context
+
+
+def test_generated_application_of_a_long_namespace_is_a_label() -> None:
+    """Cut behind a hyphen, it would be none, and the API server would refuse each pod of the namespace."""
+    made = pod("p")
+    of = msgspec.structs.replace(made, metadata=msgspec.structs.replace(made.metadata, namespace="n" * 53 + "-team"))
+    assert LABEL_VALUE.fullmatch(application_of(of).name)

@@ -60,13 +60,41 @@ def test_request_of_a_pod(spec: dict[str, Any], vcore: int | None) -> None:
     assert measured(spec) == {"pods": 1} | ({} if vcore is None else {"vcore": vcore})
 
 
+INFEASIBLE = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
+
+
 @pytest.mark.parametrize(
     ("status", "vcore"),
     [
         ({"containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "3"}}]}, 3_000),
         ({"containerStatuses": [{"name": "c", "resources": {"requests": {"cpu": "500m"}}}]}, 1_000),
         ({"resize": "Infeasible", "containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "500m"}}]}, 500),
+        ({"conditions": INFEASIBLE, "containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "500m"}}]}, 500),
+        ({"conditions": INFEASIBLE}, 1_000),
     ],
 )  # fmt: skip
 def test_pod_that_is_resized_in_place_counts_with_the_maximum(status: dict[str, Any], vcore: int) -> None:
     assert measured({"containers": [container("1")]}, status)["vcore"] == vcore
+
+
+def test_side_car_that_is_resized_counts_with_the_maximum_and_other_init_containers_do_not() -> None:
+    sidecar, before = {**container("1"), "name": "s", "restartPolicy": "Always"}, {**container("1"), "name": "i"}
+    statuses = [{"name": name, "resources": {"requests": {"cpu": "3"}}} for name in "si"]
+    spec = {"containers": [container("1")], "initContainers": [sidecar, before]}
+    assert measured(spec, {"initContainerStatuses": statuses})["vcore"] == 4_000
+
+
+@pytest.mark.parametrize(
+    ("status", "vcore"),
+    [
+        ({}, 4_000),
+        ({"resources": {"requests": {"cpu": "5"}}}, 5_000),
+        ({"allocatedResources": {"cpu": "6"}}, 6_000),
+        ({"allocatedResources": {"cpu": "2"}}, 4_000),
+        ({"allocatedResources": {"cpu": "2"}, "conditions": INFEASIBLE}, 2_000),
+        ({"allocatedResources": {"memory": "2"}}, 4_000),
+    ],
+)
+def test_pod_that_is_resized_as_a_whole_counts_with_the_maximum(status: dict[str, Any], vcore: int) -> None:
+    spec = {"containers": [container("1")], "resources": {"requests": {"cpu": "4"}}}
+    assert measured(spec, status) == {"vcore": vcore, "pods": 1}

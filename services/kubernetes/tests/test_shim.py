@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from remuda_kubernetes import limits
 from remuda_kubernetes.shim import names
 from remuda_kubernetes.shim.books import ShimPolicy
 from remuda_kubernetes.shim.effects import (
@@ -174,6 +175,39 @@ def test_pod_bound_by_another_process_is_reported() -> None:
     assert isinstance(withdrawn, Release)
     assert isinstance(reported, ReportAllocation)
     assert (reported.allocation.UUID, reported.allocation.nodeID) == ("uid-p", "n1")
+
+
+def test_bound_pod_is_reported_again_with_its_application_that_has_completed() -> None:
+    """The application completed before its report arrived."""
+    it = shim("n1")
+    it.pod_changed(pod("p", app="app", node="n1"))
+    it.take()
+    completed = si.UpdatedApplication(applicationID="default.app", state="Completed")
+    it.application(si.ApplicationResponse(updated=[completed]))
+    rejected = si.RejectedAllocation(allocationKey="uid-p", applicationID="default.app", reason="there is none")
+    for _ in range(limits.RESUBMISSIONS):
+        it.allocation(si.AllocationResponse(rejectedAllocations=[rejected]))
+    again = [effect for effect in it.take() if isinstance(effect, Submit | ReportAllocation)]
+    assert [type(effect) for effect in again] == [Submit, *[ReportAllocation] * limits.RESUBMISSIONS]
+    it.allocation(si.AllocationResponse(rejectedAllocations=[rejected]))
+    assert [effect.reason for effect in it.take() if isinstance(effect, RecordEvent)] == ["TaskRejected"]
+
+
+def test_pod_that_is_to_be_released_and_is_bound_elsewhere_is_released_there() -> None:
+    """The release that the scheduler has requested is of the former allocation."""
+    it = shim("n1", "n2")
+    it.pod_changed(pod("p", app="app", cpu="1"))
+    allocated(it, "p", "n1")
+    released(it, "p", si.PREEMPTED_BY_SCHEDULER)
+    it.take()
+    it.pod_changed(pod("p", app="app", cpu="1", node="n2"))
+    former, reported = taken(it)
+    assert isinstance(former, Release) and isinstance(reported, ReportAllocation)
+    assert isinstance(former.release, si.AllocationRelease) and former.release.UUID == "u-p"
+    it.pod_gone(pod("p", app="app", cpu="1", node="n2"))
+    (now,) = taken(it)
+    assert isinstance(now, Release) and isinstance(now.release, si.AllocationRelease)
+    assert now.release.UUID == reported.allocation.UUID
 
 
 def test_node_is_reported_with_what_runs_there() -> None:

@@ -4,50 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from remuda_kubernetes import limits
-from remuda_kubernetes.api.storage import Claim, StorageClass, Volume
-from remuda_kubernetes.shim.effects import Ask, Bind, BindVolumes, Effect, RecordEvent, Release
+from remuda_kubernetes.api.storage import StorageClass, Volume
+from remuda_kubernetes.shim.effects import Ask, Bind, BindVolumes, RecordEvent, Release
 from remuda_kubernetes.shim.shim import Shim
-from remuda_proto.si.v1 import si_pb2 as si
+from services.kubernetes.tests.late_claims import (
+    LATE,
+    NO_PROVISIONER,
+    allocated,
+    claim,
+    feasible,
+    kept,
+    near,
+    storage_class,
+    volume,
+    with_claims,
+)
 from services.kubernetes.tests.reporting_shim import shim
 from tests.kubernetes.objects import node, pod
 
-WITH_CLAIM: dict[str, Any] = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}
+WITH_CLAIM = with_claims("c")
 ZONE = "topology.kubernetes.io/zone"
-ON_N2 = {"required": {"nodeSelectorTerms": [{"matchExpressions": [
-    {"key": "kubernetes.io/hostname", "operator": "In", "values": ["n2"]}]}]}}  # fmt: skip
-
-
-def claim(volume: str = "", of: str = "fast", size: str = "1Gi") -> Claim:
-    spec = {"volumeName": volume, "storageClassName": of, "resources": {"requests": {"storage": size}}}
-    return msgspec.convert({"metadata": {"name": "c", "namespace": "default", "uid": "uid-c"}, "spec": spec}, Claim)
-
-
-def volume(name: str, size: str = "1Gi", labels: dict[str, str] | None = None, **spec: Any) -> Volume:
-    made = {"capacity": {"storage": size}, "storageClassName": "fast", **spec}
-    return msgspec.convert({"metadata": {"name": name, "uid": name, "labels": labels}, "spec": made}, Volume)
-
-
-def storage_class(mode: str, provisioner: str = "csi", **of: Any) -> StorageClass:
-    named = {"metadata": {"name": "fast", "uid": "fast"}, "provisioner": provisioner, "volumeBindingMode": mode}
-    return msgspec.convert({**named, **of}, StorageClass)
-
-
-def kept(of: Shim, *kinds: type[Any]) -> list[Any]:
-    return [effect for effect in of.take() if isinstance(effect, kinds)]
-
-
-def feasible(of: Shim) -> set[str]:
-    return {name for name in ("n1", "n2") if not of.predicates.refusal("uid-p", name)}
-
-
-def allocated(of: Shim, on: str) -> list[Effect]:
-    new = si.Allocation(allocationKey="uid-p", UUID="u", nodeID=on, applicationID="default.app")
-    of.allocation(si.AllocationResponse(new=[new]))
-    return kept(of, Bind, BindVolumes, Release)
 
 
 def in_zone(zone: str) -> dict[str, Any]:
@@ -87,7 +66,7 @@ def test_pod_that_is_gone_waits_for_no_claim() -> None:
     ("bound", "expected"),
     [
         (volume("v1"), {"n1", "n2"}),
-        (volume("v1", nodeAffinity=ON_N2), {"n2"}),
+        (volume("v1", **near("n2")), {"n2"}),
         (volume("v1", labels={ZONE: "a"}), {"n1"}),
         (volume("v1", labels={ZONE: "a__b"}), {"n1", "n2"}),
         (volume("v1", labels={ZONE: "c"}), set()),
@@ -105,10 +84,10 @@ def test_bound_claim_keeps_the_pod_where_its_volume_is(bound: Volume, expected: 
 @pytest.mark.parametrize(
     ("of", "expected"),
     [
-        (storage_class("WaitForFirstConsumer"), {"n1", "n2"}),
-        (storage_class("WaitForFirstConsumer", allowedTopologies=[
+        (storage_class(), {"n1", "n2"}),
+        (storage_class(LATE, allowedTopologies=[
             {"matchLabelExpressions": [{"key": ZONE, "values": ["b"]}]}]), {"n2"}),
-        (storage_class("WaitForFirstConsumer", "kubernetes.io/no-provisioner"), set()),
+        (storage_class(LATE, NO_PROVISIONER), set()),
         (storage_class("Immediate"), set()),
     ],
     ids=["made anywhere", "made in a zone", "none is made", "immediate"],
@@ -122,12 +101,12 @@ def test_late_claim_needs_a_volume_that_can_be_made(of: StorageClass, expected: 
 
 def test_late_claim_takes_the_smallest_free_volume_of_the_node() -> None:
     it = with_pod()
-    it.volumes.class_changed(storage_class("WaitForFirstConsumer", "kubernetes.io/no-provisioner"))
+    it.volumes.class_changed(storage_class(LATE, NO_PROVISIONER))
     it.volumes.claim_changed(claim())
     for one in (
-        volume("small", "1Mi", nodeAffinity=ON_N2),
-        volume("large", "9Gi", nodeAffinity=ON_N2),
-        volume("right", "2Gi", nodeAffinity=ON_N2),
+        volume("small", "1Mi", **near("n2")),
+        volume("large", "9Gi", **near("n2")),
+        volume("right", "2Gi", **near("n2")),
         volume("taken", claimRef={"namespace": "default", "name": "another"}),
     ):
         it.volumes.volume_changed(one)
@@ -139,7 +118,7 @@ def test_late_claim_takes_the_smallest_free_volume_of_the_node() -> None:
 
 def late() -> Shim:
     it = with_pod()
-    it.volumes.class_changed(storage_class("WaitForFirstConsumer"))
+    it.volumes.class_changed(storage_class())
     it.volumes.claim_changed(claim())
     it.take()
     return it
@@ -165,7 +144,7 @@ def test_late_claim_that_is_not_bound_in_time_is_given_up() -> None:
     assert [type(effect) for effect in kept(it, Release, Ask)] == [Release, Ask]
     withdrawn, call = allocated(it, "n2")  # either ask may be the one that was allocated
     assert isinstance(withdrawn, Release) and isinstance(call, BindVolumes)
-    it.volumes_failed("uid-p", "the volume has changed")
+    it.volumes_failed(call, "the volume has changed")
     assert [type(effect) for effect in kept(it, Release, Ask)] == [Release, Ask]
 
 

@@ -118,6 +118,12 @@ def test_pod_gets_an_application_if_it_has_none() -> None:
     assert names.APPLICATION not in reviewed(plain(), no_label=("^team$",))["metadata"]["labels"]
 
 
+def test_generated_application_of_a_long_namespace_is_a_label() -> None:
+    """Cut behind a hyphen, it would be none, and the API server would refuse each pod of the namespace."""
+    made = reviewed(plain(), namespace="n" * 53 + "-team")
+    assert made["metadata"]["labels"][names.APPLICATION] == "yunikorn-" + "n" * 53
+
+
 @pytest.mark.parametrize(("said", "expected"), [("false", "false"), ("true", "true"), ("", "true")])
 def test_priority_class_decides_who_may_be_preempted(said: str, expected: str) -> None:
     classes = {"c": annotated(PriorityClass, "c", {names.ALLOW_PREEMPTION: said} if said else {})}
@@ -174,6 +180,12 @@ def test_controllers_are_trusted_unless_told_otherwise() -> None:
     pod = plain(annotations=info(ALICE))
     assert reviewed(pod, by=CONTROLLER)["metadata"]["annotations"][names.USER_INFO] == ALICE
     assert "may not set" in reviewed(pod, by=CONTROLLER, trust_controllers=False)
+
+
+def test_user_without_groups_may_have_null_as_go_writes_it() -> None:
+    bob = json.dumps({"user": "bob", "groups": None})
+    made = reviewed(plain(annotations=info(bob)), external_users=("^alice$",))
+    assert made["metadata"]["annotations"][names.USER_INFO] == bob
 
 
 @pytest.mark.parametrize("text", ["alice", "{}", '{"user": ""}', '{"user": 1}', "[" * 5_000])

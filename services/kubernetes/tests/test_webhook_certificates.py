@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import base64
 import gzip
+import json
 import ssl
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
 from remuda_kubernetes import limits
-from remuda_kubernetes.shell.certificates import certificates_of
+from remuda_kubernetes.api.errors import NotFound
+from remuda_kubernetes.api.objects import ConfigMap, Metadata
+from remuda_kubernetes.shell.certificates import CertificateStore, certificates_of
 from remuda_kubernetes.webhook.certificates import Certificates, made
 from remuda_kubernetes.webhook.configuration_maps import queues_of
 from remuda_kubernetes.webhook.registration import MUTATING, Place, registrations
@@ -80,6 +84,41 @@ def test_strict_client_trusts_what_was_made(tmp_path: Path) -> None:
     assert client.version() == server.version() == "TLSv1.3"
 
 
+class Secrets:
+    """An API server that keeps one secret."""
+
+    def __init__(self) -> None:
+        self.secret: dict[str, Any] | None = None
+
+    async def call(self, verb: str, path: str, body: dict[str, Any] | None = None) -> bytes:
+        if body is not None:
+            self.secret = body | {"metadata": body["metadata"] | {"resourceVersion": "1"}}
+        if self.secret is None:
+            raise NotFound("no secret", 404)
+        return json.dumps(self.secret).encode()
+
+    async def create(self, path: str, body: dict[str, Any]) -> bytes:
+        return await self.call("POST", path, body)
+
+
+async def test_secret_that_was_deleted_is_made_anew_and_other_processes_stay_trusted() -> None:
+    """They serve the certificate of the former CA until they look again."""
+    api, context = Secrets(), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    first, other = (
+        CertificateStore(api, Place("remuda", "remuda-webhook"), "remuda-webhook", context)  # type: ignore[arg-type]
+        for _ in range(2)
+    )
+    for one in (first, other):
+        await one.load()
+    api.secret = None
+    served = other.certificates
+    await first.load()
+    assert first.certificates != served
+    assert is_trusted(served, first.certificates)
+    await other.load()
+    assert other.certificates == first.certificates
+
+
 def test_secret_without_certificates_counts_as_none() -> None:
     made_now = made(HOSTS, NOW)
     data = {
@@ -137,6 +176,34 @@ def test_queues_are_found_in_a_map(contents: dict[str, dict[str, str]]) -> None:
 def test_empty_map_and_one_with_other_settings_are_accepted() -> None:
     assert text_in() == ""
     assert text_in(data={"log.level": "INFO"}) == ""
+    assert text_in(data={"timing.completing": "10s", "compatibility": "yunikorn-1.4"}) == ""
+
+
+def config_map(**data: str) -> ConfigMap:
+    return ConfigMap(metadata=Metadata(name="another"), data=data)
+
+
+def test_map_is_checked_together_with_the_others() -> None:
+    """As the front end reads them: the policy group may be in another map."""
+    changed = {"metadata": {"name": "yunikorn-configs"}, "data": {"blue.yaml": "text"}}
+    group = config_map(**{"service.policyGroup": "blue", "queues.yaml": "other"})
+    assert queues_of(changed, below=[group]) == "text"
+    assert queues_of(changed, above=[group, config_map(**{"blue.yaml": "on top"})]) == "text"
+    with pytest.raises(Denied, match=r"expected the key queues\.yaml"):
+        queues_of(changed)
+
+
+def test_map_that_chooses_the_queues_of_another_one_is_checked_with_them() -> None:
+    chosen = {"metadata": {"name": "remuda-configs"}, "data": {"service.policyGroup": "blue"}}
+    assert queues_of(chosen, below=[config_map(**{"blue.yaml": "text"})]) == "text"
+    other = {"metadata": {"name": "remuda-configs"}, "data": {"log.level": "INFO"}}
+    assert queues_of(other, below=[config_map(**{"queues.yaml": "as before"})]) == ""
+
+
+def test_other_map_that_cannot_be_read_is_left_out() -> None:
+    broken = ConfigMap(metadata=Metadata(name="another"), binary_data={"queues.yaml.gz": "!"})
+    changed = {"metadata": {"name": "remuda-configs"}, "data": {"queues.yaml": "text"}}
+    assert queues_of(changed, below=[broken]) == "text"
 
 
 def test_map_without_a_known_key_is_refused() -> None:

@@ -9,6 +9,7 @@ import msgspec
 from .rules.hosts import Host
 from .rules.placement import Placement
 from .rules.pools import PoolConfig
+from .rules.ranges import EVERYTHING, Range
 from .rules.resources import Vector
 from .rules.task import Task
 
@@ -68,11 +69,21 @@ class FailedPlacement(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
+class SharedEngine(msgspec.Struct, frozen=True):
+    """The engine of the shared hosts `name`. `number`: of its request."""
+
+    name: str
+    epoch: int
+    number: int = 0
+
+
 class SetPlacements(Command):
-    """Answered with the placements that were refused, each with a reason."""
+    """Answered with the placements that were refused, each with a reason. `by`: the engine of shared hosts, which alone
+    places there, and nowhere else; None: another engine."""
 
     placements: tuple[Placement, ...] = ()
     failed: tuple[FailedPlacement, ...] = ()
+    by: SharedEngine | None = None
 
 
 class GetPlacements(Command):
@@ -208,6 +219,32 @@ class RemoveHosts(Command):
     hostnames: tuple[str, ...]
 
 
+class ShareHosts(Command):
+    """Describe hosts that are shared: those that are new or have changed, and those that are none any more. Answered
+    with SharingAnswer. `takes_over`: the engine begins, with a new epoch."""
+
+    engine: SharedEngine
+    capacity: Vector
+    slack_cpu: float = 0.0
+    hosts: tuple[Host, ...] = ()
+    removed: tuple[str, ...] = ()
+    takes_over: bool = False
+
+
+class SharingAnswer(msgspec.Struct, frozen=True):
+    """`refused`: why nothing has changed. `foreign`: hosts that a host manager has described."""
+
+    refused: str = ""
+    foreign: tuple[str, ...] = ()
+
+
+class PreemptRuns(Command):
+    """Preempt these runs: each with its task's ID and its own. Those that have ended are passed over."""
+
+    runs: tuple[tuple[str, str], ...]
+    maintenance: bool = False
+
+
 class RecoveredRun(msgspec.Struct, frozen=True):
     task: Task
     pool_id: str
@@ -234,10 +271,12 @@ class ReserveHosts(Command):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """All runs that the sender knows of one host, by hostname, or of one pool, by ID."""
+    """All runs that the sender knows of one host, by hostname, or of one pool, by ID. `within`: those of the pool whose
+    IDs are in this range."""
 
     name: str
     run_ids: tuple[str, ...]
+    within: Range = EVERYTHING
 
 
 class Reconciled(msgspec.Struct, frozen=True):

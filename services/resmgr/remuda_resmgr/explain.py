@@ -30,8 +30,9 @@ class KindRow(msgspec.Struct):
 
 
 class PoolRow(msgspec.Struct):
-    """Amounts of a pool with children are those of its leaves. `queues`: gangs by queue, of a leaf. `over_cycles`: in
-    how many preemption cycles, one after the other, it held more than its entitlement."""
+    """Amounts of a pool with children are those of its leaves. Percents: None: not configured. `queues`: gangs by
+    queue, of a leaf. `over_cycles`: in how many preemption cycles, one after the other, it held more than its
+    entitlement."""
 
     path: str
     id: str
@@ -39,6 +40,8 @@ class PoolRow(msgspec.Struct):
     resources: dict[str, KindRow]
     controller_limit: Amounts | None
     slack_limit: Amounts
+    controller_limit_percent: float | None
+    slack_limit_percent: float | None
     entitlement: Amounts
     non_slack_entitlement: Amounts
     slack_entitlement: Amounts
@@ -198,6 +201,7 @@ def _pool_row(state: State, path: str, pool: Pool) -> PoolRow:
         path, config.id, pool.is_leaf,
         {one.kind: KindRow(one.reservation, one.limit, one.share, one.type) for one in config.resources},
         None if pool.controller_limit is None else by_kind(pool.controller_limit), by_kind(config.slack_limit()),
+        config.controller_limit_percent, config.slack_limit_percent,
         by_kind(pool.entitlement), by_kind(pool.non_slack), by_kind(pool.slack), by_kind(held), by_kind(slack_held),
         _sum(leaf.demand for leaf in leaves), _sum(leaf.slack_demand for leaf in leaves),
         sum(len(leaf.runs) for leaf in leaves),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from .rules.hosts import Host
+from .rules.hosts import Host, SharedHosts
 from .rules.placement import Placement
 from .rules.pools import PoolConfig
 from .rules.resources import Vector
@@ -205,6 +205,19 @@ class HostsPut(Fact):
 
 class HostsRemoved(Fact):
     hostnames: tuple[str, ...]
+
+
+class HostsShared(Fact):
+    """An engine describes hosts that are shared, and places there from now on."""
+
+    shared: SharedHosts
+
+
+class SharedPlaced(Fact):
+    """The engine of shared hosts has set placements. `number`: its own."""
+
+    name: str
+    number: int
 
 
 class EventsAcknowledged(Fact):

@@ -125,6 +125,8 @@ DEQUEUE_WITHIN_S: Final = 0.5
 # Placements of one request of an engine, 150 kB, unless a gang alone has more: a request that is larger than a quarter
 # of the server's payload limit is divided, and a gang with it.
 PLACEMENTS_PER_REQUEST: Final = 1_000
+# Partitions of resource managers with which hosts are shared: each costs a sum over its hosts.
+SHARINGS: Final = 64
 # Hosts that may be reserved at the same time, of all; at least one. They are idle in part, while others wait.
 RESERVED_PERCENT: Final = 10
 # An engine looks for hosts to reserve so often, each time for so many tasks: it looks at all hosts for each.
@@ -152,6 +154,9 @@ STORY_LINES: Final = 1_000
 STORY_WITHIN_S: Final = 45.0
 # Tasks of a gang that an explanation lists; a gang may have 10,000.
 EXPLAINED_TASKS: Final = 100
+# Rows of each list of a preview of pools, and tasks that an effect names: some 300 kB.
+PREVIEW_ROWS: Final = 400
+PREVIEW_TASKS: Final = 10
 # A pools file is looked at so often; one that is refused is tried again after POOLS_RETRY_S.
 POOLS_FILE_S: Final = 1.0
 POOLS_RETRY_S: Final = 10.0
@@ -161,3 +166,20 @@ POOLS_FILE_BYTES: Final = 4 * 1024 * 1024
 POOL_TEXT: Final = 256
 # Changes of pools that one line of the log names.
 POOL_CHANGES_SHOWN: Final = 20
+
+# The largest amount of a queue of guests: a pool's limit may be larger than si.v1 can say.
+GUEST_AMOUNT: Final = 2**62
+# Characters of a queue's name, as the configuration of queues allows.
+GUEST_QUEUE_CHARACTERS: Final = 64
+# The engine of a shared partition. A request of so many asks takes some 200 kB with the longest IDs that Peloton makes.
+GUESTS_PER_REQUEST: Final = 500
+PARTITION_REQUEST_S: Final = 5.0
+# The core handles a request within milliseconds; one that is so far behind is not led.
+PARTITION_BEHIND_S: Final = 10.0
+# Queries to the core at the same time.
+PARTITION_QUERIES: Final = 16
+PARTITION_POLL_S: Final = 0.02
+# Code of a query about an application that is not there.
+NO_SUCH_ROWS: Final = 404
+# A run that stays where it is for so long after it was preempted is preempted again.
+PREEMPT_AGAIN_S: Final = 5.0

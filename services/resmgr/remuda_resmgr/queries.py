@@ -10,7 +10,7 @@ from .commands import Handed
 from .decide.placements import handed
 from .rules.admission import QUEUES, Obstacle, obstacle
 from .rules.hosts import Host, Room, room_left
-from .rules.lifecycle import PENDING
+from .rules.lifecycle import PENDING, PLACING, RESERVED
 from .rules.pools import PoolConfig, path_of
 from .rules.resources import KINDS, Vector, add, subtract
 from .settings import Settings
@@ -57,14 +57,16 @@ def active_tasks(state: State, job_id: str, pool_id: str, states: Sequence[str])
 
 
 def pending_gangs(state: State, pool: Pool, limit: int) -> dict[str, list[tuple[str, ...]]]:
-    """The IDs of tasks of the first `limit` gangs of each queue. Empty queues are left out."""
+    """The IDs of tasks of the first `limit` gangs of each queue. Left out are queues without gangs, and
+    gangs whose tasks were all killed: the next pass drops them."""
     answer: dict[str, list[tuple[str, ...]]] = {}
     for name in QUEUES:
         gangs: list[tuple[str, ...]] = []
         for number in pool.queues[name]:
             if len(gangs) >= limit:
                 break
-            gangs.append(tuple(run.task.id for run in state.members(state.gangs[number])))
+            if members := state.members(state.gangs[number]):
+                gangs.append(tuple(run.task.id for run in members))
         if gangs:
             answer[name] = gangs
     return answer
@@ -97,8 +99,27 @@ def hosts_changed(state: State, since_ms: int) -> Iterator[tuple[Host, Room, lis
     for hostname, at_ms in reversed(state.host_changes.items()):
         if at_ms < since_ms:
             break
-        host, runs = state.known_hosts[hostname], list(state.hosts.get(hostname, {}).values())
+        host, runs = state.known_hosts[hostname], state.runs_on(hostname)
         yield host, room_left(host, (run.task for run in runs)), runs
+
+
+def shared_hosts_changed(state: State, name: str, since_ms: int) -> list[Host]:
+    """Those shared under this name that have changed since, or on which runs have."""
+    found: list[Host] = []
+    for hostname, at_ms in reversed(state.host_changes.items()):
+        if at_ms < since_ms:
+            break
+        if (host := state.known_hosts[hostname]).shared_with == name:
+            found.append(host)
+    return found
+
+
+def runs_of_engine(state: State, hostnames: Sequence[str]) -> Iterator[Run]:
+    """Runs on these hosts, also orphans, and those that any engine has."""
+    for hostname in hostnames:
+        yield from state.hosts.get(hostname, {}).values()
+    for runs in state.taken.values():
+        yield from (run for run in runs.values() if run.state in (PLACING, RESERVED))
 
 
 def held_below(state: State, pool: Pool) -> tuple[Vector, Vector]:

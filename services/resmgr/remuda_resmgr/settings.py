@@ -35,6 +35,7 @@ class Settings(msgspec.Struct, frozen=True):
     count_admitted_only: bool = False
     whole_gangs: bool = False
     reserve_after_failures: bool = False
+    preempt_all_states: bool = False
 
 
 DEFAULT: Final = Settings()

@@ -13,9 +13,6 @@ Words = Callable[[Any], str]
 
 # Facts about one gang: its number names it.
 OF_GANGS: Final[dict[type[facts.Fact], Words]] = {
-    facts.GangEnqueued: lambda f: (
-        f"gang/{f.number} of {_tasks(len(f.tasks))} is PENDING in pool {f.pool_id}{_because(f.reason)}"
-    ),
     facts.GangReduced: lambda f: (
         f"gang/{f.number} has lost members; the others "
         f"{'keep their place' if f.keeps_place else 'go to the end of the queue'}"
@@ -45,10 +42,11 @@ OF_POOLS: Final[dict[type[facts.Fact], Words]] = {
 
 
 class Story:
-    """`sought`: the ID of a task, a run or a pool, or GANG and a number. Give it all facts, in order."""
+    """`sought`: the ID of a task, a run or a pool, or GANG and a number. `name_of`: names a pool, given its ID. Give
+    it all facts, in order."""
 
-    def __init__(self, sought: str) -> None:
-        self._id = sought
+    def __init__(self, sought: str, name_of: Callable[[str], str] = str) -> None:
+        self._id, self._name_of = sought, name_of
         number = sought.removeprefix(GANG)
         self._gangs = {int(number)} if sought.startswith(GANG) and number.isdecimal() else set[int]()
         self._follows_gangs = not self._gangs
@@ -57,6 +55,8 @@ class Story:
     def line_of(self, fact: facts.Fact) -> str | None:
         """What the fact says about it; None: nothing."""
         kind = type(fact)
+        if isinstance(fact, facts.GangEnqueued):
+            return self._enqueued(fact) if self._is_of_gang(fact) else None
         if (words := OF_GANGS.get(kind)) is not None:
             return words(fact) if self._is_of_gang(fact) else None
         if (words := OF_RUNS.get(kind)) is not None:
@@ -76,6 +76,10 @@ class Story:
         if isinstance(fact, facts.PlacementTaken) and fact.number in self._placements:
             return "a job manager has the placement: LAUNCHING"
         return None
+
+    def _enqueued(self, fact: facts.GangEnqueued) -> str:
+        where = f"PENDING in pool {self._name_of(fact.pool_id)}"
+        return f"gang/{fact.number} of {_tasks(len(fact.tasks))} is {where}{_because(fact.reason)}"
 
     def _is_of_gang(self, fact: Any) -> bool:
         """A task's gang is the newest that it is in."""

@@ -43,6 +43,12 @@ def test_without_entries_everyone_may_call_everything() -> None:
     assert Clients().paths((), "DeleteResourcePool") == ("",)
 
 
+def test_the_key_of_a_client_needs_an_entry() -> None:
+    with pytest.raises(Forbidden, match="the client a has no role"):
+        Clients().paths({"a"}, "Query", listed=True)
+    assert Clients(["a=jobs:/dev"]).paths({"a"}, "EnqueueGangs", listed=True) == ("/dev",)
+
+
 def test_roles_allow_their_rpcs_and_questions() -> None:
     clients = Clients(["jobmgr=jobs", "two=jobs:/dev", "two=placement", "eyes=read"])
     for role, rpcs in ROLES.items():
@@ -50,7 +56,7 @@ def test_roles_allow_their_rpcs_and_questions() -> None:
             if role == "jobs" or rpc in ROLES["jobs"]:
                 assert clients.paths({"jobmgr"}, rpc) == ("",)
             else:
-                with pytest.raises(Forbidden, match=r"certificate for jobmgr has the roles jobs"):
+                with pytest.raises(Forbidden, match=r"the client jobmgr has the roles jobs"):
                     clients.paths({"jobmgr"}, rpc)
     assert clients.paths({"eyes"}, "Query") == clients.paths({"two"}, "GetActiveTasks") == ("",)
     assert clients.paths({"two"}, "EnqueueGangs") == ("/dev",) and clients.paths({"two"}, "DequeueGangs") == ("",)
@@ -128,13 +134,13 @@ async def test_certificates_say_who_may_do_what(certificates: Path) -> None:
     host = message(f1="h1", f2=b"".join([b"\0" * 8] * 4))
     dev, prod = ({"f1": identifier(f"id-{name}"), "f2": message(f1=[task(0, 1)])} for name in ("dev", "prod"))
     calls: list[tuple[str | None, tuple[str, str], dict[str, Any], str]] = [
-        ("jobmgr", ENQUEUE, prod, "OK"), ("jobmgr", DEQUEUE, {}, "PERMISSION_DENIED DequeueGangs: the client with the"),
+        ("jobmgr", ENQUEUE, prod, "OK"), ("jobmgr", DEQUEUE, {}, "PERMISSION_DENIED DequeueGangs: the client jobmgr"),
         ("jobmgr-dev", ENQUEUE, dev, "OK"), ("jobmgr-dev", (RESPOOL, "Query"), {}, "OK"),
         ("jobmgr-dev", ENQUEUE, prod, "PERMISSION_DENIED EnqueueGangs: the client may use pools of /dev, not '/prod'"),
         ("placement", DEQUEUE, {"f1": 1}, "OK"), ("placement", ENQUEUE, dev, "PERMISSION_DENIED"),
         ("hostmgr", PUT, {"f1": host}, "OK"), ("hostmgr", CREATE, {}, "PERMISSION_DENIED"),
-        ("admin", CREATE, {}, "OK"), ("admin", PUT, {"f1": host}, "PERMISSION_DENIED PutHosts: the client with the"),
-        ("stranger", (RESPOOL, "Query"), {}, "PERMISSION_DENIED Query: the client with the certificate for s"),
+        ("admin", CREATE, {}, "OK"), ("admin", PUT, {"f1": host}, "PERMISSION_DENIED PutHosts: the client admin has"),
+        ("stranger", (RESPOOL, "Query"), {}, "PERMISSION_DENIED Query: the client stranger has no role"),
         (None, (RESPOOL, "Query"), {}, "UNAVAILABLE"),
     ]  # fmt: skip
     async with secure(certificates) as server:

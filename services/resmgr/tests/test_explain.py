@@ -127,9 +127,10 @@ def test_each_fact_has_words_or_concerns_no_task() -> None:
     told = {*story.OF_GANGS, *story.OF_RUNS, *story.OF_POOLS}
     told |= {
         facts.EntitlementsChanged, facts.RunRecovered, facts.PlacementQueued, facts.PlacementTaken, facts.GangRequeued,
+        facts.GangEnqueued,
     }  # fmt: skip
     others = {
         facts.CapacityChanged, facts.CandidatesTaken, facts.HostsRanked, facts.HostsPut, facts.HostsRemoved,
-        facts.EventsAcknowledged, facts.TimePassed,
+        facts.HostsShared, facts.SharedPlaced, facts.EventsAcknowledged, facts.TimePassed,
     }  # fmt: skip
     assert set(kinds()) == told | others and not told & others

@@ -44,6 +44,35 @@ def test_task_that_has_no_possible_amount_is_refused(amount: float) -> None:
     assert "resource of task t" in answer.failures[0].message
 
 
+@pytest.mark.parametrize("number", [float("inf"), float("nan"), -1.0])
+@pytest.mark.parametrize("field", ["attempts", "cycles"])
+def test_counter_that_is_no_number_is_refused(field: str, number: float) -> None:
+    core = core_with_pools()
+    task = msgspec.structs.replace(Task("t", "run"), **{field: number})
+    _, answer = core.handle(commands.EnqueueGangs("a", ((task,),)), 2)
+    assert "of task t is" in answer.failures[0].message
+    core.handle(commands.Admit(), 3)
+    assert core.handle(commands.DequeueGangs(1), 4)[1] == []
+
+
+@pytest.mark.parametrize(
+    ("task", "state"),
+    [
+        (Task("t", "run", (float("nan"), 0.0, 0.0, 0.0)), "RUNNING"),
+        (Task("t", "run", attempts=float("nan")), "RUNNING"),
+        (Task("", "run"), "RUNNING"),
+        (Task("t", ""), "RUNNING"),
+        *((Task("t", "run"), state) for state in ("", "GONE", "PENDING", "READY", "PLACED", "LAUNCHING", "FAILED")),
+    ],
+)
+def test_run_that_cannot_be_is_not_recovered(task: Task, state: str) -> None:
+    """A host manager cannot make the entitlements of pools no numbers, nor a run that never goes on."""
+    core = core_with_pools()
+    facts, _ = core.handle(commands.RecoverRuns((commands.RecoveredRun(task, "a", state),)), 2)
+    assert facts == []
+    check(core.state)
+
+
 @pytest.mark.parametrize("force", [False, True])
 @pytest.mark.parametrize("field", ["reservation", "limit", "share"])
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e300])

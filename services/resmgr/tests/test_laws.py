@@ -7,11 +7,13 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from remuda_resmgr import commands
+from remuda_resmgr.decide.preemption import over_allocation
 from remuda_resmgr.facts import GangAdmitted
-from remuda_resmgr.rules.lifecycle import PENDING
-from remuda_resmgr.rules.resources import ZERO, fits
+from remuda_resmgr.rules.lifecycle import PENDING, PREEMPTING
+from remuda_resmgr.rules.resources import ZERO, fits, total
 from remuda_resmgr.settings import Settings
 from remuda_resmgr.state import Gang, Pool, State
 from services.resmgr.tests.world import LEAVES, World, steps, take
@@ -25,6 +27,7 @@ some_settings = st.builds(
     scale_reservations=st.booleans(),
     spread_leftovers=st.booleans(),
     fewest_victims=st.booleans(),
+    preempt_all_states=st.booleans(),
 )
 plays = given(some_settings, st.lists(steps, max_size=40))
 
@@ -105,6 +108,28 @@ def test_what_is_not_preemptible_is_never_above_the_reservation(chosen: Settings
         for gang, pool in admitted:
             if world.settings.preemption_enabled and not gang.traits.preemptible and not gang.traits.revocable:
                 assert fits(pool.allocation.non_preemptible, pool.reservation)
+
+
+@plays
+def test_with_all_states_no_pool_keeps_too_much_by_tasks_that_may_be_preempted(
+    chosen: Settings, played: list[Any]
+) -> None:
+    """What it still holds too much is held by others, or is being given back."""
+    world = World(structs.replace(chosen, preempt_all_states=True, sustained_over_allocation_count=1))
+    for step in played:
+        take(world, step)
+    before = {pool_id: over_allocation(world.state.pools[pool_id]) for pool_id in LEAVES}
+    world.do(commands.Preempt())
+    for pool_id in LEAVES:
+        for revocable, over in zip((False, True), before[pool_id], strict=True):
+            preemptible = [
+                run for run in world.state.pools[pool_id].runs.values()
+                if run.task.preemptible and run.task.revocable == revocable and run.state not in (PENDING, PREEMPTING)
+            ]  # fmt: skip
+            kept = [run for run in preemptible if run.task.mesos_id not in world.state.candidates]
+            given = [run for run in preemptible if run not in kept]
+            left = over_allocation(world.state.pools[pool_id])[revocable]
+            assert not kept or fits(left, total(run.task.resource for run in given)), (pool_id, over, left)
 
 
 @plays

@@ -11,8 +11,9 @@ import pytest
 from remuda_resmgr import commands, evolve
 from remuda_resmgr.decide.expire import due_timers
 from remuda_resmgr.evolve import runs
-from remuda_resmgr.queries import why_waiting
+from remuda_resmgr.queries import tasks_by_hosts, why_waiting
 from remuda_resmgr.rules.lifecycle import may_follow
+from remuda_resmgr.rules.task import Task
 from remuda_resmgr.settings import Settings
 from remuda_resmgr.state import State
 from services.resmgr.tests.world import World
@@ -175,6 +176,15 @@ def test_running_tasks_of_a_draining_host_are_preempted_for_maintenance(world: W
     assert candidate.reason == commands.HOST_MAINTENANCE and states(world) == {"t1": "RUNNING"}
     world.do(commands.KillTasks(("t1",)))
     assert world.do(commands.DrainHosts(("host-t1",))) == ("host-t1",)
+
+
+def test_a_host_that_a_waiting_task_names_is_empty(world: World) -> None:
+    task = Task("t1", "t1-1", preemptible=True, hostname="h1")
+    world.do(commands.EnqueueGangs("a", ((task,),)))
+    assert world.do(commands.DrainHosts(("h1",))) == ("h1",)
+    world.do(commands.RankHosts(("h2", "h1")))
+    assert world.state.ranked_hosts == ("h2", "h1")
+    assert "h1" in tasks_by_hosts(world.state, ["h1"], 0)
 
 
 def test_runs_that_a_host_manager_reports_are_recovered_once(world: World) -> None:

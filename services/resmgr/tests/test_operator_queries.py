@@ -53,14 +53,24 @@ def test_commands_show_pools_and_why_a_task_waits(url: str) -> None:
         assert "/pool" in found.stdout and found.returncode == 0, found.stderr
         explained = remuda(url, "explain", "peloton.default", task_id)
         assert "is PENDING" in explained.stdout and "rule " in explained.stdout, explained
+        assert "gang/1 of 6 tasks waits in /pool" in explained.stdout and "no gang goes before it" in explained.stdout
         assert "entitlement of /pool" in explained.stdout
         story = remuda(url, "story", task_id, "--rm", "peloton.default", "--json")
-        assert "is PENDING in pool" in json.loads(story.stdout.splitlines()[0])["text"]
+        assert "of 6 tasks is PENDING in pool /pool" in json.loads(story.stdout.splitlines()[0])["text"]
+        of_pool = remuda(url, "story", "/pool", "--rm", "peloton.default")
+        assert "pool pool is created below root" in of_pool.stdout.splitlines()[0], of_pool
         assert asyncio.run(over_rest(url, "pools"))["pools"] == pools
         waits = asyncio.run(over_rest(url, f"explain?id={task_id}"))
         assert waits["tasks"][0]["task"] == task_id and waits["pools"][-1]["pool"] == "/pool", waits
         told = asyncio.run(over_rest(url, f"story?id={task_id}"))["lines"]
-        assert told[0] == json.loads(story.stdout.splitlines()[0])
+        assert {"rm": "peloton.default", **told[0]} == json.loads(story.stdout.splitlines()[0])
+        in_all_logs = remuda(url, "story", task_id, "--json")
+        assert in_all_logs.stdout == story.stdout and story.stdout, in_all_logs
+        of_pool_in_all_logs = remuda(url, "story", "/pool").stdout.splitlines()
+        assert of_pool_in_all_logs[:-1] == of_pool.stdout.splitlines()
+        assert of_pool_in_all_logs[-1].endswith(" in the log of peloton.default")
+        nowhere = remuda(url, "story", "t-1")
+        assert nowhere.stderr == "remuda: no fact about 't-1': the log of peloton.default\n", nowhere
         unknown = remuda(url, "explain", "peloton.default", "nothing")
         assert unknown.returncode == 1 and "there is no task, run or gang 'nothing'" in unknown.stderr
         missing = remuda(url, "pools", "/nowhere")

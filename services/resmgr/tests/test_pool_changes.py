@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -96,7 +97,36 @@ def test_commands_change_pools(serving: str, tmp_path: Path) -> None:
     assert change(serving, path="/a/c", set={"cpu.limit": "2", "cpu.type": "STATIC"}) == ["/a/c set"]
     row = pools_become(serving, {"/a", "/a/c"})["/a/c"]["resources"]["cpu"]
     assert (row["limit"], row["type"], row["share"]) == (2.0, "STATIC", 1.0)
+    assert pools_become(serving, {"/a", "/a/c"})["/a/c"]["slack_limit_percent"] == 10.0
+    assert change(serving, path="/a/c", set={"slack_limit": "", "controller_limit": "30"}) == ["/a/c set"]
+    row = pools_become(serving, {"/a", "/a/c"})["/a/c"]
+    assert (row["slack_limit_percent"], row["controller_limit_percent"]) == (None, 30.0)
+    with pytest.raises(RequestRefused, match="^cpu.reservation is too high: with those of its siblings, 3.0, expected"):
+        change(serving, path="/a/d", set={"cpu.limit": "10", "cpu.reservation": "3"})
     assert change(serving, text="pools: []") == ["/a/c deleted", "/a deleted"]
+
+
+def test_commands_preview_a_file(serving: str, tmp_path: Path) -> None:
+    file = tmp_path / "pools.yaml"
+    file.write_text(TREE)
+    assert change(serving, text=TREE) == ["/a created", "/a/b created"]
+    assert remuda(serving, "pool", "preview", str(file)).stdout.endswith("pools.yaml: nothing to change\n")
+    file.write_text(TREE.replace("limit: 4", "limit: 3") + "  - {name: new, cpu: {limit: 1}}\n")
+    shown = remuda(serving, "pool", "preview", str(file)).stdout
+    assert "changed  /a/b\n    cpu.limit: 4 → 3\n" in shown and "created  /new\n    cpu.limit: 1\n" in shown, shown
+    assert [line.split() for line in shown.splitlines()[-3:]][1] == ["/a/b", "cpu", "4", "3"], shown
+    found = json.loads(remuda(serving, "pool", "preview", str(file), "--json").stdout)
+    assert [one["path"] for one in found["changes"]] == ["/new", "/a/b"]
+    assert {one["path"]: one["after"]["cpu"] for one in found["effects"]}["/new"] == 1.0
+    file.write_text(TREE.replace("limit: 4", "limit: 40"))
+    wrong = remuda(serving, "pool", "preview", str(file))
+    assert wrong.returncode == 1 and wrong.stderr == remuda(serving, "pool", "apply", str(file)).stderr
+    pools_become(serving, {"/a", "/a/b"})
+    unasked = remuda(serving, "pool", "apply", str(file), "--preview")
+    assert unasked.returncode == 1 and "run it on a terminal or add --yes" in unasked.stderr
+    file.write_text("pools: []")
+    applied = remuda(serving, "pool", "apply", str(file), "--preview", "--yes").stdout
+    assert "deleted  /a\n" in applied and applied.endswith("/a/b deleted\n/a deleted\n"), applied
 
 
 @pytest.mark.parametrize(
@@ -107,7 +137,14 @@ def test_commands_change_pools(serving: str, tmp_path: Path) -> None:
             {"path": "/a", "set": {"cpu.size": "1"}},
             "there is no key 'cpu.size', expected one of cpu, gpu, memory, disk",
         ),
-        ({"path": "/a", "set": {"cpu.limit": "11"}}, "limit of cpu is 11.0, expected at most 10.0"),
+        ({"path": "/a", "set": {"cpu.limit": "11"}}, "^cpu.limit is 11.0, expected at most 10.0"),
+        ({"path": "/a", "set": {"cpu.share": "-1"}}, "^cpu.share is -1.0, expected a number that is not negative"),
+        ({"path": "/a", "set": {"controller_limit": "101"}}, "^controller_limit is 101.0, expected at most 100"),
+        ({"path": "/a", "set": {"slack_limit": "1e30"}}, r"^slack_limit is 1e\+30, expected a number up to"),
+        (
+            {"path": "/a", "set": {"cpu.limit": "10", "cpu.reservation": "11"}},
+            "^cpu.reservation is 11.0, expected at most the limit 10.0",
+        ),
         ({"path": "/x/y", "set": {"cpu.limit": "1"}}, "there is no pool '/x'"),
         ({"path": "a", "set": {"cpu.limit": "1"}}, "path is 'a', expected one such as /a/b"),
         ({"path": "/", "set": {"cpu.limit": "1"}}, "path is '/', expected one such as /a/b"),

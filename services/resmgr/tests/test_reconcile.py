@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from remuda_proto.remuda.resmgr.v1 import hosts_pb2
 from remuda_resmgr import commands
-from remuda_resmgr.decide.reconcile import ON_HOST
 from remuda_resmgr.rules.access import RECONCILE, Clients, Forbidden, check_pool_access
-from remuda_resmgr.rules.lifecycle import LAUNCHING
+from remuda_resmgr.rules.lifecycle import LAUNCHING, ON_HOST
 from remuda_resmgr.settings import Settings
 from remuda_resmgr.shell.front import pools_of
 from remuda_resmgr.state import Run

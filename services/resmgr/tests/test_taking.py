@@ -42,6 +42,11 @@ async def test_only_so_many_take_as_there_is_something_for() -> None:
         desk.applied(_NO_DECISIONS)
 
     desk._decided = decided  # type: ignore[method-assign]
+    news("z")
+    at_once = pb.DequeueGangsRequest(limit=1)
+    found = [await desk.answer("DequeueGangs", RPCS["DequeueGangs"], at_once) for _ in range(2)]
+    assert found[0] and not found[1], "what is there is found without waiting"
+    asked.clear()
     request = pb.DequeueGangsRequest(limit=1, timeout=5_000)
     waiting = [asyncio.create_task(desk.answer("DequeueGangs", RPCS["DequeueGangs"], request)) for _ in range(WAITING)]
     await asyncio.sleep(0)

@@ -118,6 +118,7 @@ steps = st.one_of(
     ),
     st.tuples(st.just("place"), st.integers(1, 3), st.booleans()),
     st.tuples(st.just("launch")),
+    st.tuples(st.just("take")),
     st.tuples(st.just("kill"), numbers),
     st.tuples(st.just("end"), numbers),
     st.tuples(st.just("admit")),
@@ -136,6 +137,8 @@ def take(world: World, step: tuple[Any, ...]) -> None:
             world.place(limit, succeed)
         case ("launch",):
             world.launch()
+        case ("take",):
+            world.do(commands.GetPlacements(10))
         case ("kill", number):
             world.do(commands.KillTasks((f"t{number}",)))
         case ("end", number):

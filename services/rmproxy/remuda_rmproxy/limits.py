@@ -193,3 +193,8 @@ ACTIONS_BURST: Final = 100
 ALL_ACTIONS_AT_ONCE: Final = 250
 # A request holds a queue path, an ID, a reason and some words.
 ACTION_BYTES: Final = 16_384
+
+# Requests of one cluster of Peloton: its one engine sends one after the other, some in each turn.
+GUESTS_AT_ONCE: Final = 4
+GUESTS_PER_S: Final = 50.0
+GUESTS_BURST: Final = 200

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, model_validator
+from pydantic import AfterValidator, field_validator, model_validator
 
 from remuda_bus import name_patterns
 from remuda_bus.settings import ReadableFile, SchedulerAclSettings, Seconds, Texts, setting
 from remuda_proto.bounds import shown
 from remuda_rmproxy import limits
 from remuda_rmproxy.groups import filters
+from remuda_rmproxy.guests.guest_request import read_admissions
 
 
 def _patterns(entries: tuple[str, ...]) -> tuple[str, ...]:
@@ -23,6 +24,11 @@ class RmproxySettings(SchedulerAclSettings):
         "rms.allowed", None,
         "RMs that may register: names, patterns with `*` and `?`, or expressions of RE2 between slashes; "
         "`[]`: no RM; not set: every RM",
+    )  # fmt: skip
+    guests: Texts = setting(
+        "rms.guests", (),
+        "clusters of Peloton that may use nodes of an RM, below one of its queues: `CLUSTER=RM/QUEUE`, such as "
+        "`default=rm-1/root.peloton`",
     )  # fmt: skip
     groups_resolver: Literal["request", "os", "ldap"] = setting(
         "groups.resolver", "request",
@@ -63,6 +69,12 @@ class RmproxySettings(SchedulerAclSettings):
         "attribute with the number of the primary group, in users and groups; empty: no group is the primary one",
     )  # fmt: skip
     ldap_nested: bool = setting("groups.ldap.nested", False, "`true`: groups of which a group is a `member` count, too")
+
+    @field_validator("guests")
+    @classmethod
+    def _readable(cls, entries: tuple[str, ...]) -> tuple[str, ...]:
+        read_admissions(entries)
+        return entries
 
     @model_validator(mode="after")
     def _complete(self) -> RmproxySettings:

@@ -21,6 +21,8 @@ from remuda_bus.rms.halts import Halts
 from remuda_rmproxy import limits
 from remuda_rmproxy.administration.operator_actions import OperatorActions
 from remuda_rmproxy.groups.choice import groups_by
+from remuda_rmproxy.guests.guest_request import read_admissions
+from remuda_rmproxy.guests.guest_requests import GuestRequests
 from remuda_rmproxy.inbound.configuration_resolver import ConfigurationResolver
 from remuda_rmproxy.inbound.dead_letters import DeadLetters
 from remuda_rmproxy.inbound.forwarder import Forwarder
@@ -93,6 +95,7 @@ async def _work(bus: Bus, lease: Lease, settings: RmproxySettings, core_timeout_
         actions = OperatorActions(
             bus, halts, pending_answers, settings.scheduler_administrators(), instance, clock_ms, core_timeout_s
         )
+        guests = GuestRequests(bus, halts, read_admissions(settings.guests))
         watch = RecordWatch(registry, publishers, heartbeats, cursor_check, worker, dead_letters)
 
         group.create_task(_wait_until_lease_lost(lease))
@@ -112,6 +115,8 @@ async def _work(bus: Bus, lease: Lease, settings: RmproxySettings, core_timeout_
         for action in subjects.ACTIONS:
             subject = subjects.administration("*", "*", "*", action)
             await bus.serve(subject, actions.act, action, lambda: lease.valid)
+        for kind in subjects.GUEST_KINDS:
+            await bus.serve(subjects.guest_request("*", "*", kind), guests.append, f"guest_{kind}", lambda: lease.valid)
         health.PROCESS_HEALTH.set_status("holds the lease: forwards requests, publishes callbacks")
 
 

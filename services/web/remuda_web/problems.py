@@ -18,7 +18,7 @@ TYPE: Final = "application/problem+json"
 # Refusals of a field: "rm is 'a b', expected the rmID ...", "message: expected ...", "uuid 'x': expected ...". The name
 # of the query may stand before.
 _REFUSED: Final = re.compile(
-    r"(?:\w+: )?(?P<field>[a-z]\w*)(?: is (?P<is>.+?), |:? ?(?P<at>'.*?'|\d\S*)?: )expected (?P<expected>.+)"
+    r"(?:\w+: )?(?P<field>[a-z][\w.]*)(?: is (?P<is>.+?), |:? ?(?P<at>'.*?'|\d\S*)?: )expected (?P<expected>.+)"
 )
 
 

@@ -26,7 +26,7 @@ _AMOUNTS: Final = ("allocated", "pending", "preempting")
 _COUNTS: Final = ("applications", "running_applications")
 _OF_OTHERS: Final[Mapping[str, Any]] = {
     **{name: {} for name in _AMOUNTS}, **dict.fromkeys(_COUNTS, 0), "allocating_accepted_applications": [],
-    "limited": [], "limits": [], "draining": None, "held": None, "submit_acl": "", "admin_acl": "",
+    "limited": [], "limits": [], "draining": None, "held": None, "excess": None, "submit_acl": "", "admin_acl": "",
     "asks_pending": False,
 }  # fmt: skip
 # Of an explanation: the ask itself and its place in its queue. More might name what others hold.

@@ -13,6 +13,8 @@ from starlette.types import Receive, Scope, Send
 from remuda_bus.bus import Message, Refused
 from remuda_bus.memory import MemoryBus
 from remuda_bus.operator_api.callers import Caller
+from remuda_bus.operator_subjects import peloton_change
+from remuda_bus.operators import Operator
 from remuda_bus.subjects import peloton_query
 from remuda_web.app import Application
 from remuda_web.bus_source import BusSource
@@ -45,6 +47,15 @@ class Web:
 
         for kind in ("pools", "explain", "story"):
             await self.bus.serve(peloton_query("default", kind), answer, kind)
+
+        async def change(message: Message) -> bytes:
+            operator, request = message.subject.split(".")[2:4], json.loads(message.payload)
+            self.asked.append((".".join(operator), request))
+            if request.get("path") == "/wrong":
+                raise Refused("cpu.limit is 'x', expected a number")
+            return json.dumps({"changes": ["/a changed"]}).encode()
+
+        await self.bus.serve(peloton_change("*", "*", "default"), change, "change")
 
 
 @pytest.fixture
@@ -94,3 +105,34 @@ async def test_one_who_reads_a_part_is_refused(web: Web, client: AsyncClient) ->
     for kind in ("pools", "explain?id=t", "story?id=t"):
         found = await client.get(f"{BASE}/default/{kind}")
         assert (found.status_code, web.asked) == (403, []), found.text
+
+
+@pytest.mark.parametrize(
+    ("sent", "asked"),
+    [
+        ({"json": {"path": "/a", "set": {"cpu.limit": "7"}}}, {"path": "/a", "set": {"cpu.limit": "7"}}),
+        ({"json": {"path": "/a", "delete": True}}, {"path": "/a", "delete": True}),
+        ({"content": "pools: []", "headers": {"Content-Type": "application/yaml"}}, {"text": "pools: []"}),
+    ],
+)
+async def test_pools_are_changed_in_the_name_of_an_operator(
+    web: Web, client: AsyncClient, sent: dict[str, Any], asked: dict[str, Any]
+) -> None:
+    web.caller = Caller(Operator("ann@example.com", ("ops",)))
+    found = await client.post(f"{BASE}/default/pools", **sent)
+    assert (found.status_code, found.json()) == (200, {"changes": ["/a changed"]})
+    assert found.headers["cache-control"] == "no-store" and web.asked == [("ann=40example=2Ecom.ops", asked)]
+
+
+async def test_changes_that_are_wrong_or_of_nobody_are_refused(web: Web, client: AsyncClient) -> None:
+    found = await client.post(f"{BASE}/default/pools", json={"path": "/a", "delete": True})
+    assert (found.status_code, web.asked) == (403, [])
+    web.caller = Caller(Operator("ann"))
+    for cluster, sent, status, said in (
+        ("default", '{"path": "/wrong"}', 400, "cpu.limit is 'x', expected a number"),
+        ("default", "[]", 400, "the body is a list, expected a JSON object"),
+        ("a b", "{}", 400, "expected"),
+        ("other", "{}", 503, "no resource manager of Peloton answers"),
+    ):
+        found = await client.post(f"{BASE}/{cluster}/pools", content=sent, headers={"Content-Type": "application/json"})
+        assert found.status_code == status and said in found.json()["detail"], found.text

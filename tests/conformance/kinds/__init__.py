@@ -14,7 +14,7 @@ from .applications import (
     RecordReplaced,
     WhoCountsAsRunning,
 )
-from .gangs import LargerGoOn, NoPlaceOnDrainingNodes, PlacesGivenUpAreCounted
+from .gangs import LargerGoOn, NoPlaceOnDrainingNodes, PendingPlacesTimeOut, PlacesGivenUpAreCounted
 from .kind import Kind
 from .limits import LimitsHold, UsageIsWhatIsUsed
 from .lookups import sums
@@ -66,6 +66,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     DrainingQueueIsLimited(),
     QuotasCanBeRemoved(),
     LargerGoOn(),
+    PendingPlacesTimeOut(),
     TemplateStandsOnce(),
     TemplateInForce(),
     QuotasAreEvents(),

@@ -5,7 +5,11 @@ from __future__ import annotations
 from ..case import Case, in_step, quantities, received
 from ..compare import FINAL, Difference
 from ..recording import Json
-from ..reference_rules import replace_placeholders_on_draining_nodes, wait_for_places_that_were_too_small
+from ..reference_rules import (
+    end_the_time_with_the_last_place,
+    replace_placeholders_on_draining_nodes,
+    wait_for_places_that_were_too_small,
+)
 from .kind import Kind
 from .lookups import held, is_draining
 
@@ -118,3 +122,32 @@ class PlacesGivenUpAreCounted(Kind):
             elif what == "released" and element.get("terminationType") != "PLACEHOLDER_REPLACED":
                 gone.add(element["UUID"])
         return len(places & gone)
+
+
+class PendingPlacesTimeOut(Kind):
+    """A gang times out while only pending placeholders are left
+
+    The timeout of a gang ends with its last placeholder, allocated or pending. In the reference it ends with the last
+    allocated one: if the others are pending then, the gang waits for them for ever.
+    """
+
+    golden = "gangs.txt: ... and when it has started: real asks do not wait for places that do not come"
+    reference_rules = (end_the_time_with_the_last_place,)
+
+    def taints_from(self, case: Case) -> int | None:
+        """Where ours gives up asks for placeholders, of an application without allocated ones, and theirs does not."""
+        places = {(e["applicationID"], e["allocationKey"]) for _, e in case.asks() if e.get("placeholder")}
+        for number, (ours, theirs) in enumerate(zip(case.our_steps, case.their_steps, strict=True)):
+            mine, others = (
+                {
+                    (e["applicationID"], e["allocationKey"])
+                    for e in in_step(step, "allocation", "releasedAsks")
+                    if e.get("terminationType") == "TIMEOUT"
+                }
+                for step in (ours, theirs)
+            )
+            there = held(case.our_steps[:number]).values()
+            holding = {e["applicationID"] for e in there if e.get("placeholder")}
+            if any(application not in holding for application, _ in (mine - others) & places):
+                return number
+        return None

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ..test_recordings import FOLDER
+from ..recording import FOLDER
 from . import recordings
 from .__main__ import judge, judge_answer
 from .compare import differences

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 VARIABLE = "REMUDA_SUITE_KUBECONFIG"
 # The service account of each user of the suite, in the namespace of the front end.
-ACCOUNTS = {"remuda": "remuda", "webhook": "remuda-webhook", "alice": "alice"}
+ACCOUNTS = {"remuda": "remuda", "webhook": "remuda-webhook", "alice": "alice", "bot": "bot"}
 
 
 def chosen() -> Path | None:

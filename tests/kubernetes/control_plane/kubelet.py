@@ -38,17 +38,19 @@ class Kubelet:
             if pod.metadata.deletion_timestamp is not None:
                 await self._client.delete_pod(pod.metadata.namespace, pod.metadata.name, pod.uid, grace_s=0)
             elif pod.status.phase == "Pending":
-                await self._phase(pod, "Running")
+                await self._phase(pod, "Running", pod.metadata.resource_version)  # else its next change is handled
                 ends_after = pod.metadata.annotation(ENDS_AFTER)
                 if ends_after:
                     await asyncio.sleep(float(ends_after))
                     await self._phase(pod, "Succeeded")
 
-    async def _phase(self, pod: Pod, phase: str) -> None:
+    async def _phase(self, pod: Pod, phase: str, version: str = "") -> None:
+        """`version`: of the pod, which has to be the newest. A pod that a test has ended does not run again."""
         path = f"/api/v1/namespaces/{pod.metadata.namespace}/pods/{pod.metadata.name}/status"
         ready = [{"type": "Ready", "status": "True" if phase == "Running" else "False"}]
         try:
-            await self._client.patch(path, {"status": {"phase": phase, "conditions": ready}})
+            expected = {"metadata": {"resourceVersion": version}} if version else {}
+            await self._client.patch(path, expected | {"status": {"phase": phase, "conditions": ready}})
         except (NotFound, Conflict):
             raise
         except ApiError as error:

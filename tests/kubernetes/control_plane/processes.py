@@ -27,6 +27,7 @@ VERSION = "1.20.2"
 NAMESPACE = "remuda"  # of the front end
 PR_SET_PDEATHSIG = 1
 CACHE = Path(os.environ.get("REMUDA_CONTROL_PLANES", Path.home() / ".cache/remuda/kubernetes"))
+GATES = "--feature-gates=GenericEphemeralVolume=true"  # what later versions have without a gate
 START_WITHIN_S = 60.0
 STOP_WITHIN_S = 30.0
 # Name, user and groups of each token.
@@ -36,6 +37,7 @@ TOKENS = {
     "remuda": ("system:serviceaccount:remuda:remuda", "system:serviceaccounts,system:authenticated"),
     "webhook": ("system:serviceaccount:remuda:remuda-webhook", "system:serviceaccounts,system:authenticated"),
     "alice": ("alice", "dev,system:authenticated"),
+    "bot": ("system:serviceaccount:remuda:bot", "system:serviceaccounts,system:authenticated"),
 }
 
 
@@ -87,7 +89,9 @@ class ControlPlane:
         *,
         scheduler: bool = False,
         extender_port: int = 0,
-        controllers: str = "job,namespace,garbagecollector,replicaset,persistentvolume-binder",
+        controllers: str = (
+            "job,namespace,garbagecollector,deployment,replicaset,persistentvolume-binder,ephemeral-volume"
+        ),
     ) -> None:
         found = programs()
         if found is None:
@@ -175,19 +179,22 @@ class ControlPlane:
             "--watch-cache-sizes=configmaps#0 --authorization-mode=RBAC --service-account-issuer=https://api "
             "--service-account-key-file=sa.pub "
             "--service-account-signing-key-file=sa.key --allow-privileged=true --max-requests-inflight=2000 "
-            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition --max-mutating-requests-inflight=1000",
+            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition --max-mutating-requests-inflight=1000 "
+            + GATES,
         )  # fmt: skip
         self._ready()
         self._call("/api/v1/namespaces", json.dumps({"metadata": {"name": NAMESPACE}}).encode())
-        (manager, scheduler), admin = _free_ports(2), self.kubeconfig()
-        secure = f"--bind-address={address} --authentication-skip-lookup=true"
+        (manager, scheduler, plain), admin = _free_ports(3), self.kubeconfig()
+        secure = f"--bind-address={address} --authentication-skip-lookup=true {GATES}"
         self._run(
             "kube-controller-manager", f"--kubeconfig={admin} --service-account-private-key-file=sa.key "
             f"--leader-elect=false --secure-port={manager} --port=0 --controllers={self._controllers} {secure}",
         )  # fmt: skip
         if self._with_scheduler:
+            # A second scheduler on this machine ends where the first has the plain port by default.
             (folder / "scheduler.yaml").write_text(
                 "apiVersion: kubescheduler.config.k8s.io/v1beta1\nkind: KubeSchedulerConfiguration\n"
+                f"healthzBindAddress: {address}:{plain}\nmetricsBindAddress: {address}:{plain}\n"
                 "leaderElection: {leaderElect: false}\npercentageOfNodesToScore: 100\n"
                 f"clientConnection: {{kubeconfig: {self.kubeconfig('scheduler')}, qps: 5000, burst: 5000}}\n"
                 + (EXTENDED.format(port=self.extender_port) if self.extender_port else "")

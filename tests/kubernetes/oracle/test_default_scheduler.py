@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -24,7 +24,7 @@ from remuda_kubernetes.api.resources import CSI_NODES, NODES, PODS, STORAGE_CLAS
 from remuda_kubernetes.api.resources import VOLUMES as VOLUMES_THERE
 from remuda_kubernetes.shim.books import ShimPolicy
 from remuda_kubernetes.shim.shim import Shim
-from tests.kubernetes.control_plane.processes import ControlPlane, programs
+from tests.kubernetes.control_plane.processes import ControlPlane
 from tests.kubernetes.manifests import node, pod
 
 NAMES = ("n1", "n2", "n3")
@@ -32,6 +32,7 @@ IN_DEFAULT = "/api/v1/namespaces/default/pods"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 EXAMPLES = int(os.environ.get("REMUDA_ORACLE_EXAMPLES", "60"))
 rounds = itertools.count()
+pytestmark = pytest.mark.timeout(60 + EXAMPLES)
 
 ZONE = "topology.kubernetes.io/zone"
 VALUES = st.sampled_from("ab")
@@ -151,13 +152,9 @@ def manifest(name: str, spec: dict[str, Any], **more: Any) -> dict[str, Any]:
     return pod(name, labels=labels, scheduler="default-scheduler", containers=[container], **{**fields, **more})
 
 
-@pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    if programs() is None:
-        pytest.skip("no control plane: run `make kubernetes`")
-    with ControlPlane(tmp_path_factory.mktemp("plane"), scheduler=True, controllers="namespace") as running:
-        asyncio.run(add_storage(running))
-        yield running
+@pytest.fixture(scope="module", autouse=True)
+def _storage(plane: ControlPlane) -> None:
+    asyncio.run(add_storage(plane))
 
 
 async def add_storage(plane: ControlPlane) -> None:

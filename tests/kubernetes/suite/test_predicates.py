@@ -1,4 +1,4 @@
-"""Selectors, affinity, taints, ports and spread: cases 1 to 18 of the family's suite `predicates`."""
+"""Selectors, affinity, taints, ports and spread."""
 
 from __future__ import annotations
 
@@ -61,6 +61,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
 
 
 async def test_each_pod_is_where_it_may_be(mode: Mode, server: NatsServer) -> None:
+    """predicates 1 to 18."""
     async with mode.cluster(server.url) as it:
         await it.add_nodes("n1", zone="a", size="2")
         await it.add_nodes("n2", zone="b")
@@ -85,6 +86,7 @@ async def test_each_pod_is_where_it_may_be(mode: Mode, server: NatsServer) -> No
 
 @pytest.mark.parametrize("patch", [{"spec": {"taints": None}}, {"metadata": {"labels": {"zone": "a"}}}])
 async def test_pod_starts_when_the_node_changes(mode: Mode, server: NatsServer, patch: dict[str, Any]) -> None:
+    """predicates 6: the taint goes."""
     async with mode.cluster(server.url) as it:
         tainted = "spec" in patch
         await it.add_nodes("n1", zone="a" if tainted else "b")

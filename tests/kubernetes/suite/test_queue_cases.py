@@ -1,18 +1,17 @@
-"""Cases of queues, in both modes: order, preemption, fairness, limits of users and groups."""
+"""Cases of queues, in both modes: order, preemption, fairness."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from remuda.embedded import NatsServer
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.suite.modes import Mode
+from tests.kubernetes.suite.test_gangs import group, member
 
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 NOTHING = "nothing can be preempted"
@@ -34,11 +33,6 @@ async def priorities(it: Cluster, **values: int) -> AsyncIterator[None]:
     finally:
         for name in values:
             await it.client.call("DELETE", f"{CLASSES}/{name}")
-
-
-def of_user(user: str, group: str) -> dict[str, Any]:
-    info = json.dumps({"user": user, "groups": [group]})
-    return {"annotations": {"yunikorn.apache.org/user.info": info}}
 
 
 async def until_explained(it: Cluster, name: str, part: str) -> None:
@@ -99,6 +93,29 @@ async def test_offset_of_a_queue_counts_as_priority(mode: Mode, server: NatsServ
         await it.end("first")
         await it.bound("high")
         assert not (await it.pod("low")).spec.node_name
+
+
+async def test_gangs_go_in_the_order_of_their_priority(mode: Mode, server: NatsServer, file: Path) -> None:
+    """priority_scheduling 4."""
+    file.write_text(f"{HEAD}  {STATIC.replace('vcore: 1', 'vcore: 2')}\n")
+    async with mode.cluster(server.url, file) as it, priorities(it, low=-10, normal=0, high=10):
+        await it.add_nodes("n1")
+        await it.create(mode.pod("first", app="first", queue="root.a", cpu="2"))
+        await it.bound("first")
+        for name in ("low", "normal", "high"):
+            for number in (1, 2):
+                of = {"app": name, "queue": "root.a", "priorityClassName": name}
+                await it.create(member(mode, f"{name}-{number}", [group("g", 2)], "g", **of))
+        await it.until_rows("asks", lambda rows: len(rows) == 6)  # the placeholders of all
+        await it.end("first")
+        waiting = ["low", "normal", "high"]
+        while waiting:
+            name = waiting.pop()
+            await it.bound(f"{name}-1", f"{name}-2")
+            pods = await it.pods()
+            assert not [one for one in waiting if pods[f"{one}-1"].spec.node_name]
+            for number in (1, 2):
+                await it.end(f"{name}-{number}")
 
 
 async def test_application_with_the_lowest_share_is_next(mode: Mode, server: NatsServer, file: Path) -> None:
@@ -195,7 +212,7 @@ async def test_victims_have_no_higher_priority(mode: Mode, server: NatsServer, f
 async def test_pods_that_opted_out_are_preempted_last(
     mode: Mode, server: NatsServer, file: Path, opted_out: str
 ) -> None:
-    """preemption 5, simple_preemptor 2."""
+    """preemption 5."""
     file.write_text(guaranteed())
     never = {"yunikorn.apache.org/allow-preemption": "false"}
     async with mode.cluster(server.url, file) as it:
@@ -207,66 +224,3 @@ async def test_pods_that_opted_out_are_preempted_last(
         await it.create(mode.pod("b1", app="b", queue="root.b", cpu="1"))
         await it.bound("b1")
         assert set(await it.pods()) == {opted_out, "b1"}
-
-
-# Limits
-
-# queue: limits under which alice of group dev may have one vcore there, and others more.
-LIMITS = {
-    "user": "[{limit: '', users: [alice], maxresources: {vcore: 1}}]",
-    "group": "[{limit: '', groups: [dev], maxresources: {vcore: 1}}]",
-    "anyone": "[{limit: '', users: ['*'], maxresources: {vcore: 1}}]",
-    "anygroup": (
-        "[{limit: '', groups: [qa], maxresources: {vcore: 2}}, {limit: '', groups: ['*'], maxresources: {vcore: 1}}]"
-    ),
-    "named": (
-        "[{limit: '', users: [alice], maxresources: {vcore: 1}}, {limit: '', users: ['*'], maxresources: {vcore: 2}}]"
-    ),
-    "below": (
-        "[{limit: '', users: [alice], maxresources: {vcore: 1}}, {limit: '', groups: [dev], maxresources: {vcore: 2}}]"
-    ),
-    "above": (
-        "[{limit: '', users: [alice], maxresources: {vcore: 2}}, {limit: '', groups: [dev], maxresources: {vcore: 1}}]"
-    ),
-}
-
-
-async def test_limits_of_users_and_groups(mode: Mode, server: NatsServer, file: Path) -> None:
-    """user_group_limit 1, 3, 5, 6, 7, 9, 15."""
-    leaves = ", ".join(f"{{name: {name}, limits: {limits}}}" for name, limits in LIMITS.items())
-    file.write_text(f"{HEAD}  queues: [{{name: root, submitacl: '*', queues: [{leaves}]}}]\n")
-    alice, carol = of_user("alice", "dev"), of_user("carol", "qa")
-    async with mode.cluster(server.url, file) as it:
-        await it.add_nodes("n1", cpu="32")
-        for name in LIMITS:
-            await it.create(mode.pod(f"{name}-1", app=f"{name}-a", queue=f"root.{name}", cpu="1", **alice))
-        await it.bound(*(f"{name}-1" for name in LIMITS))
-        for name in LIMITS:
-            await it.create(mode.pod(f"{name}-2", app=f"{name}-a", queue=f"root.{name}", cpu="1", **alice))
-            await it.create(mode.pod(f"{name}-3", app=f"{name}-c", queue=f"root.{name}", cpu="1", **carol))
-        await it.bound(*(f"{name}-3" for name in LIMITS))
-        for name in LIMITS:
-            await mode.why(it, f"{name}-2", "limit")
-
-
-async def test_limits_of_applications(mode: Mode, server: NatsServer, file: Path) -> None:
-    """user_group_limit 2, 4, 8."""
-    limits = {"user": "users: [alice]", "group": "groups: [dev]", "anyone": "users: ['*']"}
-    leaves = ", ".join(
-        f"{{name: {name}, limits: [{{limit: '', {of}, maxapplications: 1}}]}}" for name, of in limits.items()
-    )
-    file.write_text(f"{HEAD}  queues: [{{name: root, submitacl: '*', queues: [{leaves}]}}]\n")
-    alice, carol = of_user("alice", "dev"), of_user("carol", "qa")
-    async with mode.cluster(server.url, file) as it:
-        await it.add_nodes("n1", cpu="32")
-        for name in limits:
-            await it.create(mode.pod(f"{name}-1", app=f"{name}-1", queue=f"root.{name}", cpu="1", **alice))
-        await it.bound(*(f"{name}-1" for name in limits))
-        for name in limits:
-            await it.create(mode.pod(f"{name}-2", app=f"{name}-2", queue=f"root.{name}", cpu="1", **alice))
-            await it.create(mode.pod(f"{name}-3", app=f"{name}-3", queue=f"root.{name}", cpu="1", **carol))
-        await it.bound(*(f"{name}-3" for name in limits))
-        for name in limits:
-            await mode.why(it, f"{name}-2")
-            await it.end(f"{name}-1")
-        await it.bound(*(f"{name}-2" for name in limits))

@@ -21,34 +21,6 @@ partitions:
           - {name: a}
           - {name: b, resources: {guaranteed: {vcore: 2}}, properties: {preemption.delay: 1s}}
 """
-LIMITS = """
-partitions:
-  - name: default
-    queues:
-      - name: root
-        submitacl: '*'
-        queues:
-          - name: a
-            limits: [{limit: one, users: [alice], maxresources: {vcore: 1}}]
-"""
-
-
-def of_user(name: str) -> dict[str, str]:
-    return {"yunikorn.apache.org/user.info": json.dumps({"user": name, "groups": ["dev"]})}
-
-
-async def test_quota_of_a_namespace(mode: Mode, server: NatsServer) -> None:
-    """queue_quota_mgmt 2."""
-    async with mode.cluster(server.url) as it:
-        await it.add_nodes("n1")
-        await it.create_namespace("small", namespace_quota='{"cpu": "1"}')
-        it.namespace = "small"
-        await it.create(mode.pod("first", cpu="1"))
-        await it.bound("first")
-        await it.create(mode.pod("second", cpu="1"))
-        await mode.why(it, "second", "root.small")
-        await it.end("first")
-        await it.bound("second")
 
 
 async def test_quota_of_a_namespace_that_changes_is_in_force_at_once(mode: Mode, server: NatsServer) -> None:
@@ -78,46 +50,45 @@ async def test_quota_of_a_namespace_that_changes_is_in_force_at_once(mode: Mode,
         assert [row["id"] for row in await it.rows("applications") if row["state"] != "Completed"] == ["grows.app"]
 
 
-async def test_quota_of_a_namespace_by_older_annotations(mode: Mode, server: NatsServer) -> None:
-    """queue_quota_mgmt 1, 4."""
-    async with mode.cluster(server.url) as it:
-        await it.add_nodes("n1")
-        await it.create_namespace("older", namespace_max_cpu="1", namespace_max_memory="1Gi")
-        it.namespace = "older"
-        await it.create(mode.pod("large", cpu="2"))
-        await mode.why(it, "large")
-        it.namespace = "default"
-        await it.create(mode.pod("free", cpu="2"))
-        await it.bound("free")
+# Namespace: its annotations, and the maximum of its queue.
+QUOTAS: dict[str, tuple[dict[str, str], dict[str, int]]] = {
+    "older": ({"namespace_max_cpu": "1", "namespace_max_memory": "1Gi"}, {"vcore": 1000, "memory": 2**30}),
+    "newer": ({"namespace_quota": '{"cpu": "1"}'}, {"vcore": 1000}),
+    "both": ({"namespace_max_cpu": "4", "namespace_quota": '{"cpu": "1"}'}, {"vcore": 1000}),
+    "without": ({}, {}),
+    "empty": ({"namespace_max_cpu": "", "namespace_quota": ""}, {}),
+    "wrong": ({"namespace_quota": "lots"}, {}),
+}
 
 
-async def test_wrong_quota_counts_as_absent(mode: Mode, server: NatsServer) -> None:
-    """queue_quota_mgmt 5, 6."""
+async def test_quota_of_a_namespace(mode: Mode, server: NatsServer) -> None:
+    """queue_quota_mgmt 1, 2, 3, 4, 5, 6: an application above it waits, and runs when there is room."""
     async with mode.cluster(server.url) as it:
-        await it.add_nodes("n1")
-        await it.create_namespace("wrong", namespace_quota="lots")
-        it.namespace = "wrong"
-        await it.create(mode.pod("one", cpu="1"))
-        await it.bound("one")
+        await it.add_nodes("n1", cpu="32")
+        for namespace, (annotations, _) in QUOTAS.items():
+            await it.create_namespace(namespace, **annotations)
+            it.namespace = namespace
+            for number in (1, 2):
+                await it.create(mode.pod(f"{namespace}-{number}", app=f"app-{number}", cpu="1"))
+                if number == 1:
+                    await it.bound(f"{namespace}-1")
+        for namespace, (_, most) in QUOTAS.items():
+            it.namespace, second = namespace, f"{namespace}-2"
+            if most:
+                await mode.why(it, second, f"root.{namespace}")
+            else:
+                await it.bound(second)
+            queue = await it.queue(f"root.{namespace}")
+            assert (queue.max, queue.allocated["vcore"]) == (most, 1000 if most else 2000), namespace
+            if most:
+                await it.end(f"{namespace}-1")
+                await it.bound(second)
         await it.told("InvalidQuota", "wrong")
-
-
-async def test_limit_of_a_user(mode: Mode, server: NatsServer, tmp_path: Path) -> None:
-    """user_group_limit 1."""
-    queues = tmp_path / "queues.yaml"
-    queues.write_text(LIMITS)
-    async with mode.cluster(server.url, queues) as it:
-        await it.add_nodes("n1")
-        await it.create(mode.pod("a1", app="alice", queue="root.a", cpu="1", annotations=of_user("alice")))
-        await it.create(mode.pod("a2", app="alice", queue="root.a", cpu="1", annotations=of_user("alice")))
-        await it.create(mode.pod("b1", app="bob", queue="root.a", cpu="2", annotations=of_user("bob")))
-        await it.bound("a1", "b1")
-        await mode.why(it, "a2", "alice")
 
 
 async def test_unknown_queue_fails_the_pod(mode: Mode, server: NatsServer, tmp_path: Path) -> None:
     queues = tmp_path / "queues.yaml"
-    queues.write_text(LIMITS)
+    queues.write_text(TWO_QUEUES)
     async with mode.cluster(server.url, queues) as it:
         await it.add_nodes("n1")
         await it.create(mode.pod("lost", app="lost", queue="root.nowhere", cpu="1"))

@@ -7,9 +7,14 @@ import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
 
 from remuda.embedded import NatsServer
+from remuda_core.shell.main import main as core_main
+from remuda_core.shell.settings import CoreSettings
 from remuda_kubernetes import limits
+from tests.integration.running import around_the_core, running
 from tests.kubernetes.cluster import WITHIN_S, Cluster, cluster
 from tests.kubernetes.control_plane.processes import ControlPlane
 from tests.kubernetes.manifests import pod
@@ -51,7 +56,7 @@ async def test_binding_that_was_decided_is_sent_by_the_next_one(plane: ControlPl
         with it.no_bindings():
             await it.start_front()
             await it.create(pod("p", app="app", cpu="1"))
-            await it.until_rows("allocations", 1)
+            await it.until_rows("allocations", lambda rows: len(rows) == 1)
             decided = await allocations(it)
             await it.stop_front()
         await it.start_front()
@@ -109,23 +114,71 @@ async def killed_in_the_end(plane: ControlPlane, url: str, lease: str) -> AsyncI
             await process.wait()
 
 
-GANG = {
-    "yunikorn.apache.org/task-groups": json.dumps([{"name": "g", "minMember": 2, "minResource": {"cpu": "3"}}]),
-    "yunikorn.apache.org/task-group-name": "g",
-}
+def of_gang(app: str, members: int, cpu: str, **of: Any) -> dict[str, Any]:
+    groups = json.dumps([{"name": "g", "minMember": members, "minResource": {"cpu": cpu}}])
+    annotations = {
+        "yunikorn.apache.org/task-groups": groups,
+        "yunikorn.apache.org/task-group-name": "g",
+        "yunikorn.apache.org/schedulingPolicyParameters": "placeholderTimeoutInSeconds=6",
+    }
+    return pod(app, app=app, cpu=cpu, annotations=annotations, **of)
 
 
-async def test_pending_gang_survives_a_restart(plane: ControlPlane, server: NatsServer) -> None:
-    """recovery_and_restart 3, 4: the same placeholders wait, and are replaced when there is room."""
+async def test_gang_that_runs_and_gang_that_waits(plane: ControlPlane, server: NatsServer) -> None:
+    """recovery_and_restart 3: the same pods in the same states after it; then the time of the second one ends."""
     async with cluster(plane, server.url) as it:
-        await it.add_nodes("n1")
-        await it.create(pod("driver", app="app", cpu="3", annotations=GANG))
-        placeholders = await it.until(lambda pods: sum(name.startswith("tg-") for name in pods) == 2)
-        names = [name for name in placeholders if name.startswith("tg-")]
-        await it.until(lambda pods: any(pods[name].spec.node_name for name in names if name in pods))
-        before = {name: one.uid for name, one in (await it.pods()).items()}
+        await it.add_nodes("n1", cpu="3")
+        await it.create(of_gang("runs", 1, "1"))
+        await it.until(lambda pods: set(pods) == {"runs"} and pods["runs"].status.phase == "Running")
+        await it.create(of_gang("waits", 3, "1"))
+        await it.until(lambda pods: sum(one.status.phase == "Running" for one in pods.values()) == 3)
+
+        async def states() -> dict[str, tuple[str, str, str]]:
+            return {name: (one.uid, one.spec.node_name, one.status.phase) for name, one in (await it.pods()).items()}
+
+        before = await states()
+        assert len(before) == 5  # of `waits`, two placeholders of three have room
         await it.stop_front()
         await it.start_front()
-        assert {name: one.uid for name, one in (await it.pods()).items()} == before
-        await it.add_nodes("n2")
-        await it.bound("driver")
+        await it.add_nodes("n2", cpu="500m")
+        await it.told("NodeAccepted", "n2")  # the restarted one is at work
+        assert await states() == before
+        await it.until(lambda pods: set(pods) == {"runs", "waits"} and pods["waits"].status.phase == "Running")
+        for name in ("runs", "waits"):
+            await it.end(name)
+        await it.until_rows("allocations", lambda rows: not rows)
+
+
+QUEUES = """
+partitions:
+  - name: default
+    placementrules: [{name: provided}]
+    queues: [{name: root, submitacl: '*', queues: [%s]}]
+"""
+
+
+async def test_queue_that_was_removed_while_no_scheduler_ran(
+    plane: ControlPlane, server: NatsServer, tmp_path: Path
+) -> None:
+    """restart_changed_config 1: of a scheduler that has kept nothing. What runs in a queue that is gone runs on."""
+    both, fewer = tmp_path / "both.yaml", tmp_path / "fewer.yaml"
+    both.write_text(QUEUES % "{name: stays}, {name: goes}")
+    fewer.write_text(QUEUES % "{name: stays}")
+    async with cluster(plane, server.url, both) as it:
+        await it.add_nodes("n1")
+        for queue in ("stays", "goes"):
+            await it.create(pod(queue, app=queue, queue=f"root.{queue}", cpu="1"))
+        await it.bound("stays", "goes")
+        await it.stop_front()
+        async with (
+            NatsServer(tmp_path / "other") as other,
+            around_the_core(other.url, fewer),
+            running(other.url, "core", core_main, CoreSettings),
+        ):
+            it.url = other.url
+            await it.start_front()
+            rows = await it.until_rows("applications", lambda rows: sum(row["allocations"] for row in rows) == 2)
+            queues = {row["id"]: row["queue"] for row in rows}
+            assert queues == {"default.stays": "root.stays", "default.goes": "root.@recovery@"}
+            assert {one.status.phase for one in (await it.pods()).values()} == {"Running"}
+            await it.stop_front()

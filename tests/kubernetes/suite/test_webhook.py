@@ -4,115 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from remuda.embedded import NatsServer
-from remuda_bus.nats import NatsBus
 from remuda_kubernetes.api.client import Client
-from remuda_kubernetes.api.errors import ApiError, Conflict, NotFound, Rejected
-from remuda_kubernetes.api.objects import Pod
-from remuda_kubernetes.settings import KubernetesSettings
-from remuda_kubernetes.shell import main as kubernetes_main
+from remuda_kubernetes.api.errors import ApiError, Rejected
 from remuda_kubernetes.shim import names
-from remuda_kubernetes.webhook.registration import MUTATING, NAME, NAMESPACE_NAME, VALIDATING
-from tests.integration.running import running
+from remuda_kubernetes.webhook.registration import MUTATING, NAME, VALIDATING
+from tests.integration.running import until
 from tests.kubernetes.cluster import cluster
 from tests.kubernetes.control_plane.existing import Plane
 from tests.kubernetes.manifests import pod
+from tests.kubernetes.suite.admission import MAPS, OPEN, TEAM, WRONG_MAP, created, webhook
 
-REMUDA = "remuda"  # the namespace of the webhook
-TEAM = "team"  # managed
-OPEN = "open"  # not managed
-DRY_RUN = "?dryRun=All"
-MAPS = f"/api/v1/namespaces/{REMUDA}/configmaps"
-WRONG_MAP = {"metadata": {"name": "yunikorn-configs"}, "data": {"queue.yaml": ""}}
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 OWN_QUEUES = """
 partitions:
   - name: default
     queues: [{{name: root, queues: [{{name: own, submitacl: "{user}"}}, {{name: other, submitacl: bob}}]}}]
 """
-ALICE: dict[str, dict[str, Any]] = {
-    "clusterroles": {"rules": [{"apiGroups": ["", "apps"], "resources": ["pods", "deployments"], "verbs": ["*"]}]},
-    "clusterrolebindings": {
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "alice"},
-    },
-}
-
-
-@asynccontextmanager
-async def webhook(plane: Plane, server: NatsServer, **settings: Any) -> AsyncIterator[Client]:
-    """The webhook with the rights of its role, and a client of the user alice."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    async with Client(plane.credentials()) as admin:
-        for name, labels in (
-            (REMUDA, {NAMESPACE_NAME: REMUDA}), (TEAM, {"remuda.io/managed": "true"}), (OPEN, {}),
-        ):  # fmt: skip
-            with suppress(Conflict):
-                await admin.create("/api/v1/namespaces", {"metadata": {"name": name}})
-            with suppress(Conflict):  # pods of an API server that wants one need it
-                account = {"metadata": {"name": "default"}}
-                await admin.create(f"/api/v1/namespaces/{name}/serviceaccounts", account)
-            await admin.patch(f"/api/v1/namespaces/{name}", {"metadata": {"labels": labels}})
-        subject = {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": plane.user("alice")}
-        for kind, body in {
-            **ALICE,
-            "clusterrolebindings": ALICE["clusterrolebindings"] | {"subjects": [subject]},
-        }.items():
-            with suppress(Conflict):
-                await admin.create(
-                    f"/apis/rbac.authorization.k8s.io/v1/{kind}", {"metadata": {"name": "alice"}, **body}
-                )
-
-        async def main(_: NatsBus, __: object) -> None:
-            of = KubernetesSettings(
-                nats_url=server.url, kubeconfig=plane.kubeconfig("webhook"), role="webhook",
-                webhook_url=f"https://127.0.0.1:{port}", webhook_host="127.0.0.1", webhook_port=port, **settings,
-            )  # fmt: skip
-            await kubernetes_main(None, of)
-
-        try:
-            async with running(server.url, "webhook", main) as task:  # type: ignore[arg-type]
-                async with asyncio.timeout(30):
-                    while not task.done() and not await are_called(admin):  # noqa: ASYNC110
-                        await asyncio.sleep(0.05)
-                async with Client(plane.credentials("alice")) as alice:
-                    yield alice
-        finally:
-            for collection in (MUTATING, VALIDATING):
-                with suppress(NotFound):
-                    await admin.call("DELETE", f"{collection}/{NAME}")
-            for namespace in (TEAM, OPEN):
-                await admin.call("DELETE", f"/api/v1/namespaces/{namespace}/pods", {"gracePeriodSeconds": 0})
-
-
-async def are_called(admin: Client) -> bool:
-    """Whether the API server calls both webhooks. It learns a little later of a registration, and of its end."""
-    try:
-        made = await created(admin, pod("dry", scheduler="default-scheduler"), TEAM, dry=True)
-    except ApiError:  # those of an earlier test
-        return False
-    if not made.metadata.annotation(names.USER_INFO):
-        return False
-    try:
-        await admin.create(f"{MAPS}{DRY_RUN}", WRONG_MAP)
-    except Rejected:
-        return True
-    return False
-
-
-async def created(client: Client, manifest: dict[str, Any], namespace: str = TEAM, *, dry: bool = False) -> Pod:
-    """`dry`: it is reviewed only."""
-    path = f"/api/v1/namespaces/{namespace}/pods{DRY_RUN if dry else ''}"
-    return msgspec.json.decode(await client.create(path, manifest), type=Pod)
 
 
 async def until_refused(client: Client, manifest: dict[str, Any]) -> str:
@@ -131,7 +44,7 @@ def plain() -> dict[str, Any]:
 
 
 async def test_pod_is_filled_in_and_guarded(plane: Plane, server: NatsServer, plain: dict[str, Any]) -> None:
-    """admission_controller 4, 5, 10, 11, 18."""
+    """admission_controller 5, 10."""
     async with webhook(plane, server) as alice:
         made = await created(alice, plain)
         assert made.spec.scheduler_name == "remuda"
@@ -147,19 +60,32 @@ async def test_pod_is_filled_in_and_guarded(plane: Plane, server: NatsServer, pl
             await created(alice, pod("q", annotations={names.PLACEHOLDER: "true"}))
         with pytest.raises(Rejected, match="nodeName"):
             await created(alice, pod("q", nodeName="n1"))
-        labels = {"app": "d"}
-        template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "none"}]}}
-        deployment = {
-            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"},
-            "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": template},
-        }  # fmt: skip
-        made_d = json.loads(await alice.create("/apis/apps/v1/namespaces/team/deployments", deployment))
-        info = made_d["spec"]["template"]["metadata"]["annotations"][names.USER_INFO]
-        assert json.loads(info)["user"] == plane.user("alice")
-        await alice.call("DELETE", "/apis/apps/v1/namespaces/team/deployments/d")
+
+
+async def test_priority_class_says_who_may_be_preempted(plane: Plane, server: NatsServer) -> None:
+    """admission_controller 1, 2, 3, 4."""
+    async with webhook(plane, server) as alice, Client(plane.credentials()) as admin:
+        expected = {"allows": "true", "forbids": "false", "silent": "true", "": "true"}
+        for name in filter(None, expected):
+            said = {} if name == "silent" else {names.ALLOW_PREEMPTION: expected[name]}
+            await admin.create(CLASSES, {"metadata": {"name": name, "annotations": said}, "value": 1})
+        try:
+
+            async def is_known() -> bool:
+                made = await created(alice, pod("p", priorityClassName="forbids"), dry=True)
+                return made.metadata.annotation(names.ALLOW_PREEMPTION) == "false"
+
+            await until(is_known)  # the webhook learns of classes a little later
+            for name, may in expected.items():
+                made = await created(alice, pod("p", priorityClassName=name), dry=True)
+                assert made.metadata.annotation(names.ALLOW_PREEMPTION) == may, name
+        finally:
+            for name in filter(None, expected):
+                await admin.call("DELETE", f"{CLASSES}/{name}")
 
 
 async def test_only_managed_namespaces_fail_closed(plane: Plane, server: NatsServer, plain: dict[str, Any]) -> None:
+    """admission_controller 6."""
     async with webhook(plane, server, process_namespaces=("^team$",)) as alice:
         elsewhere = await created(alice, plain, OPEN)
         assert elsewhere.spec.scheduler_name == "default-scheduler"
@@ -192,8 +118,20 @@ async def test_config_maps_are_checked(plane: Plane, server: NatsServer) -> None
             await admin.create(MAPS, WRONG_MAP)
         await admin.create(MAPS, {"metadata": {"name": "yunikorn-configs"}})
         await admin.create(MAPS, {"metadata": {"name": "unrelated"}, "data": {"queue.yaml": ""}})
-        for name in ("yunikorn-configs", "unrelated"):
+        group = {"metadata": {"name": "yunikorn-defaults"}, "data": {"service.policyGroup": "blue"}}
+        await admin.create(MAPS, group)
+        await admin.create(MAPS, {"metadata": {"name": "remuda-configs"}, "data": {"blue.yaml": ""}})
+        for name in ("yunikorn-configs", "unrelated", "yunikorn-defaults", "remuda-configs"):
             await admin.call("DELETE", f"{MAPS}/{name}")
+
+
+async def test_registration_that_somebody_has_emptied_is_put_back(plane: Plane, server: NatsServer) -> None:
+    """The API server leaves out an empty list."""
+    async with Client(plane.credentials()) as admin:
+        for collection in (MUTATING, VALIDATING):
+            await admin.create(collection, {"metadata": {"name": NAME}, "webhooks": []})
+        async with webhook(plane, server):
+            assert json.loads(await admin.call("GET", f"{MUTATING}/{NAME}"))["webhooks"]
 
 
 async def test_second_process_shares_the_certificates(plane: Plane, server: NatsServer) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -15,6 +16,7 @@ import msgspec
 
 from remuda_kubernetes.api.client import ADDED, BOOKMARK, DELETED, MODIFIED
 from remuda_kubernetes.api.errors import ApiError, error_of
+from remuda_kubernetes.api.storage import SELECTED_NODE
 
 from ..environment import loop_time_s, wall_clock_s
 from ..story import Story, Violation
@@ -27,6 +29,7 @@ _PATH = re.compile(
     r"(?:/(?P<part>[a-z]+))?"
 )
 KEPT_VERSIONS = 5
+TOLD = ("pods", "nodes", "persistentvolumes", "persistentvolumeclaims")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +50,16 @@ class Watching:
 
 @dataclass(slots=True)
 class ApiServer:
-    """`is_up`: off, it answers nobody. `on_bound`: called with a pod before and after its binding."""
+    """`is_up`: off, it answers nobody. `streams`: a watch may begin with all objects. `on_bound`: called with each pod
+    that was bound; `on_reserved`: with a volume before and after a front end has changed it."""
 
     story: Story
     is_up: bool = True
+    streams: bool = False
     version: int = 1
     changed_at: float = 0.0  # but for leases
     on_bound: Callable[[Json], None] = lambda pod: None
+    on_reserved: Callable[[Json, Json], None] = lambda before, after: None
     _objects: dict[str, dict[str, Json]] = field(default_factory=dict)
     _events: list[Event] = field(default_factory=list)
     _oldest: int = 0
@@ -98,7 +104,7 @@ class ApiServer:
             del of_kind[key]
         else:
             of_kind[key] = stored
-        if kind in ("pods", "nodes"):
+        if kind in TOLD:
             self.story.tell(_said(kind, what, stored))
         event = Event(self.version, kind, what, _line(what, stored))
         self._events.append(event)
@@ -138,15 +144,26 @@ class ApiServer:
 
     def watch(self, path: str, query: Mapping[str, str], push: Push) -> Callable[[], None]:
         """Returns what ends it. Raises ApiError."""
-        kind, since = self._parsed(path)[1], int(query["resourceVersion"])
+        kind, version = self._parsed(path)[1], query["resourceVersion"]
+        since = int(version) if version else self.version
         if since < self._oldest:
             raise error_of(410, "too old resource version")
+        if not version:
+            self._push_all(kind, push)
         watching = Watching(kind, push)
         self._watches[watching] = None
         for event in self._events:
             if event.version > since and event.kind == kind:
                 push(event.line)
         return lambda: self._end(watching)
+
+    def _push_all(self, kind: str, push: Push) -> None:
+        if not self.streams:
+            raise error_of(422, "sendInitialEvents: Forbidden")
+        for value in self.all(kind):
+            push(_line(ADDED, value))
+        end = {"k8s.io/initial-events-end": "true"}
+        push(_line(BOOKMARK, {"metadata": {"resourceVersion": str(self.version), "annotations": end}}))
 
     def call(self, verb: str, path: str, body: Any, query: Mapping[str, str] | None) -> bytes:
         """Raises ApiError."""
@@ -165,6 +182,10 @@ class ApiServer:
                 return _json(found)
             case "POST", "binding":
                 return self._bind(found, body)
+            case "PATCH", "" if kind == "pods":
+                return _json(self._patch_pod(found, body))
+            case "PATCH", "" if kind in ("persistentvolumes", "persistentvolumeclaims"):
+                return _json(self._merge(kind, found, body))
             case "PATCH", "status":
                 return self._patch_status(kind, found, body)
             case "DELETE", "":
@@ -198,9 +219,30 @@ class ApiServer:
             raise error_of(409, f'pod {name} is already assigned to node "{there}"')
         if pod["metadata"].get("deletionTimestamp"):
             raise error_of(409, f"pod {name} is being deleted, cannot be assigned to a host")
+        if pod["spec"].get("schedulingGates"):
+            raise error_of(409, f"pod {name} has non-empty .spec.schedulingGates")
         bound = self.put("pods", pod, spec={"nodeName": node})
         self.on_bound(bound)
         return b"{}"
+
+    def _patch_pod(self, pod: Json, body: Json | list[Json]) -> Json:
+        if isinstance(body, list):
+            return self.put("pods", _json_patched(pod, body))
+        _same(pod, body["metadata"])
+        annotations = {**pod["metadata"].get("annotations", {}), **body["metadata"]["annotations"]}
+        return self.put("pods", pod, metadata={"annotations": annotations})
+
+    def _merge(self, kind: str, found: Json, body: Json) -> Json:
+        """RFC 7386, as far as volumes and claims need it."""
+        metadata = found["metadata"]
+        _same(found, body["metadata"])
+        if body["metadata"].get("resourceVersion", metadata["resourceVersion"]) != metadata["resourceVersion"]:
+            raise error_of(409, "the object has been modified")
+        annotations = {**metadata.get("annotations", {}), **body["metadata"].get("annotations", {})}
+        merged = self.put(kind, found, metadata={"annotations": annotations}, spec=body.get("spec", {}))
+        if kind == "persistentvolumes":
+            self.on_reserved(found, merged)
+        return merged
 
     def _patch_status(self, kind: str, found: Json, body: Json) -> bytes:
         _same(found, body["metadata"])
@@ -231,6 +273,31 @@ class ApiServer:
         return parts["namespace"] or "", parts["kind"], parts["name"] or "", parts["part"] or ""
 
 
+def _json_patched(value: Json, operations: list[Json]) -> Json:
+    """RFC 6902, as far as gates and affinity need it."""
+    patched: Json = deepcopy(value)
+    for one in operations:
+        *above, last = one["path"].split("/")[1:]
+        at: Any = patched
+        try:
+            for step in above:
+                at = at[int(step)] if isinstance(at, list) else at[step]
+            if one["op"] == "add" and isinstance(at, list):
+                at.insert(len(at) if last == "-" else int(last), one["value"])
+                continue
+            key: Any = int(last) if isinstance(at, list) else last
+            match one["op"]:
+                case "test" if at[key] != one["value"]:
+                    raise error_of(422, f"testing value {one['path']} failed")
+                case "add":
+                    at[key] = one["value"]
+                case "remove":
+                    del at[key]
+        except (KeyError, IndexError):
+            raise error_of(422, f"{one['path']} does not exist") from None
+    return patched
+
+
 def _same(found: Json, given: Json) -> None:
     uid = given.get("uid", found["metadata"]["uid"])
     if uid != found["metadata"]["uid"]:
@@ -239,7 +306,14 @@ def _same(found: Json, given: Json) -> None:
 
 def _said(kind: str, what: str, value: Json) -> str:
     metadata, spec = value["metadata"], value["spec"]
-    of = (metadata["labels"].get("applicationId", ""), spec.get("nodeName", ""), value["status"].get("phase", ""))
+    of = (
+        metadata.get("labels", {}).get("applicationId", ""),
+        spec.get("nodeName", ""),
+        value["status"].get("phase", ""),
+        spec.get("volumeName", ""),
+        (spec.get("claimRef") or {}).get("name", ""),
+        metadata.get("annotations", {}).get(SELECTED_NODE, ""),
+    )
     ends = "to be deleted" if metadata.get("deletionTimestamp") else ""
     return " ".join(one for one in (what.lower(), kind[:-1], metadata["name"], metadata["uid"], *of, ends) if one)
 

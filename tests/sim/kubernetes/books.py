@@ -6,30 +6,35 @@ from remuda_core.core import Core
 from remuda_core.index.admission import held_queue
 from remuda_core.state import Allocation, Application, Partition
 from remuda_core.state.timers import NEVER_MS
+from remuda_kubernetes.plugin.effects import Approve, OpenGate, PluginCall
 from remuda_kubernetes.shim.effects import Bind, Effect, Release
-from remuda_kubernetes.shim.pod_reading import application_of, is_placeholder
+from remuda_kubernetes.shim.pod_reading import application_of, applications_given, is_placeholder, required_node_of
 from remuda_kubernetes.shim.quantities import Amounts, amounts, total
 from remuda_kubernetes.shim.shim import Shim
 from remuda_proto.si.v1 import si_pb2 as si
 
 from ..story import Violation
 from .api_server import ApiServer, Json
-from .world import OTHER, QUEUES, free, has_ended, on_node, read, size
-
-SCHEDULER = "remuda"
+from .storage import Storage, has_ended
+from .volume_books import VolumeBooks
+from .world import OTHER, QUEUES, Mode, free, on_node, read, size, suits
 
 
 class Books:
     """Stands where another RM has its cluster. `core`: follows the log."""
 
-    def __init__(self, rm_id: str, server: ApiServer) -> None:
+    def __init__(self, rm_id: str, server: ApiServer, mode: Mode, storage: Storage) -> None:
         self.rm_id = rm_id
         self.core: Core
         self.shims: dict[str, Shim] = {}  # of each front end, in its last life
         self._server = server
+        self._mode = mode
         self._decided: dict[str, dict[str, str]] = {}  # UID -> node that a front end wanted -> UUID of the allocation
         self._bindings: dict[str, str] = {}  # UID -> node
+        # UIDs of pods that are bound elsewhere than approved, or after their approval was taken back.
+        self._moved: set[str] = set()
         server.on_bound = self._bound
+        self._volumes = VolumeBooks(server, storage, self._moved, mode.pin not in ("soft", "free"))
 
     @property
     def registered(self) -> bool:
@@ -40,19 +45,41 @@ class Books:
 
     def _bound(self, pod: Json) -> None:
         uid, node = pod["metadata"]["uid"], pod["spec"]["nodeName"]
+        if (required := required_node_of(read(pod))) not in ("", node):
+            raise Violation(f"{uid} is bound to {node}, and is for {required}")
         if uid in self._bindings:
             raise Violation(f"{uid} is bound to {node}, and was to {self._bindings[uid]}")
-        if node not in self._decided.get(uid, {}):
+        decided = self._decided.get(uid, {})
+        if decided and node not in decided and self._mode.pin in ("soft", "free"):
+            self._moved.add(uid)
+        elif node not in decided:
             raise Violation(f"{uid} is bound to {node}, and nobody decided that")
+        elif self._mode.is_plugin and not decided[node]:
+            self._moved.add(uid)
         self._bindings[uid] = node
+        self._volumes.bound(pod)
 
-    def wanted(self, effect: Effect, shim: Shim) -> None:
+    def wanted(self, effect: Effect | PluginCall, shim: Shim) -> None:
         """A front end is about to have this done."""
-        if isinstance(effect, Bind):
+        self._volumes.wanted(effect, shim)
+        if isinstance(effect, Bind | OpenGate | Approve) and effect.node:
             entry = shim.books.pods.get(effect.pod.uid)  # None: it has ended since
             self._decided.setdefault(effect.pod.uid, {})[effect.node] = entry.uuid if entry is not None else ""
         elif isinstance(effect, Release) and effect.release.terminationType != si.STOPPED_BY_RM:
             self._confirmed(effect.release)
+
+        elif isinstance(effect, Release) and isinstance(effect.release, si.AllocationRelease) and self._mode.is_plugin:
+            self._taken_back(effect.release)
+
+    def _taken_back(self, release: si.AllocationRelease) -> None:
+        """The default scheduler may bind the pod all the same, or has without being seen: it is reported with another
+        allocation."""
+        decided = self._decided.get(release.allocationKey, {})
+        for node, uuid in decided.items():
+            if uuid == release.UUID:
+                decided[node] = ""
+                if self._bindings.get(release.allocationKey) == node:
+                    self._moved.add(release.allocationKey)
 
     def _confirmed(self, release: si.AllocationRelease | si.AllocationAskRelease) -> None:
         uid = release.allocationKey
@@ -74,17 +101,33 @@ class Books:
             for name, of in partition.predicate_classes.items():
                 if of.asks and "not answered" in of.refusal and min(of.refused.values(), default=NEVER_MS) < NEVER_MS:
                     return f"class {name} waits: {of.refusal}"
+        for shim in self.shims.values():
+            for entry in shim.books.pods.values():
+                if shim.books.is_live and entry.is_waiting and entry.unfit:
+                    return f"{entry.pod.key} is kept off nodes for a while"
+        return self._waits_for_the_default_scheduler()
+
+    def _waits_for_the_default_scheduler(self) -> str:
+        for pod in self._server.all("pods"):
+            uid = pod["metadata"]["uid"]
+            if pod["spec"]["schedulerName"] != OTHER or pod["spec"].get("nodeName") or has_ended(pod):
+                continue
+            for shim in self.shims.values():
+                entry = shim.books.pods.get(uid)
+                if shim.books.is_live and entry is not None and (entry.uuid or entry.unfit):
+                    return f"{uid} is approved, or kept off nodes for a while"
         return ""
 
     def compare(self, core: Core, _: list[str]) -> None:
         (partition,) = core.state.partitions.values()
         self._same_nodes(partition)
         live = [one for one in self._server.all("pods") if not has_ended(one)]
-        ours = {one["metadata"]["uid"]: one for one in live if one["spec"]["schedulerName"] == SCHEDULER}
+        ours = {one["metadata"]["uid"]: one for one in live if _is_ours(one)}
         self._same_allocations(partition, ours)
         self._same_asks(partition, ours)
         self._within_quotas(partition, list(ours.values()))
         self._none_waits_that_fits(partition, list(ours.values()))
+        self._volumes.compare()
 
     def _same_nodes(self, partition: Partition) -> None:
         there = {node["metadata"]["name"]: node for node in self._server.all("nodes")}
@@ -93,8 +136,8 @@ class Books:
         for name, node in there.items():
             known = partition.nodes[name]
             here = on_node(self._server, name)
-            others = total(size(one) for one in here if one["spec"]["schedulerName"] == OTHER)
-            ours = total(size(one) for one in here if one["spec"]["schedulerName"] == SCHEDULER)
+            others = total(size(one) for one in here if not _is_ours(one))
+            ours = total(size(one) for one in here if _is_ours(one))
             _same(f"capacity of {name}", amounts(node["status"]["allocatable"]), known.capacity)
             _same(f"occupied on {name}", others, known.occupied)
             _same(f"allocated on {name}", ours, known.allocated)
@@ -126,19 +169,33 @@ class Books:
         self._held = {
             uid for uid, one in waiting.items() if application_of(one).id in reserving and not is_placeholder(one)
         }
+        for uid, pod in pods.items():
+            if uid in waiting and (why := self._volumes.waits_for(pod)):
+                self._held.add(uid)
+                if uid not in asked and not self._has_reason(uid):
+                    raise Violation(f"{uid} waits, as {why}, and nobody says so")
         if waiting.keys() - asked - self._held or asked - waiting.keys():
             raise Violation(f"pods {sorted(waiting.keys() - asked - self._held)} wait without an ask, "
                             f"asks {sorted(asked - waiting.keys())} have no pod that waits")  # fmt: skip
 
+    def _has_reason(self, uid: str) -> bool:
+        entries = (shim.books.pods.get(uid) for shim in self.shims.values() if shim.books.is_live)
+        return any(entry is not None and entry.condition[1] for entry in entries)
+
     def _within_quotas(self, partition: Partition, pods: list[Json]) -> None:
-        """Of the queues where the applications are: an operator may have moved some."""
+        """Of the queues where the applications are. An operator may have moved some there by force. While the booking
+        of a pod that was bound elsewhere moves, another may take its place under the quota (ADR 0091); so may one when
+        the approval of a pod was taken back, and its binding was on the way."""
         self._used: dict[str, int] = {}
+        excused: dict[str, int] = {}
         for pod in pods:
             if pod["spec"].get("nodeName"):
-                queue = _queue(partition, pod)
-                self._used[queue] = self._used.get(queue, 0) + size(pod)["vcore"]
+                queue, amount = _queue(partition, pod), size(pod)["vcore"]
+                self._used[queue] = self._used.get(queue, 0) + amount
+                if queue != pod["metadata"]["labels"].get("queue", queue) or pod["metadata"]["uid"] in self._moved:
+                    excused[queue] = excused.get(queue, 0) + amount
         for queue, limit in QUEUES.items():
-            if limit and self._used.get(queue, 0) > limit:
+            if limit and self._used.get(queue, 0) > limit + excused.get(queue, 0):
                 raise Violation(f"pods of {queue} have {self._used[queue]}, its maximum is {limit}")
 
     def _none_waits_that_fits(self, partition: Partition, pods: list[Json]) -> None:
@@ -146,7 +203,8 @@ class Books:
         reserved = {name for name, node in partition.nodes.items() if node.reservation is not None}
         for pod in pods:
             spec, amount = pod["spec"], size(pod)["vcore"]
-            if spec.get("nodeName") or spec.get("affinity") or pod["metadata"]["uid"] in self._held:
+            is_among_pods = "podAntiAffinity" in spec.get("affinity", {})
+            if spec.get("nodeName") or is_among_pods or pod["metadata"]["uid"] in self._held:
                 continue
             queue = _queue(partition, pod)
             if held_queue(_application(partition, pod).queue) is not None:
@@ -154,12 +212,15 @@ class Books:
             if QUEUES[queue] and self._used.get(queue, 0) + amount > QUEUES[queue]:
                 continue
             for node in self._server.all("nodes"):
-                labels = node["metadata"]["labels"].items()
-                is_open = not node["spec"].get("unschedulable") and node["metadata"]["name"] not in reserved
-                suits = is_open and spec.get("nodeSelector", {}).items() <= labels
-                if suits and free(self._server, node) >= amount:
+                is_open = node["metadata"]["name"] not in reserved and suits(pod, node)
+                if is_open and self._volumes.suit(pod, node) and free(self._server, node) >= amount:
                     name = pod["metadata"]["name"]
                     raise Violation(f"{name} waits in {queue}, and fits on {node['metadata']['name']}")
+
+
+def _is_ours(pod: Json) -> bool:
+    """Users give an application to all pods that are ours."""
+    return bool(applications_given(read(pod).metadata))
 
 
 def _application(partition: Partition, pod: Json) -> Application:

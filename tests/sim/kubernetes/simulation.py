@@ -14,10 +14,12 @@ from unittest.mock import patch
 
 from remuda_bus.bus import Bus
 from remuda_kubernetes import limits
+from remuda_kubernetes.plugin.effects import PluginCall
 from remuda_kubernetes.settings import KubernetesSettings
+from remuda_kubernetes.shell.extender import Extender
 from remuda_kubernetes.shell.front import Front
 from remuda_kubernetes.shell.lease import Holder, LeaseLost
-from remuda_kubernetes.shim.books import ShimPolicy
+from remuda_kubernetes.shell.plugin import shim_of
 from remuda_kubernetes.shim.effects import Bind, Effect
 from remuda_kubernetes.shim.shim import Shim
 
@@ -29,14 +31,17 @@ from ..story import CURRENT, Story
 from .api_client import SimulatedClient
 from .api_server import ApiServer
 from .books import Books
-from .world import MAPS, World
+from .default_scheduler import DefaultScheduler
+from .world import MAPS, MODES, World
 
 RM = "kubernetes"
-MINOR = 27  # of the version of the API server
+# Of the version of the API server: objects are listed in pages, or streamed, or a streaming list is refused.
+MINORS = (27, 27, limits.STREAMS_SINCE, limits.STREAMS_SINCE)
+REFUSES_STREAMS = 0.3
 BOOKMARK_S = 5.0
 REPLACED_MEANWHILE = 0.15  # how often a pod is replaced while its binding is on the way
 SOONER_S = 0.0001  # than any message arrives
-QUIET_S = 6.0  # longer than the front end waits before it tries a call again
+QUIET_S = 16.0  # longer than the front end waits for a call that was lost, and before it tries it again
 
 
 def run(seed: int) -> Story:
@@ -53,23 +58,32 @@ def _environment(random: Random) -> Iterator[None]:
         patch.object(chance, "uniform", random.uniform),
         patch.object(uuid, "uuid4", lambda: uuid.UUID(bytes=random.randbytes(16))),
         patch.object(Holder.__init__, "__defaults__", (loop_time_s,)),
-        patch.multiple(limits, LIST_PAGE=7, WATCH_S=20, WATCH_SILENCE_S=5.0, CALL_WITHIN_S=10.0),
+        patch.multiple(
+            limits,
+            LIST_PAGE=7,
+            UNFIT_SWEEPS=8,
+            APPROVAL_SWEEPS=12,
+            VOLUME_SWEEPS=25,
+            WATCH_S=20,
+            WATCH_SILENCE_S=5.0,
+            CALL_WITHIN_S=10.0,
+        ),
     ):
         yield
 
 
-class ObservedShim(Shim):
+def observed(shim: Shim, wanted: Callable[[Effect | PluginCall, Shim], None]) -> Shim:
     """`wanted`: called with each effect, before it is carried out."""
+    take = shim.take
 
-    def __init__(self, policy: ShimPolicy, wanted: Callable[[Effect, Shim], None]) -> None:
-        super().__init__(policy)
-        self._wanted = wanted
-
-    def take(self) -> list[Effect]:
-        effects = super().take()
+    def taken() -> list[Effect]:
+        effects = take()
         for effect in effects:
-            self._wanted(effect, self)
+            wanted(effect, shim)
         return effects
+
+    shim.take = taken  # type: ignore[method-assign]
+    return shim
 
 
 class FrontEnd:
@@ -88,11 +102,16 @@ class KubernetesSimulation(Simulation):
     """`_make_rms` is called by the constructor of Simulation."""
 
     payloads = (8 * 1024 * 1024,)
+    settled_within_s = 240.0  # gangs that want the same nodes time out one after the other
 
     def __init__(self, random: Random, story: Story) -> None:
         self.api = ApiServer(story)
-        self.books = Books(RM, self.api)
-        self.world = World(random, story, self.api)
+        self.mode = random.choice(MODES)
+        self.minor = random.choice(MINORS)
+        self.api.streams = self.minor >= limits.STREAMS_SINCE and random.random() >= REFUSES_STREAMS
+        story.tell(f"mode: {self.mode}, version 1.{self.minor}, streaming lists: {self.api.streams}")
+        self.world = World(random, story, self.api, self.mode)
+        self.books = Books(RM, self.api, self.mode, self.world.storage)
         self._has_lease = random.random() < 0.5
         self._unstable = random.choice((0.0, 0.02, 0.1))
         super().__init__(random, story)
@@ -102,7 +121,26 @@ class KubernetesSimulation(Simulation):
             self.fronts.append(self._process(f"{RM}-2", self.serve))
             self.processes.append(self.fronts[1])
         self.background += [self.world.run(), self.world.keep(), self._bookmark()]
+        is_extended = self.mode.hold == "extender"
+        self.default_scheduler = DefaultScheduler(
+            random, story, self.api, self.world.storage, is_extended, self.network.later
+        )
+        if self.mode.is_plugin:
+            self.background.append(self.default_scheduler.run())
+            self.disasters += [kill_the_default_scheduler] * 2
         self.disasters += [kill_a_front, kill_the_api_server, end_watches, compact, *[cut_off_a_front] * 3]
+
+    async def run(self) -> None:
+        async def answers(extender: Extender) -> None:
+            """Stands where its HTTP server is."""
+            self.default_scheduler.extenders[extender] = None
+            try:
+                await asyncio.Event().wait()
+            finally:
+                del self.default_scheduler.extenders[extender]
+
+        with patch.object(Extender, "run", answers):
+            await super().run()
 
     def _make_rms(self) -> Any:
         return [FrontEnd(self)]
@@ -118,12 +156,17 @@ class KubernetesSimulation(Simulation):
             rm=RM,
             config_maps=MAPS,
             lease="remuda" if self._has_lease else "",
+            mode="plugin" if self.mode.is_plugin else "shim",
+            hold=self.mode.hold,
+            pin=self.mode.pin,
         )
         client = SimulatedClient(self.api, process.link(), self.weather, self.random, self._unstable)
-        shim = self.books.shims[process.name] = ObservedShim(settings.policy, self._wanted)
-        await Front(bus, client, settings, shim, MINOR).run()
+        shim = self.books.shims[process.name] = observed(
+            shim_of(settings, {"major": "1", "minor": str(self.minor)}), self._wanted
+        )
+        await Front(bus, client, settings, shim, self.minor).run()
 
-    def _wanted(self, effect: Effect, shim: Shim) -> None:
+    def _wanted(self, effect: Effect | PluginCall, shim: Shim) -> None:
         """Now and then the user has another pod of that name by the time a binding arrives."""
         self.books.wanted(effect, shim)
         if isinstance(effect, Bind) and not self.world.resting and self.random.random() < REPLACED_MEANWHILE:
@@ -131,6 +174,7 @@ class KubernetesSimulation(Simulation):
 
     async def _calm(self) -> None:
         self.world.rest()
+        self.default_scheduler.resting = True
         await super()._calm()
 
     async def _unsettled(self) -> str:
@@ -176,6 +220,10 @@ def kill_a_front(simulation: Simulation) -> None:
 
 def kill_the_api_server(simulation: Simulation) -> None:
     _of(simulation).kill_api_server()
+
+
+def kill_the_default_scheduler(simulation: Simulation) -> None:
+    _of(simulation).default_scheduler.kill()
 
 
 def end_watches(simulation: Simulation) -> None:

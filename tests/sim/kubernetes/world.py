@@ -6,23 +6,24 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from remuda_kubernetes.api.objects import Pod
 from remuda_kubernetes.shim import names
-from remuda_kubernetes.shim.pod_reading import is_placeholder
+from remuda_kubernetes.shim.pod_reading import is_placeholder, required_node_of
 from remuda_kubernetes.shim.quantities import Amounts, amounts, request_of, total
 from tests.kubernetes import manifests
 
 from ..story import Story
 from .api_client import NAMESPACE
 from .api_server import ApiServer, Json
+from .storage import ZONE, ZONES, Storage, has_ended
 
 MAPS = ("yunikorn-configs",)
-ZONES = ("east", "west")
 NODES_AT_MOST = 7
 PODS_AT_MOST = 60
 OTHER = "default-scheduler"
@@ -46,17 +47,51 @@ partitions:
 """
 
 
-class World:
-    """`resting`: nobody wants anything new."""
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """Settings of the front end. `hold`: auto in shim mode, where it has no effect."""
 
-    def __init__(self, random: Random, story: Story, server: ApiServer) -> None:
+    hold: Literal["auto", "gates", "extender"] = "auto"
+    pin: Literal["auto", "hard", "soft", "free"] = "auto"
+
+    @property
+    def is_plugin(self) -> bool:
+        return self.hold != "auto"
+
+    @property
+    def gates(self) -> Json:
+        """What the admission webhook adds to the spec of a pod."""
+        return {"schedulingGates": [{"name": names.GATE}]} if self.hold == "gates" else {}
+
+
+SHIM = Mode()
+MODES = (
+    SHIM,
+    SHIM,
+    SHIM,
+    SHIM,
+    Mode("gates", "hard"),
+    Mode("gates", "soft"),
+    Mode("gates", "free"),
+    Mode("extender", "hard"),
+)
+
+
+class World:
+    """`resting`: nobody wants anything new. `mode`: of the front end."""
+
+    def __init__(self, random: Random, story: Story, server: ApiServer, mode: Mode) -> None:
         self.resting = False
+        self._mode = mode
+        self._manifests: dict[str, Json] = {}  # by name, as users have created them
         self.server = server
+        self.storage = Storage(random, server)
         self._random = random
         self._story = story
         self._pace_s = random.choice((0.1, 0.3, 0.8))
         self._kubelet_s = random.choice((0.2, 2.0))
         self._made = 0
+        self._again: dict[str, Json] = {}  # by name: pods that are created when those of their names are gone
         self._applications: list[tuple[str, str]] = []  # with queue
         self._gangs: list[tuple[str, str, int, Json]] = []  # application, queue, size, annotations
         server.add("namespaces", {"metadata": {"name": "default"}})
@@ -78,7 +113,8 @@ class World:
     def rest(self) -> None:
         """Guarantees end too: while a queue is below its own, the scheduler tries to preempt for it. All
         placeholders are deleted: no gang may wait for them for ever."""
-        self.resting = True
+        self.resting = self.storage.resting = True
+        self._again.clear()
         if there := self.server.find("configmaps", MAPS[0], NAMESPACE):
             self.server.put("configmaps", there, data={"queues.yaml": WITHOUT_GUARANTEES})
         for pod in self._pods():
@@ -96,7 +132,7 @@ class World:
             self._applications.append((self._name("app"), self._random.choice(list(QUEUES))))
         app, queue = self._random.choice(self._applications[-6:])
         selector = {"zone": self._random.choice(ZONES)} if self._random.random() < 0.3 else {}
-        self._create(
+        self._create_ours(
             manifests.pod(
                 self._name("pod"),
                 app=app,
@@ -108,14 +144,40 @@ class World:
             )
         )
 
-    def _create_gang(self) -> None:
+    def _create_of_daemon_set(self) -> None:
+        """One pod of a DaemonSet, as its controller makes it: its affinity names its node."""
+        node = self._a_node()
+        if node is None or len(self.server.all("pods")) >= PODS_AT_MOST:
+            return
+        terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node["metadata"]["name"]]}]}]
+        affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}
+        made = manifests.pod(self._name("daemon"), app="daemons", queue="root.b", cpu="500m", affinity=affinity)
+        owner = {"kind": "DaemonSet", "name": "daemons", "uid": "uid-of-daemons"}
+        self._create_ours({**made, "metadata": {**made["metadata"], "ownerReferences": [owner]}})
+
+    def _create_with_claims(self) -> None:
         if len(self.server.all("pods")) >= PODS_AT_MOST:
             return
+        names = {self.storage.claim() for _ in range(self._random.choice((1, 1, 1, 2)))}
+        volumes: list[Json] = [
+            {"name": f"v-{name}", "persistentVolumeClaim": {"claimName": name}} for name in sorted(names)
+        ]
+        if self._random.random() < 0.3:
+            template = {"metadata": {}, "spec": self.storage.claim_spec()}
+            volumes[-1] = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}
+        app, queue = self._name("app"), self._random.choice(list(QUEUES))
+        self._create_ours(manifests.pod(self._name("stateful"), app=app, queue=queue, cpu="500m", volumes=volumes))
+
+    def _create_gang(self) -> None:
+        if len(self.server.all("pods")) >= PODS_AT_MOST or self._mode.pin == "free":
+            return  # free pins make no gangs
         app, queue, size, annotations = gang = self._a_gang()
         if gang not in self._gangs:
             self._gangs.append(gang)
         for _ in range(self._random.choice((1, size, size, size + 1))):
-            self._create(manifests.pod(self._name("member"), app=app, queue=queue, cpu="1", annotations=annotations))
+            self._create_ours(
+                manifests.pod(self._name("member"), app=app, queue=queue, cpu="1", annotations=annotations)
+            )
 
     def _a_gang(self) -> tuple[str, str, int, Json]:
         """A new one, or one whose pods are all gone: the application begins again."""
@@ -144,7 +206,15 @@ class World:
                     self.server.delete(pod)
 
     def _create(self, manifest: Json) -> None:
+        self._manifests[manifest["metadata"]["name"]] = manifest
         self.server.add("pods", manifest, "default")
+
+    def _create_ours(self, manifest: Json) -> None:
+        """In plugin mode the default scheduler places most of them. The admission webhook adds the gate."""
+        if self._mode.is_plugin and self._random.random() < 0.8:
+            spec = {**manifest["spec"], "schedulerName": OTHER, **self._mode.gates}
+            manifest = {**manifest, "spec": spec}
+        self._create(manifest)
 
     def _pods(self, *, bound: bool | None = None) -> list[Json]:
         return [
@@ -168,10 +238,19 @@ class World:
     def _delete(self, pod: Json, *, again: bool) -> None:
         self.server.delete(pod)
         name = pod["metadata"]["name"]
-        if again and self.server.find("pods", name) is None:
-            spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
-            metadata = {key: pod["metadata"][key] for key in ("name", "labels", "annotations")}
-            self._create({"metadata": metadata, "spec": spec})
+        if again:
+            self._again[name] = self._manifests.get(name) or self._as_created(pod)
+            self._create_again()
+
+    def _create_again(self) -> None:
+        for name in [one for one in self._again if self.server.find("pods", one) is None]:
+            self._create(self._again.pop(name))
+
+    def _as_created(self, pod: Json) -> Json:
+        """A placeholder, as a user would copy it."""
+        spec = {key: value for key, value in pod["spec"].items() if key not in ("nodeName", "affinity")}
+        metadata = {key: pod["metadata"][key] for key in ("name", "labels", "annotations")}
+        return {"metadata": metadata, "spec": spec | (self._mode.gates if spec["schedulerName"] == OTHER else {})}
 
     def _end_pod(self) -> None:
         if pods := self._pods(bound=True):
@@ -183,7 +262,9 @@ class World:
         if len(self.server.all("nodes")) < NODES_AT_MOST:
             cpu, zone = self._random.choice(("2", "4", "8")), self._random.choice(ZONES)
             name = self._name("node")
-            self.server.add("nodes", {**manifests.node(name, cpu=cpu, zone=zone)})
+            labels = {"zone": zone, ZONE: self._random.choice(ZONES)}
+            self.server.add("nodes", {**manifests.node(name, cpu=cpu, **labels)})
+            self.storage.add_node(name)
 
     def _a_node(self) -> Json | None:
         nodes = self.server.all("nodes")
@@ -217,9 +298,16 @@ class World:
                 self._create(manifests.pod(self._name("other"), cpu=cpu, scheduler=OTHER, nodeName=name))
                 return
 
+    def _delete_claim(self) -> None:
+        self.storage.delete_claim()
+
+    def _take_volume(self) -> None:
+        self.storage.take_volume()
+
     ACTS: tuple[tuple[Callable[[World], None], float], ...] = (
-        (_create_pod, 30), (_create_gang, 6), (_end_gang, 4), (_delete_pod, 7), (_end_pod, 9), (_add_node, 2),
-        (_remove_node, 1), (_cordon, 2), (_grow_node, 1), (_relabel, 1), (_place_another, 3),
+        (_create_pod, 22), (_create_with_claims, 12), (_delete_claim, 1), (_take_volume, 1), (_create_gang, 6),
+        (_create_of_daemon_set, 3), (_end_gang, 4), (_delete_pod, 7), (_end_pod, 9), (_add_node, 2), (_remove_node, 1),
+        (_cordon, 2), (_grow_node, 1), (_relabel, 1), (_place_another, 3),
     )  # fmt: skip
 
     # Kubelets and controllers, which never rest
@@ -230,6 +318,8 @@ class World:
             if self.server.is_up:
                 for pod in self.server.all("pods"):
                     self._keep(pod)
+                self._create_again()
+                self.storage.keep()
 
     def _keep(self, pod: Json) -> None:
         node = pod["spec"].get("nodeName")
@@ -238,26 +328,41 @@ class World:
         elif pod["metadata"].get("deletionTimestamp"):
             if self._random.random() < 0.5:
                 self.server.remove("pods", pod)
-        elif any(not self._exists(owner["uid"]) for owner in pod["metadata"].get("ownerReferences", ())):
+        elif any(not self._exists(owner) for owner in pod["metadata"].get("ownerReferences", ())):
             self.server.delete(pod)
+        elif not node and (required := required_node_of(read(pod))) and self.server.find("nodes", required, "") is None:
+            self.server.delete(pod)  # by the controller of DaemonSets
         elif node and pod["status"]["phase"] == "Pending":
             self.server.put("pods", pod, status={"phase": "Running"})
         elif has_ended(pod) and self._random.random() < 0.2:
             self.server.remove("pods", pod)
 
-    def _exists(self, uid: str) -> bool:
-        return any(pod["metadata"]["uid"] == uid for pod in self.server.all("pods"))
+    def _exists(self, owner: Json) -> bool:
+        is_pod = owner["kind"] == "Pod"
+        return not is_pod or any(pod["metadata"]["uid"] == owner["uid"] for pod in self.server.all("pods"))
 
 
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _APART_TERM = {"labelSelector": {"matchLabels": {"apart": "yes"}}, "topologyKey": "kubernetes.io/hostname"}
 APART: Json = {
     "labels": {"apart": "yes"},
-    "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_APART_TERM]}},
+    "affinity": {"podAntiAffinity": {REQUIRED: [_APART_TERM]}},
 }
 
 
-def has_ended(pod: Json) -> bool:
-    return pod["status"]["phase"] in ("Succeeded", "Failed")
+def suits(pod: Json, node: Json) -> bool:
+    """Whether the node is open to the pod, by its selector and the node that it requires."""
+    spec = pod["spec"]
+    if (
+        node["spec"].get("unschedulable")
+        or not spec.get("nodeSelector", {}).items() <= node["metadata"]["labels"].items()
+    ):
+        return False
+    required = spec.get("affinity", {}).get("nodeAffinity", {}).get(REQUIRED, {})
+    terms = required.get("nodeSelectorTerms", ())
+    return not terms or any(
+        all(node["metadata"]["name"] in field["values"] for field in term["matchFields"]) for term in terms
+    )
 
 
 def size(pod: Json) -> Amounts:

@@ -372,6 +372,7 @@ class Queue(_message.Message):
     SUBMIT_ACL_FIELD_NUMBER: _builtins.int
     ADMIN_ACL_FIELD_NUMBER: _builtins.int
     ASKS_PENDING_FIELD_NUMBER: _builtins.int
+    EXCESS_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     path: _builtins.str
     """root.prod"""
@@ -430,6 +431,10 @@ class Queue(_message.Message):
     def template(self) -> _config_pb2.ChildTemplate: ...
     @_builtins.property
     def limits(self) -> _containers.RepeatedCompositeFieldContainer[_config_pb2.Limit]: ...
+    @_builtins.property
+    def excess(self) -> Global___QueueExcess:
+        """The queue uses more than its maximum, and has to give it back."""
+
     def __init__(
         self,
         *,
@@ -459,14 +464,43 @@ class Queue(_message.Message):
         submit_acl: _builtins.str = ...,
         admin_acl: _builtins.str = ...,
         asks_pending: _builtins.bool = ...,
+        excess: Global___QueueExcess | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "draining", b"draining", "guaranteed", b"guaranteed", "held", b"held", "max", b"max", "max_in_force", b"max_in_force", "pending", b"pending", "preempting", b"preempting", "template", b"template"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "draining", b"draining", "excess", b"excess", "guaranteed", b"guaranteed", "held", b"held", "max", b"max", "max_in_force", b"max_in_force", "pending", b"pending", "preempting", b"preempting", "template", b"template"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["admin_acl", b"admin_acl", "allocated", b"allocated", "allocating_accepted_applications", b"allocating_accepted_applications", "applications", b"applications", "asks_pending", b"asks_pending", "draining", b"draining", "draining_since_ms", b"draining_since_ms", "guaranteed", b"guaranteed", "held", b"held", "leaf", b"leaf", "limited", b"limited", "limits", b"limits", "managed", b"managed", "max", b"max", "max_applications", b"max_applications", "max_in_force", b"max_in_force", "partition", b"partition", "path", b"path", "pending", b"pending", "preempting", b"preempting", "priority", b"priority", "properties", b"properties", "running_applications", b"running_applications", "status", b"status", "submit_acl", b"submit_acl", "template", b"template"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["admin_acl", b"admin_acl", "allocated", b"allocated", "allocating_accepted_applications", b"allocating_accepted_applications", "applications", b"applications", "asks_pending", b"asks_pending", "draining", b"draining", "draining_since_ms", b"draining_since_ms", "excess", b"excess", "guaranteed", b"guaranteed", "held", b"held", "leaf", b"leaf", "limited", b"limited", "limits", b"limits", "managed", b"managed", "max", b"max", "max_applications", b"max_applications", "max_in_force", b"max_in_force", "partition", b"partition", "path", b"path", "pending", b"pending", "preempting", b"preempting", "priority", b"priority", "properties", b"properties", "running_applications", b"running_applications", "status", b"status", "submit_acl", b"submit_acl", "template", b"template"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Queue: _TypeAlias = Queue  # noqa: Y015
+
+@_typing.final
+class QueueExcess(_message.Message):
+    """What a queue uses above its maximum, since when, and when allocations are preempted for that next."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ABOVE_FIELD_NUMBER: _builtins.int
+    SINCE_MS_FIELD_NUMBER: _builtins.int
+    PREEMPT_AT_MS_FIELD_NUMBER: _builtins.int
+    since_ms: _builtins.int
+    preempt_at_ms: _builtins.int
+    @_builtins.property
+    def above(self) -> _si_pb2.Resource: ...
+    def __init__(
+        self,
+        *,
+        above: _si_pb2.Resource | None = ...,
+        since_ms: _builtins.int = ...,
+        preempt_at_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["above", b"above"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["above", b"above", "preempt_at_ms", b"preempt_at_ms", "since_ms", b"since_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueueExcess: _TypeAlias = QueueExcess  # noqa: Y015
 
 @_typing.final
 class Draining(_message.Message):
@@ -1196,6 +1230,7 @@ class Allocation(_message.Message):
     RELEASING_FIELD_NUMBER: _builtins.int
     REPLACED_FIELD_NUMBER: _builtins.int
     REQUESTED_MS_FIELD_NUMBER: _builtins.int
+    REPLACEMENT_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     uuid: _builtins.str
     application: _builtins.str
@@ -1218,6 +1253,10 @@ class Allocation(_message.Message):
     def resource(self) -> _si_pb2.Resource: ...
     @_builtins.property
     def tags(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    @_builtins.property
+    def replacement(self) -> Global___Replacement:
+        """Of a placeholder: the allocation that takes its place when the RM has released it. Its ask is pending no more."""
+
     def __init__(
         self,
         *,
@@ -1237,14 +1276,64 @@ class Allocation(_message.Message):
         releasing: _builtins.bool = ...,
         replaced: _builtins.str = ...,
         requested_ms: _builtins.int = ...,
+        replacement: Global___Replacement | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["replacement", b"replacement", "resource", b"resource"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["application", b"application", "ends_ms", b"ends_ms", "key", b"key", "node", b"node", "originator", b"originator", "partition", b"partition", "placeholder", b"placeholder", "priority", b"priority", "releasing", b"releasing", "replaced", b"replaced", "requested_ms", b"requested_ms", "resource", b"resource", "since_ms", b"since_ms", "tags", b"tags", "task_group", b"task_group", "uuid", b"uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["application", b"application", "ends_ms", b"ends_ms", "key", b"key", "node", b"node", "originator", b"originator", "partition", b"partition", "placeholder", b"placeholder", "priority", b"priority", "releasing", b"releasing", "replaced", b"replaced", "replacement", b"replacement", "requested_ms", b"requested_ms", "resource", b"resource", "since_ms", b"since_ms", "tags", b"tags", "task_group", b"task_group", "uuid", b"uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Allocation: _TypeAlias = Allocation  # noqa: Y015
+
+@_typing.final
+class Replacement(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class TagsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    KEY_FIELD_NUMBER: _builtins.int
+    UUID_FIELD_NUMBER: _builtins.int
+    NODE_FIELD_NUMBER: _builtins.int
+    TAGS_FIELD_NUMBER: _builtins.int
+    key: _builtins.str
+    uuid: _builtins.str
+    node: _builtins.str
+    @_builtins.property
+    def tags(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        key: _builtins.str = ...,
+        uuid: _builtins.str = ...,
+        node: _builtins.str = ...,
+        tags: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "node", b"node", "tags", b"tags", "uuid", b"uuid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Replacement: _TypeAlias = Replacement  # noqa: Y015
 
 @_typing.final
 class ListUsageRequest(_message.Message):

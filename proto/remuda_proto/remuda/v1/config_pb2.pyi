@@ -109,6 +109,7 @@ class PartitionConfig(_message.Message):
     LIMITS_FIELD_NUMBER: _builtins.int
     PREEMPTION_THRESHOLD_FIELD_NUMBER: _builtins.int
     PREEMPTION_INTERVAL_MS_FIELD_NUMBER: _builtins.int
+    QUOTA_PREEMPTION_ENABLED_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The plain name, lower case: "default"."""
     preemption_enabled: _builtins.bool
@@ -116,6 +117,8 @@ class PartitionConfig(_message.Message):
     """In per cent. There is no preemption while less than this share of the cluster is in use."""
     preemption_interval_ms: _builtins.int
     """Time between two attempts to preempt for equal asks. 0: the default."""
+    quota_preemption_enabled: _builtins.bool
+    """Queues with a delay give back what is above their maximum."""
     @_builtins.property
     def root(self) -> Global___QueueConfig: ...
     @_builtins.property
@@ -135,10 +138,11 @@ class PartitionConfig(_message.Message):
         limits: _abc.Iterable[Global___Limit] | None = ...,
         preemption_threshold: _builtins.int | None = ...,
         preemption_interval_ms: _builtins.int = ...,
+        quota_preemption_enabled: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_preemption_threshold", b"_preemption_threshold", "node_sort_policy", b"node_sort_policy", "preemption_threshold", b"preemption_threshold", "root", b"root"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_preemption_threshold", b"_preemption_threshold", "limits", b"limits", "name", b"name", "node_sort_policy", b"node_sort_policy", "placement_rules", b"placement_rules", "preemption_enabled", b"preemption_enabled", "preemption_interval_ms", b"preemption_interval_ms", "preemption_threshold", b"preemption_threshold", "root", b"root"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_preemption_threshold", b"_preemption_threshold", "limits", b"limits", "name", b"name", "node_sort_policy", b"node_sort_policy", "placement_rules", b"placement_rules", "preemption_enabled", b"preemption_enabled", "preemption_interval_ms", b"preemption_interval_ms", "preemption_threshold", b"preemption_threshold", "quota_preemption_enabled", b"quota_preemption_enabled", "root", b"root"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__preemption_threshold: _TypeAlias = _typing.Literal["preemption_threshold"]  # noqa: Y015
     _WhichOneofArgType__preemption_threshold: _TypeAlias = _typing.Literal["_preemption_threshold", b"_preemption_threshold"]  # noqa: Y015

@@ -208,10 +208,14 @@ class Fact(_message.Message):
     RELEASE_IGNORED_FIELD_NUMBER: _builtins.int
     ALLOCATION_RECOVERED_FIELD_NUMBER: _builtins.int
     ALLOCATION_REJECTED_FIELD_NUMBER: _builtins.int
+    GUEST_KEPT_FIELD_NUMBER: _builtins.int
     PREEMPTION_STARTED_FIELD_NUMBER: _builtins.int
     PREEMPTION_ENDED_FIELD_NUMBER: _builtins.int
     PREEMPTION_REFUSED_FIELD_NUMBER: _builtins.int
     RELEASE_OVERDUE_FIELD_NUMBER: _builtins.int
+    QUOTA_EXCEEDED_FIELD_NUMBER: _builtins.int
+    QUOTA_PREEMPTED_FIELD_NUMBER: _builtins.int
+    QUOTA_EXCESS_ENDED_FIELD_NUMBER: _builtins.int
     REPLACEMENT_STARTED_FIELD_NUMBER: _builtins.int
     PLACEHOLDER_REPLACED_FIELD_NUMBER: _builtins.int
     REPLACEMENT_CANCELLED_FIELD_NUMBER: _builtins.int
@@ -317,6 +321,8 @@ class Fact(_message.Message):
     @_builtins.property
     def allocation_rejected(self) -> Global___AllocationRejected: ...
     @_builtins.property
+    def guest_kept(self) -> Global___GuestKept: ...
+    @_builtins.property
     def preemption_started(self) -> Global___PreemptionStarted: ...
     @_builtins.property
     def preemption_ended(self) -> Global___PreemptionEnded: ...
@@ -324,6 +330,12 @@ class Fact(_message.Message):
     def preemption_refused(self) -> Global___PreemptionRefused: ...
     @_builtins.property
     def release_overdue(self) -> Global___ReleaseOverdue: ...
+    @_builtins.property
+    def quota_exceeded(self) -> Global___QuotaExceeded: ...
+    @_builtins.property
+    def quota_preempted(self) -> Global___QuotaPreempted: ...
+    @_builtins.property
+    def quota_excess_ended(self) -> Global___QuotaExcessEnded: ...
     @_builtins.property
     def replacement_started(self) -> Global___ReplacementStarted: ...
     @_builtins.property
@@ -406,10 +418,14 @@ class Fact(_message.Message):
         release_ignored: Global___ReleaseIgnored | None = ...,
         allocation_recovered: Global___AllocationRecovered | None = ...,
         allocation_rejected: Global___AllocationRejected | None = ...,
+        guest_kept: Global___GuestKept | None = ...,
         preemption_started: Global___PreemptionStarted | None = ...,
         preemption_ended: Global___PreemptionEnded | None = ...,
         preemption_refused: Global___PreemptionRefused | None = ...,
         release_overdue: Global___ReleaseOverdue | None = ...,
+        quota_exceeded: Global___QuotaExceeded | None = ...,
+        quota_preempted: Global___QuotaPreempted | None = ...,
+        quota_excess_ended: Global___QuotaExcessEnded | None = ...,
         replacement_started: Global___ReplacementStarted | None = ...,
         placeholder_replaced: Global___PlaceholderReplaced | None = ...,
         replacement_cancelled: Global___ReplacementCancelled | None = ...,
@@ -429,11 +445,11 @@ class Fact(_message.Message):
         queue_held: Global___QueueHeld | None = ...,
         queue_resumed: Global___QueueResumed | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["action_refused", b"action_refused", "action_taken", b"action_taken", "allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_moved", b"application_moved", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_outstanding", b"ask_outstanding", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "fact", b"fact", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "placeholder_replaced", b"placeholder_replaced", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "predicates_answered", b"predicates_answered", "predicates_asked", b"predicates_asked", "preemption_answered", b"preemption_answered", "preemption_asked", b"preemption_asked", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_drain_overdue", b"queue_drain_overdue", "queue_draining", b"queue_draining", "queue_held", b"queue_held", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "queue_resumed", b"queue_resumed", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "replacement_asked", b"replacement_asked", "replacement_cancelled", b"replacement_cancelled", "replacement_started", b"replacement_started", "rm_paused", b"rm_paused", "rm_registered", b"rm_registered", "rm_resumed", b"rm_resumed", "rm_stopped", b"rm_stopped", "time_passed", b"time_passed", "verdicts_expired", b"verdicts_expired"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["action_refused", b"action_refused", "action_taken", b"action_taken", "allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_moved", b"application_moved", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_outstanding", b"ask_outstanding", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "fact", b"fact", "guest_kept", b"guest_kept", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "placeholder_replaced", b"placeholder_replaced", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "predicates_answered", b"predicates_answered", "predicates_asked", b"predicates_asked", "preemption_answered", b"preemption_answered", "preemption_asked", b"preemption_asked", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_drain_overdue", b"queue_drain_overdue", "queue_draining", b"queue_draining", "queue_held", b"queue_held", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "queue_resumed", b"queue_resumed", "quota_exceeded", b"quota_exceeded", "quota_excess_ended", b"quota_excess_ended", "quota_preempted", b"quota_preempted", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "replacement_asked", b"replacement_asked", "replacement_cancelled", b"replacement_cancelled", "replacement_started", b"replacement_started", "rm_paused", b"rm_paused", "rm_registered", b"rm_registered", "rm_resumed", b"rm_resumed", "rm_stopped", b"rm_stopped", "time_passed", b"time_passed", "verdicts_expired", b"verdicts_expired"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action_refused", b"action_refused", "action_taken", b"action_taken", "allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_moved", b"application_moved", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_outstanding", b"ask_outstanding", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "fact", b"fact", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "placeholder_replaced", b"placeholder_replaced", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "predicates_answered", b"predicates_answered", "predicates_asked", b"predicates_asked", "preemption_answered", b"preemption_answered", "preemption_asked", b"preemption_asked", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_drain_overdue", b"queue_drain_overdue", "queue_draining", b"queue_draining", "queue_held", b"queue_held", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "queue_resumed", b"queue_resumed", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "replacement_asked", b"replacement_asked", "replacement_cancelled", b"replacement_cancelled", "replacement_started", b"replacement_started", "rm_paused", b"rm_paused", "rm_registered", b"rm_registered", "rm_resumed", b"rm_resumed", "rm_stopped", b"rm_stopped", "time_passed", b"time_passed", "verdicts_expired", b"verdicts_expired"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action_refused", b"action_refused", "action_taken", b"action_taken", "allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_moved", b"application_moved", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_outstanding", b"ask_outstanding", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "fact", b"fact", "guest_kept", b"guest_kept", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "placeholder_replaced", b"placeholder_replaced", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "predicates_answered", b"predicates_answered", "predicates_asked", b"predicates_asked", "preemption_answered", b"preemption_answered", "preemption_asked", b"preemption_asked", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_drain_overdue", b"queue_drain_overdue", "queue_draining", b"queue_draining", "queue_held", b"queue_held", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "queue_resumed", b"queue_resumed", "quota_exceeded", b"quota_exceeded", "quota_excess_ended", b"quota_excess_ended", "quota_preempted", b"quota_preempted", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "replacement_asked", b"replacement_asked", "replacement_cancelled", b"replacement_cancelled", "replacement_started", b"replacement_started", "rm_paused", b"rm_paused", "rm_registered", b"rm_registered", "rm_resumed", b"rm_resumed", "rm_stopped", b"rm_stopped", "time_passed", b"time_passed", "verdicts_expired", b"verdicts_expired"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_fact: _TypeAlias = _typing.Literal["rm_registered", "registration_refused", "configuration_applied", "configuration_refused", "rm_paused", "rm_resumed", "rm_stopped", "queue_added", "queue_changed", "queue_draining", "queue_restored", "queue_removed", "partition_added", "partition_changed", "partition_draining", "partition_removed", "queue_drain_overdue", "node_added", "node_rejected", "node_changed", "node_draining", "node_schedulable", "node_removed", "node_reserved", "node_unreserved", "application_accepted", "application_rejected", "application_state_changed", "application_removed", "ask_accepted", "ask_changed", "ask_rejected", "ask_released", "ask_waiting", "rejection_forgotten", "ask_outstanding", "time_passed", "allocated", "allocation_released", "release_requested", "release_ignored", "allocation_recovered", "allocation_rejected", "preemption_started", "preemption_ended", "preemption_refused", "release_overdue", "replacement_started", "placeholder_replaced", "replacement_cancelled", "predicate_asked", "predicate_refused", "predicate_withdrawn", "refusals_forgotten", "preemption_asked", "preemption_answered", "replacement_asked", "predicates_asked", "predicates_answered", "verdicts_expired", "action_taken", "action_refused", "application_moved", "queue_held", "queue_resumed"]  # noqa: Y015
+    _WhichOneofReturnType_fact: _TypeAlias = _typing.Literal["rm_registered", "registration_refused", "configuration_applied", "configuration_refused", "rm_paused", "rm_resumed", "rm_stopped", "queue_added", "queue_changed", "queue_draining", "queue_restored", "queue_removed", "partition_added", "partition_changed", "partition_draining", "partition_removed", "queue_drain_overdue", "node_added", "node_rejected", "node_changed", "node_draining", "node_schedulable", "node_removed", "node_reserved", "node_unreserved", "application_accepted", "application_rejected", "application_state_changed", "application_removed", "ask_accepted", "ask_changed", "ask_rejected", "ask_released", "ask_waiting", "rejection_forgotten", "ask_outstanding", "time_passed", "allocated", "allocation_released", "release_requested", "release_ignored", "allocation_recovered", "allocation_rejected", "guest_kept", "preemption_started", "preemption_ended", "preemption_refused", "release_overdue", "quota_exceeded", "quota_preempted", "quota_excess_ended", "replacement_started", "placeholder_replaced", "replacement_cancelled", "predicate_asked", "predicate_refused", "predicate_withdrawn", "refusals_forgotten", "preemption_asked", "preemption_answered", "replacement_asked", "predicates_asked", "predicates_answered", "verdicts_expired", "action_taken", "action_refused", "application_moved", "queue_held", "queue_resumed"]  # noqa: Y015
     _WhichOneofArgType_fact: _TypeAlias = _typing.Literal["fact", b"fact"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_fact) -> _WhichOneofReturnType_fact | None: ...
 
@@ -514,6 +530,7 @@ class RmRegistered(_message.Message):
     REGISTRATION_FIELD_NUMBER: _builtins.int
     RESYNC_FIELD_NUMBER: _builtins.int
     LIFE_FIELD_NUMBER: _builtins.int
+    KEEPS_GUESTS_FIELD_NUMBER: _builtins.int
     rm_id: _builtins.str
     version: _builtins.str
     policy_group: _builtins.str
@@ -523,6 +540,8 @@ class RmRegistered(_message.Message):
     """"report": the core drops the RM's state, and the RM reports everything again. "replay": the state stays. Empty: report."""
     life: _builtins.int
     """The latest Register.life. UUIDs of allocations are derived from it, so that those of a removed log are not used again."""
+    keeps_guests: _builtins.bool
+    """Guests are not dropped with the RM's state: GuestKept books them again. False in logs of versions that dropped them."""
     @_builtins.property
     def build_info(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     @_builtins.property
@@ -538,10 +557,11 @@ class RmRegistered(_message.Message):
         registration: _builtins.int = ...,
         resync: _builtins.str = ...,
         life: _builtins.int = ...,
+        keeps_guests: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["build_info", b"build_info", "extra_config", b"extra_config", "life", b"life", "policy_group", b"policy_group", "registration", b"registration", "resync", b"resync", "rm_id", b"rm_id", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["build_info", b"build_info", "extra_config", b"extra_config", "keeps_guests", b"keeps_guests", "life", b"life", "policy_group", b"policy_group", "registration", b"registration", "resync", b"resync", "rm_id", b"rm_id", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -593,17 +613,21 @@ class RmStopped(_message.Message):
 
     REASON_FIELD_NUMBER: _builtins.int
     DEREGISTERED_FIELD_NUMBER: _builtins.int
+    KEEPS_GUESTS_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
     deregistered: _builtins.bool
+    keeps_guests: _builtins.bool
+    """As in RmRegistered."""
     def __init__(
         self,
         *,
         reason: _builtins.str = ...,
         deregistered: _builtins.bool = ...,
+        keeps_guests: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deregistered", b"deregistered", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deregistered", b"deregistered", "keeps_guests", b"keeps_guests", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1996,6 +2020,116 @@ class PreemptionRefused(_message.Message):
 Global___PreemptionRefused: _TypeAlias = PreemptionRefused  # noqa: Y015
 
 @_typing.final
+class QuotaExceeded(_message.Message):
+    """The queue uses `above` more than its maximum, since `since_ms`. It gives that back at `preempt_at_ms`, `delay_ms` after this
+    fact, unless it does so before. Replaces what an earlier fact said of the queue.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    MAX_FIELD_NUMBER: _builtins.int
+    ABOVE_FIELD_NUMBER: _builtins.int
+    SINCE_MS_FIELD_NUMBER: _builtins.int
+    DELAY_MS_FIELD_NUMBER: _builtins.int
+    PREEMPT_AT_MS_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    queue: _builtins.str
+    since_ms: _builtins.int
+    delay_ms: _builtins.int
+    preempt_at_ms: _builtins.int
+    @_builtins.property
+    def max(self) -> _si_pb2.Resource: ...
+    @_builtins.property
+    def above(self) -> _si_pb2.Resource: ...
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        queue: _builtins.str = ...,
+        max: _si_pb2.Resource | None = ...,
+        above: _si_pb2.Resource | None = ...,
+        since_ms: _builtins.int = ...,
+        delay_ms: _builtins.int = ...,
+        preempt_at_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["above", b"above", "max", b"max"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["above", b"above", "delay_ms", b"delay_ms", "max", b"max", "partition", b"partition", "preempt_at_ms", b"preempt_at_ms", "queue", b"queue", "since_ms", b"since_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QuotaExceeded: _TypeAlias = QuotaExceeded  # noqa: Y015
+
+@_typing.final
+class QuotaPreempted(_message.Message):
+    """The allocations `uuids` are to be released, because the queue uses `above` more than its maximum."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    ABOVE_FIELD_NUMBER: _builtins.int
+    UUIDS_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    NEXT_MS_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    queue: _builtins.str
+    reason: _builtins.str
+    """Why these, and releases that are under way, are not enough. Empty: they are."""
+    next_ms: _builtins.int
+    """When the queue is looked at again."""
+    @_builtins.property
+    def above(self) -> _si_pb2.Resource: ...
+    @_builtins.property
+    def uuids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        queue: _builtins.str = ...,
+        above: _si_pb2.Resource | None = ...,
+        uuids: _abc.Iterable[_builtins.str] | None = ...,
+        reason: _builtins.str = ...,
+        next_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["above", b"above"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["above", b"above", "next_ms", b"next_ms", "partition", b"partition", "queue", b"queue", "reason", b"reason", "uuids", b"uuids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QuotaPreempted: _TypeAlias = QuotaPreempted  # noqa: Y015
+
+@_typing.final
+class QuotaExcessEnded(_message.Message):
+    """The queue no longer uses more than its maximum, or no longer has to give it back."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    queue: _builtins.str
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        queue: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["partition", b"partition", "queue", b"queue", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QuotaExcessEnded: _TypeAlias = QuotaExcessEnded  # noqa: Y015
+
+@_typing.final
 class ReleaseIgnored(_message.Message):
     """The RM has released an unknown allocation or ask. The release is acknowledged and changes nothing."""
 
@@ -2052,6 +2186,30 @@ class AllocationRecovered(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AllocationRecovered: _TypeAlias = AllocationRecovered  # noqa: Y015
+
+@_typing.final
+class GuestKept(_message.Message):
+    """The allocation of a guest has outlived a registration. It is booked in its queue, and on its node, which the RM may
+    not have reported again yet.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ALLOCATION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def allocation(self) -> Global___Allocated: ...
+    def __init__(
+        self,
+        *,
+        allocation: Global___Allocated | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GuestKept: _TypeAlias = GuestKept  # noqa: Y015
 
 @_typing.final
 class AllocationRejected(_message.Message):

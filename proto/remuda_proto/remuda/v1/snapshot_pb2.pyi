@@ -84,6 +84,7 @@ class SnapshotRecord(_message.Message):
     DRAIN_FIELD_NUMBER: _builtins.int
     ACTION_FIELD_NUMBER: _builtins.int
     PREDICATE_CLASS_FIELD_NUMBER: _builtins.int
+    LEFT_GUEST_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def rm(self) -> Global___RmRecord: ...
     @_builtins.property
@@ -118,6 +119,8 @@ class SnapshotRecord(_message.Message):
     def action(self) -> Global___ActionRecord: ...
     @_builtins.property
     def predicate_class(self) -> Global___PredicateClassRecord: ...
+    @_builtins.property
+    def left_guest(self) -> Global___LeftGuestRecord: ...
     def __init__(
         self,
         *,
@@ -138,12 +141,13 @@ class SnapshotRecord(_message.Message):
         drain: Global___DrainRecord | None = ...,
         action: Global___ActionRecord | None = ...,
         predicate_class: Global___PredicateClassRecord | None = ...,
+        left_guest: Global___LeftGuestRecord | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "allocation", b"allocation", "application", b"application", "ask", b"ask", "drain", b"drain", "hold", b"hold", "node", b"node", "partition", b"partition", "predicate_class", b"predicate_class", "preemption", b"preemption", "question", b"question", "queue", b"queue", "record", b"record", "rejection", b"rejection", "replacement", b"replacement", "rm", b"rm", "task_group", b"task_group", "timer", b"timer"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "allocation", b"allocation", "application", b"application", "ask", b"ask", "drain", b"drain", "hold", b"hold", "left_guest", b"left_guest", "node", b"node", "partition", b"partition", "predicate_class", b"predicate_class", "preemption", b"preemption", "question", b"question", "queue", b"queue", "record", b"record", "rejection", b"rejection", "replacement", b"replacement", "rm", b"rm", "task_group", b"task_group", "timer", b"timer"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "allocation", b"allocation", "application", b"application", "ask", b"ask", "drain", b"drain", "hold", b"hold", "node", b"node", "partition", b"partition", "predicate_class", b"predicate_class", "preemption", b"preemption", "question", b"question", "queue", b"queue", "record", b"record", "rejection", b"rejection", "replacement", b"replacement", "rm", b"rm", "task_group", b"task_group", "timer", b"timer"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "allocation", b"allocation", "application", b"application", "ask", b"ask", "drain", b"drain", "hold", b"hold", "left_guest", b"left_guest", "node", b"node", "partition", b"partition", "predicate_class", b"predicate_class", "preemption", b"preemption", "question", b"question", "queue", b"queue", "record", b"record", "rejection", b"rejection", "replacement", b"replacement", "rm", b"rm", "task_group", b"task_group", "timer", b"timer"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_record: _TypeAlias = _typing.Literal["rm", "partition", "queue", "node", "application", "ask", "allocation", "task_group", "question", "replacement", "preemption", "rejection", "timer", "hold", "drain", "action", "predicate_class"]  # noqa: Y015
+    _WhichOneofReturnType_record: _TypeAlias = _typing.Literal["rm", "partition", "queue", "node", "application", "ask", "allocation", "task_group", "question", "replacement", "preemption", "rejection", "timer", "hold", "drain", "action", "predicate_class", "left_guest"]  # noqa: Y015
     _WhichOneofArgType_record: _TypeAlias = _typing.Literal["record", b"record"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_record) -> _WhichOneofReturnType_record | None: ...
 
@@ -255,6 +259,7 @@ class QueueRecord(_message.Message):
     DRAINING_SINCE_MS_FIELD_NUMBER: _builtins.int
     REFUSALS_FIELD_NUMBER: _builtins.int
     DRAIN_REPORT_MS_FIELD_NUMBER: _builtins.int
+    EXCESS_FIELD_NUMBER: _builtins.int
     draining_since_ms: _builtins.int
     drain_report_ms: _builtins.int
     """When it is next reported that the queue is still draining."""
@@ -264,6 +269,10 @@ class QueueRecord(_message.Message):
 
     @_builtins.property
     def refusals(self) -> _containers.RepeatedCompositeFieldContainer[Global___Refusal]: ...
+    @_builtins.property
+    def excess(self) -> Global___QuotaExcess:
+        """The queue uses more than its maximum, and gives it back after a delay."""
+
     def __init__(
         self,
         *,
@@ -271,14 +280,46 @@ class QueueRecord(_message.Message):
         draining_since_ms: _builtins.int = ...,
         refusals: _abc.Iterable[Global___Refusal] | None = ...,
         drain_report_ms: _builtins.int = ...,
+        excess: Global___QuotaExcess | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["added", b"added"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["added", b"added", "excess", b"excess"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["added", b"added", "drain_report_ms", b"drain_report_ms", "draining_since_ms", b"draining_since_ms", "refusals", b"refusals"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["added", b"added", "drain_report_ms", b"drain_report_ms", "draining_since_ms", b"draining_since_ms", "excess", b"excess", "refusals", b"refusals"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___QueueRecord: _TypeAlias = QueueRecord  # noqa: Y015
+
+@_typing.final
+class QuotaExcess(_message.Message):
+    """Of QuotaExceeded; `preempt_at_ms`: when allocations are preempted next."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SINCE_MS_FIELD_NUMBER: _builtins.int
+    MAX_FIELD_NUMBER: _builtins.int
+    DELAY_MS_FIELD_NUMBER: _builtins.int
+    PREEMPT_AT_MS_FIELD_NUMBER: _builtins.int
+    since_ms: _builtins.int
+    delay_ms: _builtins.int
+    preempt_at_ms: _builtins.int
+    @_builtins.property
+    def max(self) -> _si_pb2.Resource: ...
+    def __init__(
+        self,
+        *,
+        since_ms: _builtins.int = ...,
+        max: _si_pb2.Resource | None = ...,
+        delay_ms: _builtins.int = ...,
+        preempt_at_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["max", b"max"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delay_ms", b"delay_ms", "max", b"max", "preempt_at_ms", b"preempt_at_ms", "since_ms", b"since_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QuotaExcess: _TypeAlias = QuotaExcess  # noqa: Y015
 
 @_typing.final
 class Refusal(_message.Message):
@@ -385,6 +426,50 @@ class ApplicationRecord(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ApplicationRecord: _TypeAlias = ApplicationRecord  # noqa: Y015
+
+@_typing.final
+class LeftGuestRecord(_message.Message):
+    """An application of a guest that outlives the registration in which it was accepted, until its partition is configured
+    again.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACCEPTED_FIELD_NUMBER: _builtins.int
+    QUEUES_FIELD_NUMBER: _builtins.int
+    ALLOCATIONS_FIELD_NUMBER: _builtins.int
+    RELEASES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def accepted(self) -> _log_pb2.Fact:
+        """ApplicationAccepted"""
+
+    @_builtins.property
+    def queues(self) -> _containers.RepeatedCompositeFieldContainer[_log_pb2.Fact]:
+        """QueueAdded: its queue and those above it, from below root downwards."""
+
+    @_builtins.property
+    def allocations(self) -> _containers.RepeatedCompositeFieldContainer[_log_pb2.Fact]:
+        """Allocated"""
+
+    @_builtins.property
+    def releases(self) -> _containers.RepeatedCompositeFieldContainer[_log_pb2.Fact]:
+        """ReleaseRequested, of those allocations whose release the core has asked for."""
+
+    def __init__(
+        self,
+        *,
+        accepted: _log_pb2.Fact | None = ...,
+        queues: _abc.Iterable[_log_pb2.Fact] | None = ...,
+        allocations: _abc.Iterable[_log_pb2.Fact] | None = ...,
+        releases: _abc.Iterable[_log_pb2.Fact] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "allocations", b"allocations", "queues", b"queues", "releases", b"releases"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LeftGuestRecord: _TypeAlias = LeftGuestRecord  # noqa: Y015
 
 @_typing.final
 class StateChange(_message.Message):

@@ -16,7 +16,8 @@ _CHOICES = {
 }
 _OFFSET = "priority.offset"
 _DELAY = "preemption.delay"
-NAMES = (*_CHOICES, _OFFSET, _DELAY)
+_QUOTA_DELAY = "quota.preemption.delay"
+NAMES = (*_CHOICES, _OFFSET, _DELAY, _QUOTA_DELAY)
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 
@@ -37,6 +38,8 @@ def _check(name: str, value: str) -> str | None:
         return f"{shown(value)}: expected a whole number from {-(2**31)} to {2**31 - 1}"
     if name == _DELAY and not durations.milliseconds(value):
         return f"{shown(value)}: {durations.EXPECTED}"
+    if name == _QUOTA_DELAY and durations.milliseconds(value) is None:
+        return f"{shown(value)}: {durations.EXPECTED}, or 0 for never"
     return None
 
 

@@ -173,6 +173,7 @@ class Preemption(Keys):
     enabled: Flag = True
     threshold: Count | None = None
     interval: Text = ""
+    quotapreemptionenabled: Flag = False
 
 
 class Partition(Keys):

@@ -25,6 +25,7 @@ def dump(state: State) -> dict[str, Any]:
         "holds": sorted((*key, msgspec.to_builtins(hold)) for key, hold in state.holds.items()),
         "drains": sorted((*key, msgspec.to_builtins(drain)) for key, drain in state.drains.items()),
         "actions": list(state.actions.values()),
+        "left_guests": msgspec.to_builtins(state.left_guests),
         "timers": sorted(state.timers),
         "partitions": {name: _partition(partition) for name, partition in state.partitions.items()},
     }
@@ -42,6 +43,7 @@ def _partition(partition: Partition) -> dict[str, Any]:
         "total": _sum(partition.total),
         "queues": {path: _queue(queue) for path, queue in partition.queues.items()},
         "nodes": {node_id: _node(node) for node_id, node in partition.nodes.items()},
+        "unreported": {node_id: _node(node) for node_id, node in partition.unreported.items()},
         "applications": {app_id: _application(application) for app_id, application in partition.applications.items()},
         "rejected": [{"fact": r.fact, "at_ms": r.at_ms} for r in partition.rejected.values()],
         "allocations": {
@@ -80,6 +82,7 @@ def _queue(queue: Queue) -> dict[str, Any]:
         "settings": queue.settings,
         "draining_since_ms": queue.draining_since_ms,
         "drain_report_ms": queue.drain_report_ms,
+        "excess": queue.excess,
         "children": sorted(queue.children),
         "applications": sorted(queue.applications),
         "allocated": _sum(queue.allocated),
@@ -142,6 +145,7 @@ def _application(application: Application) -> dict[str, Any]:
         "allocated_placeholder": _sum(application.allocated_placeholder),
         "peak": _sum(application.peak or {}),
         "placeholders": application.placeholders,
+        "placeholders_coming": application.placeholders_coming,
         "placeholders_until_ms": application.placeholders_until_ms,
         "task_groups": {name: _task_group(group) for name, group in application.task_groups.items()},
         "replacements": {

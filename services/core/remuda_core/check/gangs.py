@@ -36,9 +36,19 @@ def check_gangs(partition: Partition) -> None:
             assert replacing is None or application.replacements.get(replacing.fact.uuid) is replacing, (
                 f"{name}: {allocation.fact.uuid} is replaced by nothing"
             )
-        assert bool(application.placeholders_until_ms) == bool(application.placeholders), (
-            f"{name}: {application.placeholders} placeholders until {application.placeholders_until_ms}"
-        )
+        _check_placeholders(application, name)
+
+
+def _check_placeholders(application: Application, name: str) -> None:
+    there, coming, until_ms = (
+        application.placeholders,
+        application.placeholders_coming,
+        application.placeholders_until_ms,
+    )
+    anew = sum(group.coming for group in application.task_groups.values())
+    assert coming == anew, f"{name}: {coming} placeholders are coming, counted anew {anew}"
+    assert until_ms or not there, f"{name}: nothing ends its {there} placeholders"
+    assert there or coming or not until_ms, f"{name}: without placeholders until {until_ms}"
 
 
 def _check_task_group(application: Application, group: TaskGroup, what: str) -> None:

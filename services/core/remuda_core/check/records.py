@@ -106,9 +106,8 @@ def check_allocations(partition: Partition) -> None:
     for uuid, allocation in partition.allocations.items():
         fact, name = allocation.fact, f"allocation {uuid}"
         assert fact.uuid == uuid, f"{name}: it calls itself {fact.uuid}"
-        assert partition.nodes.get(fact.node_id) is allocation.node, (
-            f"{name}: its node {fact.node_id} is not in the partition"
-        )
+        nodes = partition.nodes if allocation.node.reported else partition.unreported
+        assert nodes.get(fact.node_id) is allocation.node, f"{name}: its node {fact.node_id} is not in the partition"
         assert allocation.node.allocations.get(uuid) is allocation, f"{name} is not on its node {fact.node_id}"
         assert partition.applications.get(fact.application_id) is allocation.application, (
             f"{name}: {fact.application_id} is not in the partition"
@@ -116,7 +115,11 @@ def check_allocations(partition: Partition) -> None:
         assert allocation.application.allocations.get(uuid) is allocation, (
             f"{name} is not in its application {fact.application_id}"
         )
-    holders: tuple[Node | Application, ...] = (*partition.nodes.values(), *partition.applications.values())
+    holders: tuple[Node | Application, ...] = (
+        *partition.nodes.values(),
+        *partition.unreported.values(),
+        *partition.applications.values(),
+    )
     for holder in holders:
         for uuid, allocation in holder.allocations.items():
             assert partition.allocations.get(uuid) is allocation, (

@@ -26,6 +26,7 @@ AMOUNTS = "one number for each resource name that a limit or the partition has"
 TREE = "as long as the queue is deep"
 EXCLUDED: Final = {
     **dict.fromkeys(("Application.tags", "Application.groups", "Application.placeholder_ask"), VALUE),
+    "LeftGuest.queues": VALUE,
     **dict.fromkeys(("Node.attributes", "Node.capacity", "Node.occupied", "TaskGroup.min_resource"), VALUE),
     **dict.fromkeys(
         ("Demand.resource", "Demand.items", "PreemptorKind.resource", "Demand.refused", "PendingAsk.refused"), VALUE
@@ -85,7 +86,12 @@ PER_NODE: Final = {
     "Demand.remembering_groups": limits.NEXT_GROUPS_KEPT,
 }
 # Containers with so many entries for each object of a class.
-PER_OBJECT: Final = {"Demands._by_spelling": ("Demand", limits.SPELLINGS)}
+PER_OBJECT: Final = {
+    "Demands._by_spelling": ("Demand", limits.SPELLINGS),
+    # A class outlives its asks by its verdicts, which have a timer.
+    "Timers._at": ("PredicateClass", 4),
+    "Timers._times": ("PredicateClass", 4),
+}
 
 Containers = (dict, list, deque, set, frozenset, tuple)
 
@@ -163,6 +169,7 @@ def alive(state: State) -> int:
     """The number of nodes, queues, applications, asks, allocations … that the RM, the configuration and queries see."""
     return sum(
         len(partition.nodes)
+        + len(partition.unreported)
         + len(partition.queues)
         + len(partition.applications)
         + len(partition.allocations)
@@ -170,7 +177,7 @@ def alive(state: State) -> int:
         + len(partition.questions)
         + sum(len(application.asks) + len(application.replacements) for application in partition.applications.values())
         for partition in state.partitions.values()
-    )
+    ) + sum(1 + len(one.allocations) for guests in state.left_guests.values() for one in guests.values())
 
 
 def check_sizes(state: State, index: Index | None = None) -> None:

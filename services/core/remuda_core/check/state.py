@@ -10,6 +10,7 @@ from __future__ import annotations
 from ..index.index import Index
 from ..state import State
 from .gangs import check_gangs
+from .guests import check_left_guests, check_unreported
 from .index import check_index
 from .limits import check_limits
 from .preemption import check_held, check_preemption
@@ -25,6 +26,7 @@ def check(state: State, index: Index | None = None, *, grown: bool = True) -> No
     checks and need not be done every time, because what has grown stays."""
     if grown:
         check_sizes(state, index)
+    check_left_guests(state)
     for name, partition in state.partitions.items():
         assert partition.name == name, f"partition {name}: it calls itself {partition.name}"
         assert partition.yunikorn_1_4 == state.yunikorn_1_4, f"partition {name}: other rules than asked"
@@ -32,6 +34,7 @@ def check(state: State, index: Index | None = None, *, grown: bool = True) -> No
         check_queues(partition)
         check_applications(partition)
         check_allocations(partition)
+        check_unreported(partition)
         check_questions(state, partition)
         check_predicate_classes(state, partition)
         check_gangs(partition)

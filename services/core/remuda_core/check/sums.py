@@ -14,7 +14,7 @@ from .questions import held_by_questions
 
 def check_sums(partition: Partition) -> None:
     check_sum(partition.total, total_of(node.capacity for node in partition.nodes.values()), f"{partition.name}: total")
-    for node in partition.nodes.values():
+    for node in (*partition.nodes.values(), *partition.unreported.values()):
         held = [a.fact.resource for a in node.allocations.values()]
         held += [arriving.fact.resource for arriving in node.arriving.values()]
         held += held_by_questions(partition, node)

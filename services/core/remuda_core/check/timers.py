@@ -1,4 +1,4 @@
-"""Every application state and execution that has a time-out has its timer."""
+"""Every application state, execution and queue above its maximum that has a time-out has its timer."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ def check_timers(state: State, partition: Partition) -> None:
         if due_ms > state.now_ms:
             timer = Timer(due_ms, "draining", partition.name, "", queue.path)
             assert timer in timers, f"queue {queue.path}: nothing reports at {due_ms} that it still drains"
+        if queue.excess is not None and queue.excess.preempt_at_ms > state.now_ms:
+            timer = Timer(queue.excess.preempt_at_ms, "quota", partition.name, "", queue.path)
+            assert timer in timers, f"queue {queue.path}: nothing preempts what is above its maximum"
     for application in partition.applications.values():
         completing = application.state == lifecycle.COMPLETING and application.placeholders  # waits for their release
         if application.state in lifecycle.TIMEOUTS and not completing:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 
+from remuda_proto.guests import name_for
+
 from .. import facts
 from ..facts import Fact
 from ..index.bound_preemptors import preempts_in_turn
@@ -21,7 +23,7 @@ from ..rules.required_node import required_node
 from ..state import NEVER_MS, Node, Partition, PendingAsk, State
 from .preemption_plan import Plan, plan
 from .release import release_requested
-from .reserve import reserved, unreserved, within_quotas
+from .reserve import gives_way, reserved, unreserved, within_quotas
 
 
 def preempt(
@@ -111,8 +113,9 @@ def carry_out(state: State, partition: Partition, found: Plan) -> Iterator[Fact]
     yield facts.PreemptionStarted(
         partition.name, ask.application_id, ask.allocation_key, found.node.id, queue.path, ask.resource, found.uuids
     )
-    message = f"preempted for {ask.application_id}/{ask.allocation_key} in queue {queue.path}"
+    who = f"{ask.application_id}/{ask.allocation_key} in queue {queue.path}"
     for victim in found.victims:
+        message = f"preempted for {name_for(victim.fact.application_id, ask.application_id, who)}"
         yield release_requested(victim, facts.PREEMPTED_BY_SCHEDULER, message)
     reserves = state.reservation_delay_ms < NEVER_MS or bool(required_node(ask.tags))
     if reserves and found.node.reservation is not found.pending:
@@ -123,8 +126,7 @@ def keep(partition: Partition, pending: PendingAsk, node: Node) -> Iterator[Fact
     """Reserve the node for the ask. An ask has at most one reservation for each pending repeat: if it has no free
     repeat, it gives up another reservation."""
     if node.reservation is not None:
-        reason = f"{pending.ask.allocation_key} has to be on this node"
-        yield unreserved(partition, node.reservation, node, reason)
+        yield unreserved(partition, node.reservation, node, gives_way(node.reservation, pending))
     if not pending.free:
         yield unreserved(
             partition, pending, partition.nodes[next(iter(pending.reservations))], f"{node.id} is kept instead"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
+from remuda_proto.guests import name_for
+
 from .. import facts
 from ..facts import Fact
 from ..index.admission import exceeds, full_queue
@@ -32,7 +34,7 @@ def reserve(
             index.demands.end_reserving(demand)
             return 0
         if node.reservation is not None:  # an ask bound to this node goes before one that may run elsewhere
-            yield unreserved(partition, node.reservation, node, f"{pending.ask.allocation_key} has to be on this node")
+            yield unreserved(partition, node.reservation, node, gives_way(node.reservation, pending))
             if demand.open:
                 yield from place(state, partition, pending, node, now_ms)
                 return 1
@@ -64,6 +66,12 @@ def reserved(partition: Partition, pending: PendingAsk, node: Node, *, by_preemp
     return facts.NodeReserved(
         partition.name, ask.application_id, ask.allocation_key, node.id, ask.resource, by_preemption
     )
+
+
+def gives_way(kept_for: PendingAsk, pending: PendingAsk) -> str:
+    """Why a node is no longer kept for an ask: the other one is bound to it."""
+    ask = pending.ask
+    return f"{name_for(kept_for.ask.application_id, ask.application_id, ask.allocation_key)} has to be on this node"
 
 
 def unreserved(partition: Partition, pending: PendingAsk, node: Node, reason: str) -> Fact:

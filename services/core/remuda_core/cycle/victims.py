@@ -16,7 +16,7 @@ import msgspec
 from ..facts import PREEMPTED_BY_SCHEDULER, TIMEOUT
 from ..limits import PLACED_BY_PREEMPTION_MS, VICTIMS_PER_PLAN
 from ..rules.properties import is_exempt_from_preemption, is_preemption_fence, is_priority_fence, priority_offset
-from ..rules.required_node import required_node
+from ..rules.required_node import is_protected
 from ..rules.resource import Resource
 from ..state import Allocation, Node, PendingAsk, Queue
 
@@ -123,14 +123,14 @@ def shortfall_of(need: Resource, node: Node) -> Shortfall | None:
         if name not in need and used > capacity.get(name, 0) - occupied.get(name, 0):
             shortfall[name] = used + occupied.get(name, 0) - capacity.get(name, 0)
     if shortfall:
-        for allocation in going(node):
+        for allocation in going(node.allocations.values()):
             lessen(shortfall, allocation.fact.resource)
     return shortfall
 
 
-def going(node: Node) -> Iterator[Allocation]:
-    """The allocations on the node whose release is under way."""
-    for allocation in node.allocations.values():
+def going(allocations: Iterable[Allocation]) -> Iterator[Allocation]:
+    """Those whose release is under way."""
+    for allocation in allocations:
         releasing = allocation.releasing
         if releasing and releasing in (TIMEOUT, PREEMPTED_BY_SCHEDULER) and not allocation.overdue:
             yield allocation
@@ -174,7 +174,7 @@ class VictimSearch:
             if a.fact.priority <= highest.get(a.application.queue, -ANY_PRIORITY)
             and not a.releasing
             and not (a.by_preemption and a.at_ms > self._placed_after_ms)
-            and not (a.fact.tags and required_node(a.fact.tags))
+            and not is_protected(a.fact.tags)
         ]
 
     def suffices(self, node: Node, shortfall: Shortfall, victims: Iterable[Allocation]) -> bool:
@@ -218,7 +218,7 @@ class VictimSearch:
             if not shortfall:
                 break
             resource = victim.fact.resource
-            if any(resource.get(name) for name in shortfall) and self._take(victim, spare):
+            if any(resource.get(name) for name in shortfall) and take(victim, self._guards(victim), spare):
                 taken[victim] = None
                 lessen(shortfall, resource)
                 self._lessen_over(over, victim)
@@ -227,7 +227,7 @@ class VictimSearch:
         for victim in self._elsewhere() if any(over.values()) else ():
             if len(taken) >= VICTIMS_PER_PLAN or not any(over.values()):
                 break
-            if victim not in taken and self._helps_queues(victim, over) and self._take(victim, spare):
+            if victim not in taken and self._helps_queues(victim, over) and take(victim, self._guards(victim), spare):
                 taken[victim] = None
                 self._lessen_over(over, victim)
         return list(taken) if len(taken) <= VICTIMS_PER_PLAN and not any(over.values()) else None
@@ -245,27 +245,8 @@ class VictimSearch:
                 if place >= within:
                     lessen(short, victim.fact.resource)
 
-    def _take(self, victim: Allocation, spare: dict[Queue, Shortfall]) -> bool:
-        """Take the victim, unless that takes a queue below its guaranteed. `spare`: what each queue has above it."""
-        guards = self.eligibility[victim.application.queue].guards
-        if not guards:
-            return True
-        amounts = [(name, amount) for name, amount in victim.fact.resource.items() if amount]
-        for queue in guards:
-            left = spare.get(queue)
-            if left is None:
-                left = spare[queue] = {
-                    name: queue.allocated.get(name, 0) - queue.preempting.get(name, 0) - due
-                    for name, due in queue.settings.guaranteed.items()
-                }
-            if any(left.get(name, amount) < amount for name, amount in amounts):
-                return False
-        for queue in guards:
-            left = spare[queue]
-            for name, amount in amounts:
-                if name in left:
-                    left[name] -= amount
-        return True
+    def _guards(self, victim: Allocation) -> tuple[Queue, ...]:
+        return self.eligibility[victim.application.queue].guards
 
     def _elsewhere(self) -> list[Allocation]:
         """Victims on any node, the cheapest first; at most VICTIMS_PER_PLAN of each queue."""
@@ -275,14 +256,37 @@ class VictimSearch:
                     victim
                     for queue, eligibility in self.eligibility.items()
                     if any(place >= eligibility.within for place in self.over)
-                    for victim in nsmallest(VICTIMS_PER_PLAN, self._may_go(_allocations(queue)), key=self.cheapness)
+                    for victim in nsmallest(VICTIMS_PER_PLAN, self._may_go(allocations_of(queue)), key=self.cheapness)
                 ),
                 key=self.cheapness,
             )
         return self._anywhere
 
 
-def _allocations(queue: Queue) -> Iterator[Allocation]:
+def take(victim: Allocation, guards: tuple[Queue, ...], spare: dict[Queue, Shortfall]) -> bool:
+    """Take the victim, unless that takes one of the guards below its guaranteed. `spare`: what each has above it."""
+    if not guards:
+        return True
+    amounts = [(name, amount) for name, amount in victim.fact.resource.items() if amount]
+    for queue in guards:
+        left = spare.get(queue)
+        if left is None:
+            left = spare[queue] = {
+                name: queue.allocated.get(name, 0) - queue.preempting.get(name, 0) - due
+                for name, due in queue.settings.guaranteed.items()
+            }
+        if any(left.get(name, amount) < amount for name, amount in amounts):
+            return False
+    for queue in guards:
+        left = spare[queue]
+        for name, amount in amounts:
+            if name in left:
+                left[name] -= amount
+    return True
+
+
+def allocations_of(queue: Queue) -> Iterator[Allocation]:
+    """Those of a leaf queue."""
     for application in queue.applications.values():
         yield from application.allocations.values()
 

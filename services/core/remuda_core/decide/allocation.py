@@ -14,16 +14,22 @@ from ..rules import lifecycle
 from ..rules.resource import items_of, problem_of_resource
 from ..state import Allocation, Application, Partition, Replacement, State
 from . import names
+from .quota import booked_above_quotas
 
 
 def recovered(partition: Partition, allocation: Allocated, now_ms: int) -> Iterator[Fact]:
     """Book an allocation that the RM reports. The application changes its state as if it had been scheduled."""
+    return booked(partition, allocation, facts.AllocationRecovered(allocation), now_ms)
+
+
+def booked(partition: Partition, allocation: Allocated, fact: Fact, now_ms: int) -> Iterator[Fact]:
+    """Book an allocation that runs already by `fact`, whatever the quotas."""
     application = partition.applications[allocation.application_id]
     if application.state in (lifecycle.NEW, lifecycle.COMPLETING):
         yield from transition(partition, application, lifecycle.RUN, now_ms)
     if application.state != lifecycle.RUNNING:
         yield from start(partition, application, now_ms, allocation)
-    yield facts.AllocationRecovered(allocation)
+    yield from booked_above_quotas(partition, application.queue.path_to_root, fact, now_ms)
 
 
 def released(partition: Partition, allocation: Allocation, termination_type: int, message: str, now_ms: int, *,

@@ -25,13 +25,16 @@ from ..rules.placement_rules import RULES
 from ..settings import APPLICATION, PACKINGS, Configuration, PartitionSettings, PlacementRule, QueueSettings
 from ..state import Partition, Queue, State
 from . import names
+from .guests import has_guests, keep_guests, problems_of_queues
+from .quota import settle_quotas
 
 COMPATIBILITIES = ("none", "yunikorn-1.4")
 
 
 def register(state: State, command: Register, now_ms: int) -> Iterator[Fact]:
     """An RM that registers again with REPORT loses its state, and reports everything again (000,
-    RegisterResourceManager). With REPLAY the state stays, and the configuration is applied to it."""
+    RegisterResourceManager), but for guests, which are not its own. With REPLAY the state stays, and the configuration
+    is applied to it."""
     if command.rm_id != state.rm_id:
         yield facts.RegistrationRefused(
             names.identity(command.rm_id), f"rmID {shown(command.rm_id)}, expected {shown(state.rm_id)}"
@@ -43,6 +46,8 @@ def register(state: State, command: Register, now_ms: int) -> Iterator[Fact]:
         problems.append(f"extraConfig {RESYNC} {shown(resync)}, expected {REPORT} or {REPLAY}")
     if resync == REPLAY:
         problems += conflicts(state, command.configuration)
+    else:
+        problems += conflicts_with_guests(state, command.configuration)
     if problems:
         yield facts.RegistrationRefused(names.identity(command.rm_id), joined(problems))
         return
@@ -55,8 +60,9 @@ def register(state: State, command: Register, now_ms: int) -> Iterator[Fact]:
         max(command.registration, state.registration) + 1,
         resync,
         max(command.life, state.life),
+        resync == REPORT and has_guests(state),
     )
-    yield from apply(state, command.configuration)
+    yield from apply(state, command.configuration, now_ms)
 
 
 def configure(state: State, command: Configure, now_ms: int) -> Iterator[Fact]:
@@ -73,7 +79,7 @@ def configure(state: State, command: Configure, now_ms: int) -> Iterator[Fact]:
     if problems:
         yield facts.ConfigurationRefused(configuration.checksum, configuration.source, joined(problems))
         return
-    yield from apply(state, configuration)
+    yield from apply(state, configuration, now_ms)
 
 
 def problems_of_texts(command: Register) -> list[str]:
@@ -126,7 +132,7 @@ def problems_of_rule(rule: PlacementRule) -> Iterator[str]:
 def conflicts(state: State, configuration: Configuration) -> list[str]:
     """Changes that running applications forbid: a leaf with applications cannot become a parent, and a parent with
     used queues cannot become a leaf."""
-    found = []
+    found = conflicts_with_guests(state, configuration) if state.left_guests else []
     for settings in configuration.partitions:
         partition = state.partitions.get(state.partition_name(settings.name))
         if partition is None:
@@ -140,7 +146,15 @@ def conflicts(state: State, configuration: Configuration) -> list[str]:
     return found
 
 
-def apply(state: State, configuration: Configuration) -> Iterator[Fact]:
+def conflicts_with_guests(state: State, configuration: Configuration) -> list[str]:
+    paths = {
+        state.partition_name(settings.name): {path: leaf for path, leaf, _ in flatten(settings)}
+        for settings in configuration.partitions
+    }
+    return problems_of_queues(state, paths)
+
+
+def apply(state: State, configuration: Configuration, now_ms: int) -> Iterator[Fact]:
     configured = set()
     for settings in configuration.partitions:
         name = state.partition_name(settings.name)
@@ -152,6 +166,7 @@ def apply(state: State, configuration: Configuration) -> Iterator[Fact]:
         elif partition.settings != bare or partition.draining:
             yield facts.PartitionChanged(name, bare)
         yield from apply_queues(state.partitions[name], settings)
+        yield from settle_quotas(state.partitions[name], state.partitions[name].queues.values(), now_ms)
     for partition in list(state.partitions.values()):
         if partition.name not in configured and not partition.draining:
             yield facts.PartitionDraining(partition.name)
@@ -162,6 +177,7 @@ def apply(state: State, configuration: Configuration) -> Iterator[Fact]:
         configuration.timing,
         configuration.revision,
     )
+    yield from keep_guests(state, now_ms)
 
 
 def apply_queues(partition: Partition, settings: PartitionSettings) -> Iterator[Fact]:

@@ -9,6 +9,7 @@ from ..commands import RmConnection
 from ..facts import Fact
 from ..rules import connection
 from ..state import State
+from .guests import has_guests
 
 
 def rm_connection(state: State, command: RmConnection, now_ms: int) -> Iterator[Fact]:
@@ -21,4 +22,5 @@ def rm_connection(state: State, command: RmConnection, now_ms: int) -> Iterator[
     elif become == connection.RUNNING:
         yield facts.RmResumed()
     elif become == connection.STOPPED:
-        yield facts.RmStopped(command.reason, command.state == connection.DEREGISTERED)
+        deregistered = command.state == connection.DEREGISTERED
+        yield facts.RmStopped(command.reason, deregistered, deregistered and has_guests(state))

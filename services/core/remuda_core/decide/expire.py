@@ -19,6 +19,7 @@ from .ask import withdraw
 from .explain import explanations
 from .gang import give_back, give_up_placeholders, placeholders_ended
 from .overdue import preemption_over, queue_drain_overdue, release_overdue
+from .quota import quota_due
 
 
 def tick(state: State, index: Index, command: Tick, now_ms: int) -> Iterator[Fact]:
@@ -28,7 +29,7 @@ def tick(state: State, index: Index, command: Tick, now_ms: int) -> Iterator[Fac
         partition = state.partitions.get(timer.partition)
         if timer.kind in OF_PARTITION:
             if partition is not None:
-                yield from OF_PARTITION[timer.kind](partition, timer, now_ms)
+                yield from OF_PARTITION[timer.kind](state, partition, timer, now_ms)
             continue
         application = partition.applications.get(timer.application_id) if partition is not None else None
         if partition is not None and application is not None:
@@ -94,8 +95,9 @@ def seconds(duration_ms: int) -> str:
 
 
 # The same for timers that are not about an application.
-OF_PARTITION: Final[dict[str, Callable[[Partition, Timer, int], Iterator[Fact]]]] = {
+OF_PARTITION: Final[dict[str, Callable[[State, Partition, Timer, int], Iterator[Fact]]]] = {
     "draining": queue_drain_overdue,
+    "quota": quota_due,
     "class_question": predicate_classes.unanswered,
     "verdicts": predicate_classes.verdicts_over,
 }

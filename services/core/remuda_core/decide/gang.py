@@ -48,6 +48,7 @@ def placeholders_ended(
         return
     if application.state not in (lifecycle.NEW, lifecycle.ACCEPTED):
         yield from give_up_placeholders(partition, application, PLACEHOLDERS_OVER)
+        yield from after_release(partition, application, True, now_ms)  # all of them may have been pending
     elif application.gang_scheduling_style == HARD:
         yield from fail(partition, application, RESERVATION_TIMEOUT, now_ms)
     else:
@@ -55,6 +56,7 @@ def placeholders_ended(
         over = keys_over(application, placeholders(application))
         yield from asks_over(partition, application, over, facts.TIMEOUT, PLACEHOLDERS_OVER)
         yield from give_up_placeholders(partition, application, PLACEHOLDERS_OVER)
+        yield from after_release(partition, application, True, now_ms)  # all of them may have been pending
 
 
 def give_up_placeholders(partition: Partition, application: Application, message: str) -> Iterator[Fact]:

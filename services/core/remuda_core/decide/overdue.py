@@ -36,7 +36,7 @@ def release_overdue(
         )
 
 
-def queue_drain_overdue(partition: Partition, timer: Timer, now_ms: int) -> Iterator[Fact]:
+def queue_drain_overdue(state: State, partition: Partition, timer: Timer, now_ms: int) -> Iterator[Fact]:
     """Report a queue that still drains (001, Configuration updates). The next report comes when it has been draining
     for twice as long, after a day at the latest."""
     queue = partition.queues.get(timer.key)

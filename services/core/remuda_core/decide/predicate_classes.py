@@ -46,7 +46,7 @@ def until_ms(holds_ms: int, now_ms: int) -> int:
     return now_ms + min(max(holds_ms, VERDICT_LASTS_LEAST_MS), VERDICT_LASTS_MOST_MS)
 
 
-def unanswered(partition: Partition, timer: Timer, now_ms: int) -> Iterator[Fact]:
+def unanswered(state: State, partition: Partition, timer: Timer, now_ms: int) -> Iterator[Fact]:
     """The RM has not answered in time: it refuses all nodes of the question for a while."""
     found = partition.predicate_classes.get(timer.key)
     if found is not None and found.question and found.answer_by_ms == timer.at_ms:
@@ -54,7 +54,7 @@ def unanswered(partition: Partition, timer: Timer, now_ms: int) -> Iterator[Fact
         yield answered(partition, found, {}, reason, now_ms)
 
 
-def verdicts_over(partition: Partition, timer: Timer, now_ms: int) -> Iterator[Fact]:
+def verdicts_over(state: State, partition: Partition, timer: Timer, now_ms: int) -> Iterator[Fact]:
     """The time of some verdicts is over."""
     found = partition.predicate_classes.get(timer.key)
     if found is not None and found.until_ms == timer.at_ms:

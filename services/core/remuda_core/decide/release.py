@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from remuda_proto.bounds import MESSAGE_BYTES, shortened
+from remuda_proto.guests import is_guest
 
 from .. import facts
 from ..commands import ReleaseAllocation
@@ -39,11 +40,14 @@ def release_allocation(state: State, command: ReleaseAllocation, now_ms: int) ->
 
 
 def find(partition: Partition, command: ReleaseAllocation) -> list[Allocation]:
-    """The allocations that the command names: by UUID, or all of an application, or those of an allocation key."""
+    """The allocations that the command names: by UUID, or all of an application, or those of an allocation key. A UUID
+    alone finds none of a guest."""
     if command.uuid:
         allocation = partition.allocations.get(command.uuid)
-        if allocation is None or command.application_id not in ("", allocation.application.id):
+        if allocation is None:
             return []
-        return [allocation]
+        application_id = allocation.application.id
+        is_named = command.application_id == application_id or not (command.application_id or is_guest(application_id))
+        return [allocation] if is_named else []
     application = partition.applications.get(command.application_id)
     return list(application.allocations.values()) if application is not None else []

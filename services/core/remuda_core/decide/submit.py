@@ -26,6 +26,7 @@ from . import names
 from .allocation import freed
 from .ask import nothing_is_asked
 from .gang import problem_of_gang
+from .quota import settle_quotas
 
 
 def submit_application(state: State, command: SubmitApplication, now_ms: int) -> Iterator[Fact]:
@@ -54,7 +55,7 @@ def submit_application(state: State, command: SubmitApplication, now_ms: int) ->
         settings = dynamic_queue(partition, path, leaf)
         yield facts.QueueAdded(partition.name, path, leaf, False, with_quota(settings, quota) if leaf else settings)
     if not placed.missing and quota is not NO_QUOTA:
-        yield from changed_quota(partition, partition.queues[placed.queue], quota)
+        yield from changed_quota(partition, partition.queues[placed.queue], quota, now_ms)
     yield from forget_ended(partition, now_ms)
     yield facts.ApplicationAccepted(
         partition.name, command.application_id, placed.queue, command.user, command.groups, command.tags,
@@ -151,7 +152,7 @@ def with_quota(settings: QueueSettings, quota: Quota) -> QueueSettings:
     return replace(settings, guaranteed=quota.guaranteed or settings.guaranteed, max=quota.max or settings.max)
 
 
-def changed_quota(partition: Partition, queue: Queue, quota: Quota) -> Iterator[Fact]:
+def changed_quota(partition: Partition, queue: Queue, quota: Quota, now_ms: int) -> Iterator[Fact]:
     """The last application with a quota sets that of its dynamic queue. Configured queues keep their own."""
     settings = with_quota(queue.settings, quota)
     if not queue.managed and settings != queue.settings:
@@ -159,6 +160,7 @@ def changed_quota(partition: Partition, queue: Queue, quota: Quota) -> Iterator[
             name for name in ("max", "guaranteed") if getattr(settings, name) != getattr(queue.settings, name)
         )
         yield facts.QueueChanged(partition.name, queue.path, queue.leaf, queue.managed, settings, changed)
+        yield from settle_quotas(partition, (queue,), now_ms)
 
 
 def remove_application(state: State, command: RemoveApplication, now_ms: int) -> Iterator[Fact]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .. import facts, timeouts
 from ..state import (
     Allocation,
+    Node,
     Partition,
     PendingAsk,
     State,
@@ -15,7 +16,7 @@ from .predicate_classes import leave_class
 from .preemption import allocated_by_preemption
 from .questions import replacement_question_over
 from .refusals import forget_if_served, refusals_over
-from .task_groups import placeholder_comes, placeholder_goes
+from .task_groups import count_coming, end_without_placeholders, placeholder_comes, placeholder_goes
 from .tracking import count_claims, count_running
 
 
@@ -33,7 +34,7 @@ def allocated(state: State, fact: facts.Allocated) -> PendingAsk:
     allocation = Allocation(fact, node, application, state.now_ms, pending.seq, pending.at_ms)
     book_pending_as_allocated(partition, allocation)
     if fact.placeholder:
-        application.task_groups[fact.task_group].coming -= 1
+        count_coming(application, application.task_groups[fact.task_group], -1)
         placeholder_comes(state, partition, allocation)
     if not pending.pending:
         if not pending.asked:
@@ -63,7 +64,7 @@ def _held_allocated(state: State, partition: Partition, pending: PendingAsk, fac
         for name, amount in fact.resource.items():
             application.allocated[name] -= amount
             application.allocated_placeholder[name] += amount
-        application.task_groups[fact.task_group].coming -= 1
+        count_coming(application, application.task_groups[fact.task_group], -1)
         placeholder_comes(state, partition, allocation)
     pending.asked -= 1
     count_claims(application, -1)
@@ -75,10 +76,16 @@ def _held_allocated(state: State, partition: Partition, pending: PendingAsk, fac
 
 
 def allocation_recovered(state: State, fact: facts.AllocationRecovered) -> None:
-    allocation = fact.allocation
+    partition = state.partitions[fact.allocation.partition]
+    booked = book_running(state, fact.allocation, partition.nodes[fact.allocation.node_id])
+    if fact.allocation.placeholder:
+        placeholder_comes(state, partition, booked)
+
+
+def book_running(state: State, allocation: facts.Allocated, node: Node) -> Allocation:
+    """Book an allocation that runs on the node already: no ask was pending for it."""
     partition = state.partitions[allocation.partition]
     application = partition.applications[allocation.application_id]
-    node = partition.nodes[allocation.node_id]
     booked = Allocation(allocation, node, application, state.now_ms)
     allocation_comes(partition, booked)
     partition.holders.add_holder(allocation.allocation_key, application.id)
@@ -86,8 +93,7 @@ def allocation_recovered(state: State, fact: facts.AllocationRecovered) -> None:
     book_allocated(application, node, allocation.resource, 1, placeholder=allocation.placeholder)
     if not application.counts_as_running:
         count_running(application, True)
-    if allocation.placeholder:
-        placeholder_comes(state, partition, booked)
+    return booked
 
 
 def allocation_released(state: State, fact: facts.AllocationReleased) -> Allocation:
@@ -108,6 +114,8 @@ def allocation_goes(state: State, partition: Partition, uuid: str) -> Allocation
         if allocation.preempting:
             book_preempting(allocation, -1)
     del application.allocations[uuid], node.allocations[uuid]
+    if not node.reported and not node.allocations:
+        del partition.unreported[node.id]
     node.allocations_left += 1
     application.asks_over -= allocation.ask_over
     if application.by_key is not None:
@@ -119,9 +127,7 @@ def allocation_goes(state: State, partition: Partition, uuid: str) -> Allocation
     book_allocated(application, node, fact.resource, -1, fact.placeholder)
     if fact.placeholder:
         application.placeholders -= 1
-        if not application.placeholders:
-            state.timers.cancel(timeouts.of_placeholders(partition.name, application))
-            application.placeholders_until_ms = 0
+        end_without_placeholders(state, partition, application)
         group = application.task_groups[fact.task_group]
         group.placed -= 1
         group.free.discard_placeholder(uuid)

@@ -20,7 +20,7 @@ from .predicate_classes import join_class, leave_class
 from .preemption import preemption_over
 from .questions import questions_dropped
 from .refusals import refusals_over
-from .task_groups import task_group_of
+from .task_groups import count_coming, end_without_placeholders, task_group_of
 
 
 class AskGone(NamedTuple):
@@ -54,6 +54,7 @@ def ask_changed(state: State, fact: facts.AskChanged) -> AskGone:
     ask_comes(state, partition, application, pending)
     if ask.placeholder:
         application.task_groups[ask.task_group].count += ask.max_allocations
+    end_without_placeholders(state, partition, application)
     return gone
 
 
@@ -69,7 +70,9 @@ def ask_released(state: State, fact: facts.AskReleased) -> AskGone | None:
         return None
     if pending.ask.placeholder and fact.termination_type == facts.TIMEOUT:
         application.task_groups[pending.ask.task_group].timed_out += pending.pending + pending.asked
-    return _ask_goes(state, partition, application, pending)
+    gone = _ask_goes(state, partition, application, pending)
+    end_without_placeholders(state, partition, application)
+    return gone
 
 
 def ask_waiting(state: State, fact: facts.AskWaiting) -> int:
@@ -92,7 +95,8 @@ def ask_comes(state: State, partition: Partition, application: Application, pend
     book_pending(application, ask.resource, pending.pending)
     prioritise(application, ask.priority, 1)
     if ask.placeholder:
-        task_group_of(state, partition, application, ask.task_group, ask.resource).coming += pending.pending
+        group = task_group_of(state, partition, application, ask.task_group, ask.resource)
+        count_coming(application, group, pending.pending)
 
 
 def _ask_goes(state: State, partition: Partition, application: Application, pending: PendingAsk) -> AskGone:
@@ -101,7 +105,8 @@ def _ask_goes(state: State, partition: Partition, application: Application, pend
     refusals_over(state, partition, pending)
     leave_class(state, partition, pending)
     if pending.ask.placeholder:
-        application.task_groups[pending.ask.task_group].coming -= pending.pending + pending.asked
+        group = application.task_groups[pending.ask.task_group]
+        count_coming(application, group, -(pending.pending + pending.asked))
     dropped = questions_dropped(state, partition, application, pending) if pending.asked else ()
     if pending.preemption is not None:
         preemption_over(state, partition, pending)

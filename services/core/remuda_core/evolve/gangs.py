@@ -19,7 +19,7 @@ from .pending import book_pending, one_more_pending, prioritise
 from .preemption import preemption_served
 from .questions import replacement_question_over
 from .refusals import forget_if_served
-from .task_groups import may_be_replaced
+from .task_groups import count_coming, may_be_replaced
 
 
 def replacement_started(state: State, fact: facts.ReplacementStarted) -> PendingAsk:
@@ -86,7 +86,7 @@ def replacement_cancelled(state: State, fact: facts.ReplacementCancelled) -> Rep
     one_more_pending(there)
     if there.ask.placeholder:  # the RM uses the key for another ask now
         group = application.task_groups[there.ask.task_group]
-        group.coming += 1
+        count_coming(application, group, 1)
         group.count += 1
     return replacement
 

@@ -29,8 +29,12 @@ def node_added(state: State, fact: facts.NodeAdded) -> None:
     partition = state.partitions[fact.partition]
     drained = state.drains.get((fact.partition, fact.node_id)) if state.drains else None
     draining = fact.draining or drained is not None
-    node = Node(fact.node_id, fact.attributes, fact.capacity, fact.occupied, draining, fact.draining, drained)
-    node.allocated.update(dict.fromkeys(fact.capacity, 0))  # finding a name is faster than inserting it
+    node = partition.unreported.pop(fact.node_id, None) or Node(fact.node_id, {}, {}, {})
+    node.reported = True
+    node.attributes, node.capacity, node.occupied = fact.attributes, fact.capacity, fact.occupied
+    node.draining, node.drained_by_rm, node.drained = draining, fact.draining, drained
+    for name in fact.capacity:
+        node.allocated[name] += 0  # finding a name is faster than inserting it
     partition.nodes[fact.node_id] = node
     add(partition.total, fact.capacity)
     partition.names.add_names(fact.capacity, fact.occupied)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from .. import facts, timeouts
 from ..limits import DRAIN_REPORTED_MS
 from ..rules.limits import limits_others
 from ..state import (
     Partition,
     Queue,
+    QuotaExcess,
     State,
 )
 from .pending import mapped_priority, prioritise_queue
@@ -43,6 +46,7 @@ def partition_removed(state: State, fact: facts.PartitionRemoved) -> None:
         state.timers.cancel(timeouts.of_state(partition.name, application, state.timing))
     for queue in partition.queues.values():
         state.timers.cancel(timeouts.of_draining(partition.name, queue))
+        state.timers.cancel(timeouts.of_quota(partition.name, queue))
 
 
 def queue_added(state: State, fact: facts.QueueAdded) -> None:
@@ -96,7 +100,33 @@ def queue_removed(state: State, fact: facts.QueueRemoved) -> Queue:
     partition = state.partitions[fact.partition]
     queue = partition.queues.pop(fact.queue)
     state.timers.cancel(timeouts.of_draining(fact.partition, queue))
+    state.timers.cancel(timeouts.of_quota(fact.partition, queue))
     partition.names.count_removed(partition)
     assert queue.parent is not None, "root stays"
     del queue.parent.children[queue.name]
     return queue
+
+
+def quota_exceeded(state: State, fact: facts.QuotaExceeded) -> None:
+    _set_excess(state, fact, QuotaExcess(fact.since_ms, fact.max, fact.delay_ms, fact.preempt_at_ms))
+
+
+def quota_preempted(state: State, fact: facts.QuotaPreempted) -> None:
+    excess = state.partitions[fact.partition].queues[fact.queue].excess
+    assert excess is not None, "the queue has exceeded its maximum"
+    _set_excess(state, fact, replace(excess, preempt_at_ms=fact.next_ms))
+
+
+def quota_excess_ended(state: State, fact: facts.QuotaExcessEnded) -> None:
+    _set_excess(state, fact, None)
+
+
+def _set_excess(
+    state: State,
+    fact: facts.QuotaExceeded | facts.QuotaPreempted | facts.QuotaExcessEnded,
+    excess: QuotaExcess | None,
+) -> None:
+    queue = state.partitions[fact.partition].queues[fact.queue]
+    state.timers.cancel(timeouts.of_quota(fact.partition, queue))
+    queue.excess = excess
+    state.timers.put(timeouts.of_quota(fact.partition, queue))

@@ -9,10 +9,13 @@ from ..state import (
     State,
     Timers,
 )
+from .guests import leave_guests
 from .predicate_classes import declaration_changed
 
 
 def rm_registered(state: State, fact: facts.RmRegistered) -> None:
+    if fact.keeps_guests:
+        leave_guests(state)
     if fact.resync != connection.REPLAY:
         _forget_everything(state)
     was, state.registered = state.batch_predicates, fact
@@ -24,7 +27,7 @@ def rm_registered(state: State, fact: facts.RmRegistered) -> None:
 
 
 def _forget_everything(state: State) -> None:
-    """Drop the partitions and the timers. IDs may be used again."""
+    """Drop the partitions and the timers, but for guests that were left. IDs may be used again."""
     state.partitions.clear()
     state.configuration = None
     state.timing = Timing()
@@ -43,6 +46,8 @@ def rm_stopped(state: State, fact: facts.RmStopped) -> None:
     state.rm_state = connection.STOPPED
     if fact.deregistered:
         state.registered = None
+        if fact.keeps_guests:
+            leave_guests(state)
         _forget_everything(state)
 
 

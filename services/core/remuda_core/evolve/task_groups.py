@@ -17,10 +17,10 @@ from ..state import (
 
 
 def placeholder_comes(state: State, partition: Partition, placeholder: Allocation) -> None:
-    """Count an allocated placeholder. The first one starts the timer of the application's placeholders."""
+    """Count an allocated placeholder. Unless it runs, this starts the timer of the application's placeholders."""
     application, fact = placeholder.application, placeholder.fact
     application.placeholders += 1
-    if application.placeholders == 1:
+    if not state.timers.has(timeouts.of_placeholders(partition.name, application)):
         lasts_ms = (
             application.execution_timeout_ms if application.execution_timeout_ms > 0 else state.timing.placeholder_ms
         )
@@ -29,6 +29,23 @@ def placeholder_comes(state: State, partition: Partition, placeholder: Allocatio
     group = task_group_of(state, partition, application, fact.task_group, fact.resource)
     group.placed += 1
     group.free.add_placeholder(placeholder)
+
+
+def count_coming(application: Application, group: TaskGroup, by: int) -> None:
+    """Count placeholders that are asked for and not allocated."""
+    group.coming += by
+    application.placeholders_coming += by
+
+
+def end_without_placeholders(state: State, partition: Partition, application: Application) -> None:
+    """Cancel the timer of the application's placeholders if none is left. While some are pending, real asks wait for
+    them, so the timer has to run on."""
+    if application.placeholders or not application.placeholders_until_ms:
+        return
+    timer = timeouts.of_placeholders(partition.name, application)
+    if not application.placeholders_coming or not state.timers.has(timer):
+        state.timers.cancel(timer)
+        application.placeholders_until_ms = 0
 
 
 def task_group_of(

@@ -25,6 +25,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from remuda_proto.guests import name_for
+
 from ..cycle.preemption_plan import obstacle
 from ..facts import Constraint
 from ..index.admission import NOTHING_HELD
@@ -34,7 +36,7 @@ from ..limits import ALLOCATIONS_PER_NODE, ALLOCATIONS_PER_RM
 from ..rules import lifecycle
 from ..rules.properties import is_state_aware
 from ..rules.required_node import required_node
-from ..rules.resource import Resource, show, total_of
+from ..rules.resource import Resource, amounts_above, show, total_of
 from ..state import Application, Hold, Node, Partition, PendingAsk, PredicateClass, Queue, State, Tracker
 
 # Those that looking at the nodes finds.
@@ -96,7 +98,8 @@ def turn_constraints(pending: PendingAsk, index: PartitionIndex | None) -> list[
     first = first_to_start(queue, index)
     if first is None or first is application:
         return []
-    reason = f"queue {queue.path} starts one application after the other: {first.id} is {first.state}"
+    who = name_for(application.id, first.id, first.id)
+    reason = f"queue {queue.path} starts one application after the other: {who} is {first.state}"
     return [Constraint("stateaware", queue.path, reason)]
 
 
@@ -148,6 +151,8 @@ def queue_constraints(pending: PendingAsk) -> list[Constraint]:
     found = []
     for queue in pending.application.queue.path_to_root:
         what = f"queue {queue.path} is at its maximum"
+        if queue.excess is not None and amounts_above(queue.allocated, queue.settings.max):
+            what = f"queue {queue.path} is above its maximum, and will be preempted"
         held = NOTHING_HELD if pending.has_place else queue.held
         found += _short("queue", queue.path, what, pending.ask.resource, queue.settings.max, queue.allocated, held)
     return found
@@ -197,10 +202,10 @@ def node_constraints(partition: Partition, pending: PendingAsk, index: Partition
     with_room = [node for node in others if not missing(pending.ask.resource, node)]
     full = [] if bound_to else [n for n in partition.nodes.values() if n.full and n.schedulable]
     full = [n for n in full if n.reservation in (None, pending) and not missing(pending.ask.resource, n)]
-    found = [*refusals(partition, pending), *kept_for_others(with_room), *full_nodes(full)]
+    found = [*refusals(partition, pending), *kept_for_others(pending, with_room), *full_nodes(full)]
     if closest is not None:
         found.append(_lack(pending.ask.resource, closest[2], bound=bool(bound_to)))
-    return found or kept_for_others(others) or [Constraint("node", "", "there is no schedulable node")]
+    return found or kept_for_others(pending, others) or [Constraint("node", "", "there is no schedulable node")]
 
 
 def candidates(partition: Partition, pending: PendingAsk, index: PartitionIndex | None) -> list[Node]:
@@ -228,14 +233,15 @@ def preemption_constraints(state: State, partition: Partition, pending: PendingA
     return [Constraint("preemption", "", f"nothing can be preempted for it: {reason}")] if reason else []
 
 
-def kept_for_others(nodes: Sequence[Node]) -> list[Constraint]:
+def kept_for_others(pending: PendingAsk, nodes: Sequence[Node]) -> list[Constraint]:
     if not nodes:
         return []
     node = min(nodes)
     assert node.reservation is not None, "the node is reserved"
     ask = node.reservation.ask
     more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
-    reason = f"node {node.id}{more} is kept for {ask.application_id}/{ask.allocation_key}"
+    whom = name_for(pending.application.id, ask.application_id, f"{ask.application_id}/{ask.allocation_key}")
+    reason = f"node {node.id}{more} is kept for {whom}"
     return [Constraint("reserved", node.id, reason)]
 
 

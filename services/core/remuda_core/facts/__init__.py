@@ -17,6 +17,7 @@ from .allocations import (
     AllocationRecovered,
     AllocationRejected,
     AllocationReleased,
+    GuestKept,
     ReleaseIgnored,
     ReleaseOverdue,
     ReleaseRequested,
@@ -75,7 +76,16 @@ from .predicates import (
     RefusalsForgotten,
     VerdictsExpired,
 )
-from .preemption import PreemptionAnswered, PreemptionAsked, PreemptionEnded, PreemptionRefused, PreemptionStarted
+from .preemption import (
+    PreemptionAnswered,
+    PreemptionAsked,
+    PreemptionEnded,
+    PreemptionRefused,
+    PreemptionStarted,
+    QuotaExceeded,
+    QuotaExcessEnded,
+    QuotaPreempted,
+)
 from .rms import RegistrationRefused, RmPaused, RmRegistered, RmResumed, RmStopped
 
 __all__ = [
@@ -107,6 +117,7 @@ __all__ = [
     "ConfigurationRefused",
     "Constraint",
     "Fact",
+    "GuestKept",
     "NodeAdded",
     "NodeChanged",
     "NodeDraining",
@@ -138,6 +149,9 @@ __all__ = [
     "QueueRemoved",
     "QueueRestored",
     "QueueResumed",
+    "QuotaExceeded",
+    "QuotaExcessEnded",
+    "QuotaPreempted",
     "RefusalsForgotten",
     "RegistrationRefused",
     "RejectionForgotten",

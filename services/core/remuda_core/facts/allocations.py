@@ -34,6 +34,17 @@ class AllocationRecovered(Fact):
         return self.allocation.partition
 
 
+class GuestKept(Fact):
+    """An allocation of a guest that has outlived a registration of the RM, which may not have reported the node again
+    yet."""
+
+    allocation: Allocated
+
+    @property
+    def partition(self) -> str:
+        return self.allocation.partition
+
+
 class AllocationRejected(Fact):
     partition: str
     application_id: str

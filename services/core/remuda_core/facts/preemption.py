@@ -42,6 +42,40 @@ class PreemptionRefused(Fact):
     reason: str
 
 
+class QuotaExceeded(Fact):
+    """The queue uses `above` more than its maximum `max`, since `since_ms`. It gives that back at `preempt_at_ms`,
+    `delay_ms` after this fact, unless it does so before. Replaces what an earlier fact said of the queue."""
+
+    partition: str
+    queue: str
+    max: Resource
+    above: Resource
+    since_ms: int
+    delay_ms: int
+    preempt_at_ms: int
+
+
+class QuotaPreempted(Fact):
+    """The allocations `uuids` are to be released, because the queue uses `above` more than its maximum. The RM is asked
+    to release them next. `reason`: why they are not enough; empty if they are, together with releases that are under
+    way. At `next_ms` the queue is looked at again."""
+
+    partition: str
+    queue: str
+    above: Resource
+    uuids: tuple[str, ...]
+    reason: str
+    next_ms: int
+
+
+class QuotaExcessEnded(Fact):
+    """The queue no longer uses more than its maximum, or no longer has to give it back."""
+
+    partition: str
+    queue: str
+    reason: str
+
+
 class PreemptionAsked(Fact):
     """The RM is asked whether the ask could start on the node without the allocations `uuids`. It is asked to release
     them only if it agrees."""

@@ -16,6 +16,9 @@ class RmRegistered(Fact):
     resync: str = ""
     # The life of the RM: another number after each rebuild or forgetting. UUIDs of allocations derive from it.
     life: int = 0
+    # Guests stay, and GuestKept follows for each of their allocations. Logs of versions that dropped them have no such
+    # field.
+    keeps_guests: bool = False
 
 
 class RmPaused(Fact):
@@ -29,10 +32,13 @@ class RmResumed(Fact):
 
 
 class RmStopped(Fact):
-    """The RM has been silent for too long, or has `deregistered`; in that case its whole state is dropped."""
+    """The RM has been silent for too long, or has `deregistered`; in that case its whole state is
+    dropped, but for guests."""
 
     reason: str
     deregistered: bool = False
+    # As in RmRegistered; GuestKept follows the next registration.
+    keeps_guests: bool = False
 
 
 class RegistrationRefused(Fact):

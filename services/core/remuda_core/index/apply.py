@@ -69,7 +69,14 @@ def queue_resumed(index: PartitionIndex, fact: facts.QueueResumed, queue: Queue 
 
 
 def node_added(index: PartitionIndex, fact: facts.NodeAdded, _: None) -> bool:
-    return _sized(index, index.partition.nodes[fact.node_id])
+    node = index.partition.nodes[fact.node_id]
+    if node.allocations and not index.knows(node.allocated) and not index.learn(node.allocated):  # of guests
+        return True
+    return _sized(index, node)
+
+
+def guest_kept(index: PartitionIndex, fact: facts.GuestKept, _: None) -> bool:
+    return True  # the partition is new, and has no index yet
 
 
 def node_changed(index: PartitionIndex, fact: facts.NodeChanged, asks: tuple[PendingAsk, ...]) -> bool:
@@ -372,6 +379,7 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[PartitionIndex, Any, Any], bool 
     facts.AskOutstanding: ask_outstanding,
     facts.Allocated: place_ask,
     facts.AllocationRecovered: allocation_recovered,
+    facts.GuestKept: guest_kept,
     facts.AllocationReleased: allocation_released,
     facts.ReleaseRequested: release_requested,
     facts.PreemptionStarted: preemption_begun,

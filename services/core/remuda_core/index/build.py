@@ -54,6 +54,9 @@ def _build(partition: Partition, timing: Timing, spare: int) -> Generator[None, 
     for node in partition.nodes.values():
         names.update(node.capacity, node.occupied, node.allocated)
         yield
+    for node in partition.unreported.values():
+        names.update(node.allocated)
+        yield
     index = PartitionIndex(partition, timing, sorted(names), spare)
     yield from index.nodes.fill(sorted(partition.nodes.values(), key=attrgetter("id")))
     yield from _queues(index)

@@ -63,7 +63,8 @@ def booked(index: PartitionIndex, node: Node, application: Application) -> None:
 
 def released(index: PartitionIndex, node: Node, application: Application) -> None:
     """An allocation was released: the node, its queue, its limits and the partition have more room."""
-    change_node(index, node)
+    if node.reported:
+        change_node(index, node)
     index.reserving.total_gained_room()
     shares_changed(index, application)
     if application.trackers:

@@ -1,5 +1,5 @@
-"""Queues, users and groups that use more than a maximum or a limit allows. Nothing is taken from them: they get
-nothing new until they are below."""
+"""Queues, users and groups that use more than a maximum or a limit allows. They get nothing new until they are
+below. Quota preemption may take something from queues later."""
 
 from __future__ import annotations
 

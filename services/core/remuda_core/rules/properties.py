@@ -4,7 +4,7 @@ inherited properties into the settings of each queue.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from remuda_proto.durations import milliseconds
@@ -14,6 +14,7 @@ Properties = Mapping[str, str]
 FAIR: Final = "fair"
 STATE_AWARE: Final = "stateaware"
 PREEMPTION_DELAY_MS: Final = 30_000
+QUOTA_DELAY: Final = "quota.preemption.delay"
 
 
 def sort_policy(properties: Properties) -> str:
@@ -51,3 +52,10 @@ def is_exempt_from_preemption(properties: Properties) -> bool:
 def preemption_delay_ms(properties: Properties) -> int:
     """How long an ask of the queue waits before it may preempt, in ms."""
     return milliseconds(properties.get("preemption.delay", "")) or PREEMPTION_DELAY_MS
+
+
+def quota_preemption_delay_ms(path_to_root: Iterable[Properties]) -> int:
+    """How long a queue keeps what is above its maximum, in ms; 0: for ever. A dynamic queue has no inherited properties
+    of its own, so the first queue that has the property counts."""
+    delays = (properties[QUOTA_DELAY] for properties in path_to_root if QUOTA_DELAY in properties)
+    return milliseconds(next(delays, "")) or 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 REQUIRED_NODE_TAGS = ("si/requiredNode", "yunikorn.apache.org/requiredNode")
+# "true": the work is bound to the node because it runs there already, and elsewhere would do as well.
+BOUND_PREEMPTIBLE_TAG = "remuda/boundPreemptible"
 
 
 def required_node(tags: Mapping[str, str]) -> str:
@@ -15,3 +17,8 @@ def required_node(tags: Mapping[str, str]) -> str:
         if tag in tags:
             return tags[tag]
     return ""
+
+
+def is_protected(tags: Mapping[str, str]) -> bool:
+    """Whether an allocation with these tags is never preempted, as it is bound to a node."""
+    return bool(tags and required_node(tags)) and tags.get(BOUND_PREEMPTIBLE_TAG) != "true"

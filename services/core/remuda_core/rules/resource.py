@@ -76,6 +76,11 @@ def total_of(resources: Iterable[Resource]) -> dict[str, int]:
     return total
 
 
+def amounts_above(used: Resource, maximum: Resource) -> dict[str, int]:
+    """The part of `used` that is above the maximum. A resource without an amount in the maximum is not limited."""
+    return {name: used[name] - most for name, most in maximum.items() if used.get(name, 0) > most}
+
+
 def show(resource: Resource) -> str:
     """A resource for people: {memory=10 vcore=1000}."""
     return "{" + " ".join(f"{name}={amount}" for name, amount in sorted(resource.items())) + "}"

@@ -40,7 +40,7 @@ class Answering:
         self._previews = Previews(asyncio.get_running_loop().time)
 
     async def serve(self) -> None:
-        for kind in (*subjects.CORE_QUERIES, *subjects.PLAYED_QUERIES):
+        for kind in (*subjects.CORE_QUERIES, *subjects.PLAYED_QUERIES, subjects.GUESTS):
             await self._bus.serve(subjects.core_query("*", kind), self._answer, kind, self._may_answer)
         await self._bus.serve(subjects.leader_query("*", "*"), self._answer_as_leader, "leader", self._may_answer)
 

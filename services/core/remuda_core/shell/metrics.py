@@ -2,10 +2,52 @@
 
 from __future__ import annotations
 
-from remuda_bus.metrics import counter, gauge, histogram
-from remuda_bus.replication.metrics import ReplicationMetrics
+from collections.abc import Mapping
+from typing import Any
 
-REPLICATION = ReplicationMetrics("core")
+from remuda_bus.metrics import OTHERS, counter, gauge, histogram, rm_label
+from remuda_bus.replication.metrics import ReplicationMetrics
+from remuda_proto.remuda.v1 import log_pb2
+
+from .. import limits
+from ..decide.names import plain
+from ..facts import QuotaPreempted
+
+
+class CoreMetrics(ReplicationMetrics):
+    """Counts what durable commits say of queues, too."""
+
+    def __init__(self) -> None:
+        super().__init__("core")
+        self.quota_victims = counter(
+            "remuda_core_quota_victims",
+            "Allocations whose release was requested because a queue was above its maximum.",
+            ("rm", "partition", "queue"),
+        )
+        self._queues: dict[str, set[tuple[str, str]]] = {}  # label of an RM -> partitions and queues with series
+
+    def count_commit(self, log_id: str, commit: log_pb2.Commit, facts: Mapping[type[Any], int], seconds: float) -> None:
+        super().count_commit(log_id, commit, facts, seconds)
+        if QuotaPreempted not in facts:
+            return
+        for decision in commit.decisions:
+            for fact in decision.facts:
+                if fact.WhichOneof("fact") == "quota_preempted" and (victims := len(fact.quota_preempted.uuids)):
+                    found = fact.quota_preempted
+                    self.quota_victims.labels(*self._place(log_id, plain(found.partition), found.queue)).inc(victims)
+
+    def _place(self, rm_id: str, partition: str, queue: str) -> tuple[str, str, str]:
+        """The values of the labels. An RM with ever new queues uses up only what is its own."""
+        rm = rm_label(rm_id)
+        queues = self._queues.setdefault(rm, set())
+        if (partition, queue) not in queues:
+            if len(queues) >= limits.METRIC_QUOTA_QUEUES:
+                return rm, OTHERS, OTHERS
+            queues.add((partition, queue))
+        return rm, partition, queue
+
+
+REPLICATION = CoreMetrics()
 PASS_SECONDS = histogram("remuda_core_pass_seconds", "Time of a scheduling pass, with its pauses for other work.")
 QUERIES = counter("remuda_core_queries", "Queries that this core has answered.", ("kind",))
 AUDITS = counter("remuda_core_audits", "Audits of followed states, in which all invariants were checked.", ("rm",))
@@ -16,7 +58,8 @@ VIOLATED_LOG_SEQ = gauge(
 )
 QUEUE_RESOURCE = gauge(
     "remuda_core_queue_resource",
-    "Resources of a queue, in base units: allocated, pending, preempting, guaranteed, max.",
+    "Resources of a queue, in base units: allocated, pending, preempting, guaranteed, max; excess: what quota"
+    " preemption will take back.",
     ("rm", "partition", "queue", "resource", "state"),
 )
 QUEUE_SHARE = gauge(

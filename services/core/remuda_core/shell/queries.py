@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
+from remuda_bus import subjects
 from remuda_bus.bus import Refused
 from remuda_bus.queries.status_codes import NOT_FOUND
 from remuda_proto.bounds import shown
@@ -23,7 +24,7 @@ from ..explain.queue_position import Positions
 from ..limits import LISTINGS, PAGE_NODE_LOOKS, SORTED_ANEW, SUMS_KEPT_S
 from ..rules.connection import RUNNING
 from ..state import Application, Partition, PendingAsk, State
-from . import views
+from . import guests, views
 from .listing import Listing
 from .pages import page
 from .usage import Usage, usage_of
@@ -51,6 +52,7 @@ class Queries:
             "explain": self.explain,
             "actions": self.actions,
             "stats": self.stats,
+            subjects.GUESTS: self.guests,
         }
 
     @property
@@ -238,6 +240,22 @@ class Queries:
         if self._state.rm_state == RUNNING:
             for partition in self._state.partitions.values():
                 self._core.index.of(self._state, partition)
+
+    def guests(self, request: Request) -> dict[str, object]:
+        """Whether applications whose IDs begin with `prefix`, nodes or what `queue` may hold have changed, in
+        `partition`."""
+        wanted, path, prefix = (_text(request, name) for name in ("partition", "queue", "prefix"))
+        if wanted is None or path is None or prefix is None:
+            raise Refused("guests: expected the texts partition, queue and prefix")
+        among = [(name, one, after) for name, one, after in self._partitions(request) if name == wanted]
+        head = {"partition": guests.partition_row(among[0][1], path) if among else None}
+        rows = (
+            ([name, application.seq], partial(guests.application_row, name, application))
+            for name, partition, after in among
+            for application in self._listed(partition.applications, lambda _, a: a.seq, after)
+            if application.id.startswith(prefix)
+        )
+        return page(request, "guests", rows, {**self._head(), **head})
 
     def stats(self, request: Request) -> dict[str, object]:
         state, registered, configuration = self._state, self._state.registered, self._state.configuration

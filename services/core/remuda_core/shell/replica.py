@@ -23,7 +23,7 @@ from .previews import Previews, Source
 from .queries import Queries
 
 DIGEST: Final = "digest"
-KINDS: Final = tuple(kind for kind in subjects.CORE_QUERIES if kind != DIGEST)
+KINDS: Final = (*(kind for kind in subjects.CORE_QUERIES if kind != DIGEST), subjects.GUESTS)
 
 Request = dict[str, Any]
 

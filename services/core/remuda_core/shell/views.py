@@ -17,9 +17,20 @@ from ..rules import lifecycle
 from ..rules.acl import admin_acls
 from ..rules.limits import GROUP
 from ..rules.required_node import required_node
-from ..rules.resource import raise_to
+from ..rules.resource import amounts_above, raise_to
 from ..settings import QueueSettings
-from ..state import Allocation, Application, Hold, Node, Partition, PendingAsk, Queue, RejectedApplication, Tracker
+from ..state import (
+    Allocation,
+    Application,
+    Hold,
+    Node,
+    Partition,
+    PendingAsk,
+    Queue,
+    RejectedApplication,
+    Replacement,
+    Tracker,
+)
 from .usage import Usage
 
 View = dict[str, object]
@@ -58,6 +69,7 @@ def queue(name: str, partition: Partition, queue: Queue) -> View:
         "draining_since_ms": queue.draining_since_ms,
         "draining": draining(queue) if queue.draining else None,
         "held": hold(queue.hold),
+        "excess": excess(queue),
         "allocated": amounts(queue.allocated),
         "pending": amounts(queue.pending),
         "preempting": amounts(queue.preempting),
@@ -100,6 +112,15 @@ def hold(hold: Hold | None) -> View | None:
     return None if hold is None else {"operator": hold.operator, "reason": hold.reason, "since_ms": hold.at_ms}
 
 
+def excess(queue: Queue) -> View | None:
+    """What the queue uses above its maximum, since when, and when allocations are preempted for that, next or for the
+    first time, in ms. None: it has nothing to give back."""
+    over = amounts_above(queue.allocated, queue.settings.max) if queue.excess is not None else {}
+    if queue.excess is None or not over:
+        return None
+    return {"above": over, "since_ms": queue.excess.since_ms, "preempt_at_ms": queue.excess.preempt_at_ms}
+
+
 def tracker(tracker: Tracker) -> View:
     """The usage of a user or group in a queue with a limit for it."""
     return {
@@ -133,16 +154,23 @@ def max_in_force(partition: Partition, queue: Queue) -> dict[str, int]:
     return least
 
 
-def node(name: str, node: Node) -> View:
+def description(node: Node) -> View:
+    """Of a node, whatever is allocated there."""
     return {
-        "partition": name,
         "id": node.id,
         "attributes": node.attributes,
         "capacity": node.capacity,
         "occupied": node.occupied,
+        "status": "Draining" if node.draining else "Schedulable" if node.schedulable else "NotReady",
+    }
+
+
+def node(name: str, node: Node) -> View:
+    return {
+        "partition": name,
+        **description(node),
         "allocated": amounts(node.allocated),
         "available": node.available(),
-        "status": "Draining" if node.draining else "Schedulable" if node.schedulable else "NotReady",
         "drained": hold(node.drained),
         "reserved_for": ask_of(node.reservation) if node.reservation is not None else None,
         "allocations": len(node.allocations),
@@ -241,11 +269,18 @@ def allocation(name: str, allocation: Allocation) -> View:
         "placeholder": fact.placeholder,
         "originator": fact.originator,
         "replaced": allocation.replaced,
+        "replacement": replacement(allocation.replacement) if allocation.replacement is not None else None,
         "since_ms": allocation.at_ms,
         "requested_ms": allocation.asked_ms,
         "ends_ms": allocation.at_ms + fact.execution_timeout_ms if fact.execution_timeout_ms > 0 else 0,
         "releasing": allocation.releasing,
     }
+
+
+def replacement(replacement: Replacement) -> View:
+    """The allocation that replaces a placeholder, once the RM has released it: the ask of that is pending no more."""
+    fact = replacement.fact
+    return {"key": fact.allocation_key, "uuid": fact.uuid, "node": fact.node_id, "tags": fact.tags}
 
 
 def ask(name: str, pending: PendingAsk) -> View:

@@ -49,11 +49,21 @@ class Refusal(Record):
     at_ms: int
 
 
+class QuotaExcess(Record):
+    """`Queue.excess`."""
+
+    since_ms: int
+    max: Resource
+    delay_ms: int
+    preempt_at_ms: int
+
+
 class QueueRecord(Record):
     added: facts.QueueAdded
     draining_since_ms: int = 0
     refusals: tuple[Refusal, ...] = ()
     drain_report_ms: int = 0
+    excess: QuotaExcess | None = None
 
 
 class NodeRecord(Record):
@@ -77,6 +87,15 @@ class ApplicationRecord(Record):
     placeholders_until_ms: int = 0
     states_left_out: int = 0
     peak: Resource = {}
+
+
+class LeftGuestRecord(Record):
+    """An entry of `State.left_guests`."""
+
+    accepted: facts.ApplicationAccepted
+    queues: tuple[facts.QueueAdded, ...]
+    allocations: tuple[facts.Allocated, ...]
+    releases: tuple[facts.ReleaseRequested, ...] = ()
 
 
 class WaitingSince(Record):

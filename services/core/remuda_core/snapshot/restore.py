@@ -13,6 +13,7 @@ from .. import facts
 from ..evolve import BY_FACT
 from ..evolve.booking import allocation_comes, book_allocated, book_arriving, book_preempting
 from ..evolve.gangs import replacement_begins
+from ..evolve.guests import node_of
 from ..evolve.pending import book_pending, prioritise
 from ..evolve.predicate_classes import class_named
 from ..evolve.preemption import keep_place
@@ -28,6 +29,7 @@ from ..state import (
     Allocation,
     Application,
     Hold,
+    LeftGuest,
     Node,
     Partition,
     PastConstraint,
@@ -35,6 +37,7 @@ from ..state import (
     Preemption,
     Question,
     Queue,
+    QuotaExcess,
     RejectedApplication,
     Replacement,
     State,
@@ -85,6 +88,14 @@ def _action(state: State, record: records.ActionRecord) -> None:
     state.actions[record.outcome.action.action_id] = record.outcome
 
 
+def _left_guest(state: State, record: records.LeftGuestRecord) -> None:
+    accepted = record.accepted
+    allocations = {one.uuid: one for one in record.allocations}
+    releases = {one.uuid: one for one in record.releases}
+    left = LeftGuest(accepted, record.queues, allocations, releases)
+    state.left_guests.setdefault(accepted.partition, {})[accepted.application_id] = left
+
+
 def _partition(state: State, record: records.PartitionRecord) -> None:
     BY_FACT[facts.PartitionAdded](state, record.added)
     partition = state.partitions[record.added.partition]
@@ -105,6 +116,8 @@ def _queue(state: State, record: records.QueueRecord) -> None:
     if queue.draining and queue.leaf and not queue.drain_report_ms:  # an earlier version did not report it
         queue.drain_report_ms = queue.draining_since_ms + DRAIN_REPORTED_MS
         state.timers.put(of_draining(added.partition, queue))
+    if (above := record.excess) is not None:
+        queue.excess = QuotaExcess(above.since_ms, above.max, above.delay_ms, above.preempt_at_ms)
     in_order = sorted(record.refusals, key=lambda refusal: refusal.at_ms)  # earlier versions did not keep this order
     queue.refusals = {(items_of(r.resource), r.required_node, r.priority): r.at_ms for r in in_order}
 
@@ -194,7 +207,7 @@ def _pending(application: Application, record: records.AskRecord) -> PendingAsk:
 def _allocation(state: State, record: records.AllocationRecord) -> None:
     fact = record.fact
     partition = state.partitions[fact.partition]
-    application, node = partition.applications[fact.application_id], partition.nodes[fact.node_id]
+    application, node = partition.applications[fact.application_id], node_of(partition, fact.node_id)
     allocation = Allocation(
         fact, node, application, record.at_ms, record.asked_seq, record.asked_ms, record.releasing, record.releasing_ms,
         record.overdue, record.by_preemption, replaced=record.replaced, ask_over=record.ask_over,
@@ -214,6 +227,7 @@ def _allocation(state: State, record: records.AllocationRecord) -> None:
 def _task_group(state: State, record: records.TaskGroupRecord) -> None:
     application = state.partitions[record.partition].applications[record.application_id]
     placed = application.task_groups.pop(record.name, TaskGroup(record.name, {})).placed  # counted already
+    application.placeholders_coming += record.coming
     application.task_groups[record.name] = TaskGroup(
         record.name, record.min_resource, record.count, record.replaced, record.timed_out, record.coming,
         record.leaving, placed, FreePlaceholders(application.allocations[uuid] for uuid in record.free),
@@ -275,6 +289,7 @@ RESTORERS: Final[dict[type[Record], Callable[[State, Any], None]]] = {
     records.HoldRecord: _hold,
     records.DrainRecord: _drain,
     records.ActionRecord: _action,
+    records.LeftGuestRecord: _left_guest,
     records.PartitionRecord: _partition,
     records.QueueRecord: _queue,
     records.NodeRecord: _node,

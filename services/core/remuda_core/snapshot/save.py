@@ -40,6 +40,11 @@ def _save_administration(state: State) -> Iterator[Record]:
         yield records.DrainRecord(facts.NodeDraining(partition, node_id, drain.operator, drain.reason), drain.at_ms)
     for outcome in state.actions.values():
         yield records.ActionRecord(outcome)
+    for guests in state.left_guests.values():
+        for left in guests.values():
+            yield records.LeftGuestRecord(
+                left.accepted, left.queues, tuple(left.allocations.values()), tuple(left.releases.values())
+            )
 
 
 def _save_partition(partition: Partition) -> Iterator[Record]:
@@ -119,7 +124,11 @@ def _saved_queue(partition: str, queue: Queue) -> records.QueueRecord:
         records.Refusal(dict(items), node_id, priority, at) for (items, node_id, priority), at in queue.refusals.items()
     )
     added = facts.QueueAdded(partition, queue.path, queue.leaf, queue.managed, queue.settings)
-    return records.QueueRecord(added, queue.draining_since_ms, tuple(refusals), queue.drain_report_ms)
+    above = queue.excess
+    excess = None
+    if above is not None:
+        excess = records.QuotaExcess(above.since_ms, above.max, above.delay_ms, above.preempt_at_ms)
+    return records.QueueRecord(added, queue.draining_since_ms, tuple(refusals), queue.drain_report_ms, excess)
 
 
 def _saved_application(partition: str, a: Application) -> records.ApplicationRecord:

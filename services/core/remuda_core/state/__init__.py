@@ -25,11 +25,13 @@ from .application import (
     Tracker,
 )
 from .hold import Hold
+from .left_guest import LeftGuest
 from .partition import KeyHolders, Partition, RejectedApplication, ResourceNames
 from .past_constraint import PastConstraint
 from .pending_sum import PendingSum
 from .predicate_class import PredicateClass
 from .question import Question
+from .quota_excess import QuotaExcess
 from .state import FIRST_UUID, State
 from .timers import NEVER_MS, Timer, Timers, after
 
@@ -42,6 +44,7 @@ __all__ = [
     "Application",
     "Hold",
     "KeyHolders",
+    "LeftGuest",
     "Like",
     "Node",
     "Partition",
@@ -52,6 +55,7 @@ __all__ = [
     "Preemption",
     "Question",
     "Queue",
+    "QuotaExcess",
     "Refusals",
     "RejectedApplication",
     "Replacement",

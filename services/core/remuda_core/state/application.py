@@ -1,6 +1,4 @@
-"""Nodes, queues and applications, with their asks, allocations, questions, replacements and preemptions.
-
-These classes refer to each other, so they are in one module."""
+"""Nodes, queues and applications, with all that they hold. They refer to each other, so they are in one module."""
 
 from __future__ import annotations
 
@@ -19,6 +17,7 @@ from .past_constraint import PastConstraint
 from .pending_sum import PendingSum
 from .placeholders import FreePlaceholders
 from .predicate_class import PredicateClass
+from .quota_excess import QuotaExcess
 
 # (resource, required node, priority): asks of a queue that preemption treats alike.
 Like = tuple[Items, str, int]
@@ -43,6 +42,8 @@ class Node:
     arriving: dict[str, Replacement] = field(default_factory=dict)
     # How many more allocations it may have. Those arriving and those that the RM is asked about count.
     allocations_left: int = field(default_factory=lambda: ALLOCATIONS_PER_NODE)
+    # False: guests are there, and the RM has not reported the node since it registered (`Partition.unreported`).
+    reported: bool = True
 
     @property
     def ready(self) -> bool:
@@ -236,14 +237,14 @@ class Application:
     peak: dict[str, int] | None = None
     # Resources held for its asks by preemptions under way.
     held: dict[str, int] = field(default_factory=dict)
-    # The number of allocated placeholders, and when they time out (0: there are none).
+    # Numbers of allocated and pending placeholders, and when they time out (0: none was allocated, or none is left).
     placeholders: int = 0
+    placeholders_coming: int = 0
     placeholders_until_ms: int = 0
     task_groups: dict[str, TaskGroup] = field(default_factory=dict)
     # By the UUID of the allocation to be.
     replacements: dict[str, Replacement] = field(default_factory=dict)
-    # The same by allocation key.
-    replacements_by_key: dict[str, dict[str, Replacement]] = field(default_factory=dict)
+    replacements_by_key: dict[str, dict[str, Replacement]] = field(default_factory=dict)  # the same by allocation key
     # A Soft gang whose placeholders timed out: it continues as a normal application.
     resumed: bool = False
     # The highest priority of its pending asks (0 without any) and how many have it; the count of each lower priority.
@@ -348,12 +349,11 @@ class Queue:
     preempting: dict[str, int] = field(default_factory=dict)
     # Kept for asks for which others are preempted; no other ask takes it.
     held: dict[str, int] = field(default_factory=dict)
-    # When preemption last found no plan for asks of each kind, in ms.
-    refusals: dict[Like, int] = field(default_factory=dict)
+    refusals: dict[Like, int] = field(default_factory=dict)  # when preemption last found no plan for asks of each kind
     draining_since_ms: int = 0
     drain_report_ms: int = 0  # when it is next reported that it still drains; 0: never
-    # An operator holds it: nothing is allocated or started in it and below.
-    hold: Hold | None = None
+    hold: Hold | None = None  # an operator holds it: nothing is allocated or started in it and below
+    excess: QuotaExcess | None = None
     # How many applications (leaf) or child queues with pending asks have each priority; and the highest of them, mapped
     # by this queue's offset and fence.
     priorities: dict[int, int] = field(default_factory=dict)

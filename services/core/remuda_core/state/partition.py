@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from remuda_proto.bounds import shown
+from remuda_proto.guests import is_guest
 
 from .. import facts
 from ..limits import KEYS_LISTED, RESOURCE_NAMES_PER_PARTITION
@@ -60,6 +61,8 @@ class ResourceNames:
         self._gone = 0
         for node in partition.nodes.values():
             known.update(node.capacity, node.occupied, node.allocated)
+        for node in partition.unreported.values():
+            known.update(node.allocated)
         for queue in partition.queues.values():
             known.update(queue.settings.max)
 
@@ -114,6 +117,8 @@ class Partition:
     root: Queue
     queues: dict[str, Queue]
     nodes: dict[str, Node] = field(default_factory=dict)
+    # In place of nodes with guests that the RM has not reported since it registered. Nothing is placed there.
+    unreported: dict[str, Node] = field(default_factory=dict)
     # Includes ended applications until they expire or their ID is used again.
     applications: dict[str, Application] = field(default_factory=dict)
     ended: Ended = field(default_factory=Ended)
@@ -151,8 +156,9 @@ class Partition:
     yunikorn_1_4: bool = False
 
     def named(self, application_id: str, key: str) -> list[Application]:
-        """The applications that a release names: one by its ID, or, without an ID, all that may hold the key."""
+        """The applications that a release names: one by its ID, or, without an ID, all that may hold the key, but no
+        guests, which name theirs."""
         if application_id:
             found = self.applications.get(application_id)
             return [found] if found is not None else []
-        return self.holders.of(key, self.applications) if key else []
+        return [one for one in self.holders.of(key, self.applications) if not is_guest(one.id)] if key else []

@@ -11,6 +11,7 @@ from ..rules import connection
 from ..rules.predicate_class import BATCH
 from ..settings import Timing
 from .hold import Hold
+from .left_guest import LeftGuest
 from .partition import Partition
 from .timers import NEVER_MS, Timers
 
@@ -43,6 +44,8 @@ class State:
     holds: dict[tuple[str, str], Hold] = field(default_factory=dict)
     drains: dict[tuple[str, str], Hold] = field(default_factory=dict)
     actions: dict[str, facts.ActionTaken | facts.ActionRefused] = field(default_factory=dict)
+    # Guests of partitions that are not configured, by partition and application: they wait for their partition.
+    left_guests: dict[str, dict[str, LeftGuest]] = field(default_factory=dict)
     # `RmRegistered.life`, and the first four groups of every UUID of that life; see `next_uuid`.
     life: int = 0
     uuid_prefix: str = ""
@@ -68,8 +71,12 @@ class State:
 
     @property
     def allocations(self) -> int:
-        """The number of allocations, including those that an open question to the RM holds."""
-        return sum(len(partition.allocations) + len(partition.questions) for partition in self.partitions.values())
+        """The number of allocations, including those that an open question to the RM holds, and those of
+        guests that wait for their partition."""
+        left = sum(len(one.allocations) for guests in self.left_guests.values() for one in guests.values())
+        return left + sum(
+            len(partition.allocations) + len(partition.questions) for partition in self.partitions.values()
+        )
 
     @property
     def room(self) -> int:

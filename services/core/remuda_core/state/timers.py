@@ -58,8 +58,16 @@ class Timers:
         timers.pop(timer, None)
         if not timers:
             self._at.pop(timer.at_ms, None)
-            if len(self._times) > 2 * len(self._at) + LEFTOVERS:
-                self._times = sorted(self._at)
+            self._drop_leftovers()
+
+    def _drop_leftovers(self) -> None:
+        """Times of cancelled timers stay in the heap until they are most of it."""
+        if len(self._times) > 2 * len(self._at) + LEFTOVERS:
+            self._times = sorted(self._at)
+
+    def has(self, timer: Timer | None) -> bool:
+        """Whether the timer is set, and TimePassed has not removed it."""
+        return timer is not None and timer in self._at.get(timer.at_ms, ())
 
     def next_ms(self) -> int | None:
         """When the earliest timer is due."""
@@ -88,6 +96,7 @@ class Timers:
         """Remove all timers due at `until_ms`."""
         while (at_ms := self.next_ms()) is not None and at_ms <= until_ms:
             del self._at[at_ms]
+        self._drop_leftovers()
 
     def __iter__(self) -> Iterator[Timer]:
         """All timers, in no order."""

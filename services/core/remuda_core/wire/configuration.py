@@ -35,7 +35,7 @@ def read_partition(message: config_pb2.PartitionConfig) -> settings.PartitionSet
     return settings.PartitionSettings(
         message.name, read_queue(message.root), sort.type or "fair", weights, message.preemption_enabled, rules,
         tuple(read_limit(limit) for limit in message.limits), message.preemption_threshold,
-        message.preemption_interval_ms, sort.pack,
+        message.preemption_interval_ms, sort.pack, message.quota_preemption_enabled,
     )  # fmt: skip
 
 
@@ -46,6 +46,7 @@ def write_partition(partition: settings.PartitionSettings) -> config_pb2.Partiti
         preemption_enabled=partition.preemption_enabled,
         preemption_threshold=partition.preemption_threshold,
         preemption_interval_ms=partition.preemption_interval_ms,
+        quota_preemption_enabled=partition.quota_preemption_enabled,
         node_sort_policy=config_pb2.NodeSortPolicy(
             type=partition.node_sort, resource_weights=partition.resource_weights, pack=partition.pack
         ),

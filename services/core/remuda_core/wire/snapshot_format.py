@@ -100,6 +100,8 @@ def _conversion(type_name: str) -> tuple[ToMessage, FromMessage] | None:
         return write_resource, RESOURCES.__getitem__
     if type_name == "tuple[str, ...]":
         return list, tuple
+    if type_name.startswith("tuple[facts."):
+        return _many(_write_fact, read_fact)
     if type_name.startswith("tuple["):
         return _many(*_of_record(getattr(records, type_name.removeprefix("tuple[").removesuffix(", ...]"))))
     kind = getattr(records, type_name, None)

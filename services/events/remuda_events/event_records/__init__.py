@@ -43,6 +43,9 @@ RECORDS_BY_FACT: Final[dict[str, Callable[[Any, int], Records]]] = {
     "queue_changed": queues.queue_changed,
     "queue_draining": queues.queue_draining,
     "queue_drain_overdue": queues.queue_drain_overdue,
+    "quota_exceeded": queues.quota_exceeded,
+    "quota_preempted": queues.quota_preempted,
+    "quota_excess_ended": queues.quota_excess_ended,
     "queue_restored": queues.queue_restored,
     "queue_removed": queues.queue_removed,
     "queue_held": queues.queue_held,
@@ -78,6 +81,7 @@ RECORDS_BY_FACT: Final[dict[str, Callable[[Any, int], Records]]] = {
 
 # Why a fact has no record.
 FACTS_WITHOUT_RECORD: Final = {
+    "guest_kept": "the guest has its allocation as before, which has a record",
     "action_taken": "its effects have records",
     "action_refused": "nothing changes; the reply to the operator has the refusal",
     "preemption_refused": "the ask still waits; ask_waiting has the reason, and not four times a minute",

@@ -42,6 +42,24 @@ def queue_drain_overdue(fact: log_pb2.QueueDrainOverdue, at_ns: int) -> Records:
     yield queue(fact.queue, Record.NONE, detail, at_ns, resource=fact.allocated, message=message)
 
 
+def quota_exceeded(fact: log_pb2.QuotaExceeded, at_ns: int) -> Records:
+    message = f"above its maximum since {_at(fact.since_ms)}, preempted at {_at(fact.preempt_at_ms)}"
+    yield queue(fact.queue, Record.NONE, Record.QUEUE_MAX, at_ns, resource=fact.above, message=message)
+
+
+def quota_preempted(fact: log_pb2.QuotaPreempted, at_ns: int) -> Records:
+    """A queue that cannot give back enough is tried each minute, which is no news."""
+    if fact.uuids:
+        message = f"above its maximum, {len(fact.uuids)} allocations are preempted"
+        message += f": {fact.reason}" if fact.reason else ""
+        yield queue(fact.queue, Record.NONE, Record.QUEUE_MAX, at_ns, resource=fact.above, message=message)
+
+
+def quota_excess_ended(fact: log_pb2.QuotaExcessEnded, at_ns: int) -> Records:
+    message = f"nothing above its maximum is to be preempted: {fact.reason}"
+    yield queue(fact.queue, Record.NONE, Record.QUEUE_MAX, at_ns, message=message)
+
+
 def _at(at_ms: int) -> str:
     """A time for people; in milliseconds if it is no time of the calendar."""
     try:

@@ -26,7 +26,7 @@ def mentions(kind: str, fact: Any) -> Iterable[Mention]:
     special = MENTIONS.get(kind)
     if special is not None:
         return special(fact)
-    if kind.startswith("queue_"):
+    if kind.startswith(("queue_", "quota_")):
         return (Mention(queue=fact.queue),)
     return (Mention(*(getattr(fact, name, "") for name in ("application_id", "allocation_key", "uuid", "node_id"))),)
 
@@ -65,6 +65,12 @@ def of_preemption(fact: log_pb2.PreemptionStarted | log_pb2.PreemptionAsked) -> 
     yield from (Mention(uuid=uuid) for uuid in fact.uuids)
 
 
+def of_quota(fact: log_pb2.QuotaPreempted) -> Iterable[Mention]:
+    """The queue and the victims."""
+    yield Mention(queue=fact.queue)
+    yield from (Mention(uuid=uuid) for uuid in fact.uuids)
+
+
 def of_action(fact: log_pb2.ActionTaken | log_pb2.ActionRefused) -> Iterable[Mention]:
     action = fact.action
     return (Mention(action.application_id, action.allocation_key, action.uuid, action.node_id, action.queue.lower()),)
@@ -78,10 +84,12 @@ MENTIONS: Final[Mapping[str, Callable[[Any], Iterable[Mention]]]] = {
     "ask_changed": lambda fact: (of_ask(fact.ask),),
     "allocated": lambda fact: (of_allocation(fact.allocation),),
     "allocation_recovered": lambda fact: (of_allocation(fact.allocation),),
+    "guest_kept": lambda fact: (of_allocation(fact.allocation.allocation),),
     "replacement_started": of_replacement,
     "placeholder_replaced": of_replacement,
     "replacement_cancelled": of_cancelled,
     "preemption_started": of_preemption,
     "preemption_asked": of_preemption,
     "queue_drain_overdue": of_draining,
+    "quota_preempted": of_quota,
 }

@@ -140,6 +140,12 @@ def queue_drain_overdue(fact: log_pb2.QueueDrainOverdue) -> str:
     return f"{fact.queue}{administrators}, is still draining and has {what}"
 
 
+def quota_preempted(fact: log_pb2.QuotaPreempted) -> str:
+    victims = f"{plural(len(fact.uuids), 'allocation')}: {', '.join(fact.uuids)}"
+    what = f"is to lose {victims}" if fact.uuids else "loses no more" if fact.reason else "waits for releases under way"
+    return f"queue {fact.queue}, {amounts(fact.above)} above its maximum, {what}{because(fact.reason)}"
+
+
 def release_ignored(fact: log_pb2.ReleaseIgnored) -> str:
     what = f"{name(fact)} {fact.uuid}".strip("/ ") or "everything"
     return f"the RM releases {what}, which is not there{because(fact.message)}"
@@ -238,6 +244,7 @@ SENTENCES: Final[Mapping[str, Callable[[Any], str]]] = {
     "ask_outstanding": lambda fact: f"{name(fact)} waits for a node{because(fact.reason)}",
     "allocated": allocated,
     "allocation_recovered": lambda fact: placed(fact.allocation, "reported by the RM as running on"),
+    "guest_kept": lambda fact: placed(fact.allocation.allocation, "outlives the RM's registration on"),
     "allocation_rejected": lambda fact: f"{name(fact)}, reported as running, rejected{because(fact.reason)}",
     "allocation_released": allocation_released,
     "release_requested": release_requested,
@@ -247,6 +254,11 @@ SENTENCES: Final[Mapping[str, Callable[[Any], str]]] = {
     "queue_changed": queue_changed,
     "queue_draining": lambda fact: f"queue {fact.queue} is no longer configured: draining",
     "queue_drain_overdue": queue_drain_overdue,
+    "quota_exceeded": lambda fact: (
+        f"queue {fact.queue} is {amounts(fact.above)} above its maximum, preempted in {fact.delay_ms / 1_000:g} s"
+    ),
+    "quota_preempted": quota_preempted,
+    "quota_excess_ended": lambda fact: f"queue {fact.queue} has nothing to give back{because(fact.reason)}",
     "queue_restored": lambda fact: f"queue {fact.queue} is configured again",
     "queue_removed": lambda fact: f"queue {fact.queue} removed",
     "queue_held": lambda fact: (

@@ -27,6 +27,8 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 
 ADDED, MODIFIED, DELETED, BOOKMARK = "ADDED", "MODIFIED", "DELETED", "BOOKMARK"
+INITIAL_END: Final = "INITIAL_END"  # the bookmark behind all objects
+_INITIAL_END: Final = "k8s.io/initial-events-end"
 
 
 class _Line(msgspec.Struct):
@@ -34,13 +36,9 @@ class _Line(msgspec.Struct):
     object: msgspec.Raw
 
 
-class _Bookmark(msgspec.Struct):
-    metadata: ListMetadata
-
-
 _LINES: Final = msgspec.json.Decoder(_Line)
 _STATUSES: Final = msgspec.json.Decoder(Status)
-_BOOKMARKS: Final = msgspec.json.Decoder(_Bookmark)
+_BOOKMARKS: Final = msgspec.json.Decoder(Object)
 
 
 class _Listed(msgspec.Struct, Generic[T]):
@@ -58,7 +56,7 @@ class Resource(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Change(Generic[T]):
-    """One event of a watch. `value`: None in a bookmark."""
+    """One event of a watch. `value`: None in a bookmark and in INITIAL_END."""
 
     type: str
     value: T | None
@@ -104,8 +102,9 @@ class Client:
             query["continue"] = page.metadata.next
 
     async def watch(self, resource: Resource[T], version: str) -> AsyncIterator[Change[T]]:
-        """The changes after `version`, until the API server ends the watch. Raises Expired when the version is too old,
-        Away."""
+        """The changes after `version`, until the API server ends the watch. Without a version, all objects come first,
+        and INITIAL_END behind them. Raises Expired when the version is too old, Rejected when the API server cannot
+        begin with all objects, Away."""
         decoder = msgspec.json.Decoder(resource.kind)
         query = {
             "watch": "1",
@@ -113,6 +112,8 @@ class Client:
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(limits.WATCH_S),
         }
+        if not version:
+            query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         async for line in self.lines(resource.path, query):
             yield _change(line, decoder, resource.path)
 
@@ -227,7 +228,9 @@ def _change(line: bytes, decoder: msgspec.json.Decoder[T], path: str) -> Change[
         status = _decoded(_STATUSES, event.object, path)
         raise error_of(status.code, status.message) if status.code else Expired(status.message or "unknown error", 0)
     if event.type == BOOKMARK:
-        return Change(BOOKMARK, None, _decoded(_BOOKMARKS, event.object, path).metadata.resource_version)
+        metadata = _decoded(_BOOKMARKS, event.object, path).metadata
+        kind = INITIAL_END if metadata.annotation(_INITIAL_END) else BOOKMARK
+        return Change(kind, None, metadata.resource_version)
     value = _decoded(decoder, event.object, path)
     return Change(event.type, value, value.metadata.resource_version)
 

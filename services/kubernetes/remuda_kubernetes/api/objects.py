@@ -228,10 +228,15 @@ class Condition(Api):
 
 
 class PodStatus(Api):
+    """`allocated_resources`, `resources`: of the pod as a whole, from 1.36. `resize`: up to 1.32."""
+
     phase: str = ""
     reason: str = ""
     conditions: list[Condition] = []
     container_statuses: list[ContainerStatus] = []
+    init_container_statuses: list[ContainerStatus] = []
+    allocated_resources: Quantities | None = None
+    resources: Resources | None = None
     resize: str = ""
 
 

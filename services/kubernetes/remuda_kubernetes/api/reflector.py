@@ -1,20 +1,21 @@
 """A reflector: the objects of one kind as the API server has them, by a list and a watch.
 
-An object that went while no watch ran is found by the next list. Each change is passed on once, in order.
+An object that went while no watch ran is found by the next list. Each change is passed on once, in order. Where the API
+server can, the watch itself begins with all objects: it has them in memory, and a list in pages is read from etcd.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 import structlog
 
 from remuda_kubernetes import limits
-from remuda_kubernetes.api.client import BOOKMARK, DELETED, Client, Resource
-from remuda_kubernetes.api.errors import ApiError, Expired
+from remuda_kubernetes.api.client import DELETED, INITIAL_END, Change, Client, Resource
+from remuda_kubernetes.api.errors import ApiError, Expired, Rejected
 from remuda_kubernetes.api.objects import Object
 
 log = structlog.get_logger()
@@ -24,7 +25,8 @@ T = TypeVar("T", bound=Object)
 
 class Reflector(Generic[T]):
     """`changed`: called with each new or changed object. `gone`: called with the last observation of each object that
-    is gone. `listed`: called after each list, behind the calls for its objects. `synced`: set after the first list."""
+    is gone. `listed`: called after each list, behind the calls for its objects. `streams`: the API server can begin a
+    watch with all objects; if it refuses, they are listed. `synced`: set after the first list."""
 
     def __init__(
         self,
@@ -33,8 +35,11 @@ class Reflector(Generic[T]):
         changed: Callable[[T], None],
         gone: Callable[[T], None],
         listed: Callable[[], None] = lambda: None,
+        *,
+        streams: bool = False,
     ) -> None:
         self.synced = asyncio.Event()
+        self._streams = streams
         self._listed = listed
         self._client = client
         self._resource = resource
@@ -49,9 +54,10 @@ class Reflector(Generic[T]):
         while True:
             try:
                 if not self._version:
-                    await self._list()
-                await self._watch()
-                self._retry_s = limits.REFLECTOR_FIRST_RETRY_S
+                    await self._stream() if self._streams else await self._list()
+                else:
+                    await self._watch()
+                    self._retry_s = limits.REFLECTOR_FIRST_RETRY_S
             except Expired:
                 self._version = ""
             except ApiError as error:
@@ -66,6 +72,29 @@ class Reflector(Generic[T]):
 
     async def _list(self) -> None:
         items, version = await self._client.list(self._resource)
+        self._have(items, version)
+
+    async def _stream(self) -> None:
+        """All objects, and then their changes, by one watch. Without its mark behind the objects, they are listed from
+        now on."""
+        found: dict[str, T] = {}
+        try:
+            async for change in self._client.watch(self._resource, ""):
+                if self._version:
+                    self._take(change)
+                elif change.type == INITIAL_END:
+                    self._have(found.values(), change.version)
+                elif change.type == DELETED and change.value is not None:
+                    found.pop(change.value.metadata.uid, None)
+                elif change.value is not None:
+                    found[change.value.metadata.uid] = change.value
+        except Rejected:
+            if self._version:
+                raise
+        self._streams = bool(self._version)
+
+    def _have(self, items: Iterable[T], version: str) -> None:
+        """These are all objects. What is not among them is gone."""
         listed = {item.metadata.uid: item for item in items}
         for uid in [uid for uid in self._known if uid not in listed]:
             self._gone(self._known.pop(uid))
@@ -81,14 +110,14 @@ class Reflector(Generic[T]):
 
     async def _watch(self) -> None:
         async for change in self._client.watch(self._resource, self._version):
-            if change.type != BOOKMARK and change.value is not None:
-                self._take(change.type, change.value)
-            self._version = change.version
+            self._take(change)
 
-    def _take(self, kind: str, value: T) -> None:
-        if kind == DELETED:
+    def _take(self, change: Change[T]) -> None:
+        value = change.value
+        if value is not None and change.type == DELETED:
             self._known.pop(value.metadata.uid, None)
             self._gone(value)
-        else:
+        elif value is not None:
             self._known[value.metadata.uid] = value
             self._changed(value)
+        self._version = change.version

@@ -6,7 +6,15 @@ from typing import Final
 
 from remuda_kubernetes.api.client import Resource
 from remuda_kubernetes.api.objects import ConfigMap, Namespace, Node, Pod, PriorityClass
-from remuda_kubernetes.api.storage import Claim, CsiDriver, CsiNode, StorageCapacity, StorageClass, Volume
+from remuda_kubernetes.api.storage import (
+    Claim,
+    CsiDriver,
+    CsiNode,
+    StorageCapacity,
+    StorageClass,
+    Volume,
+    VolumeAttachment,
+)
 
 PODS: Final = Resource("/api/v1/pods", Pod)
 NODES: Final = Resource("/api/v1/nodes", Node)
@@ -17,6 +25,7 @@ STORAGE_CLASSES: Final = Resource("/apis/storage.k8s.io/v1/storageclasses", Stor
 CSI_NODES: Final = Resource("/apis/storage.k8s.io/v1/csinodes", CsiNode)
 CSI_DRIVERS: Final = Resource("/apis/storage.k8s.io/v1/csidrivers", CsiDriver)
 STORAGE_CAPACITIES: Final = Resource("/apis/storage.k8s.io/v1/csistoragecapacities", StorageCapacity)
+VOLUME_ATTACHMENTS: Final = Resource("/apis/storage.k8s.io/v1/volumeattachments", VolumeAttachment)
 PRIORITY_CLASSES: Final = Resource("/apis/scheduling.k8s.io/v1/priorityclasses", PriorityClass)
 
 

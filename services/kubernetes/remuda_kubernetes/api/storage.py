@@ -5,16 +5,28 @@ Each says that it is frozen: mypy does not see that of a base in another module.
 
 from __future__ import annotations
 
+from typing import Final
+
 from remuda_kubernetes.api.objects import (
     Api,
     Disks,
     LabelSelector,
+    Metadata,
     NodeSelector,
     Object,
+    Pod,
     Quantities,
     Requirement,
     Resources,
 )
+
+# Annotations of claims: the node for which a provisioner makes the volume; bound by the controller of volumes.
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+# Of a volume: the controller of volumes may free it again if its claim gets another one.
+BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
+# Of claims and volumes; counts before the field.
+_STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 
 
 class ClaimSpec(Api, frozen=True):
@@ -23,6 +35,7 @@ class ClaimSpec(Api, frozen=True):
     access_modes: list[str] = []
     volume_mode: str | None = None
     resources: Resources | None = None
+    selector: LabelSelector | None = None
 
 
 class Claim(Object, frozen=True):
@@ -30,11 +43,35 @@ class Claim(Object, frozen=True):
 
     spec: ClaimSpec = ClaimSpec()
 
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.metadata.namespace, self.metadata.name
+
+    @property
+    def storage_class(self) -> str:
+        return _class_of(self.metadata, self.spec.storage_class_name)
+
+    @property
+    def is_bound(self) -> bool:
+        """The name of a volume alone is a wish of the user."""
+        return bool(self.spec.volume_name) and BIND_COMPLETED in (self.metadata.annotations or ())
+
+    @property
+    def selected_node(self) -> str:
+        return self.metadata.annotation(SELECTED_NODE)
+
+    def is_controlled_by(self, pod: Pod) -> bool:
+        return any(owner.uid == pod.uid and owner.controller for owner in self.metadata.owner_references)
+
 
 class ClaimReference(Api, frozen=True):
     namespace: str = ""
     name: str = ""
     uid: str = ""
+
+    def names(self, claim: Claim) -> bool:
+        """A reference without a UID is of the claim of this name, whichever it is."""
+        return (self.namespace, self.name) == claim.key and self.uid in ("", claim.metadata.uid)
 
 
 class VolumeNodeAffinity(Api, frozen=True):
@@ -65,6 +102,14 @@ class Volume(Object, frozen=True):
 
     spec: VolumeSpec = VolumeSpec()
     status: VolumeStatus = VolumeStatus()
+
+    @property
+    def storage_class(self) -> str:
+        return _class_of(self.metadata, self.spec.storage_class_name)
+
+
+def _class_of(metadata: Metadata, said: str | None) -> str:
+    return (metadata.annotations or {}).get(_STORAGE_CLASS, said or "")
 
 
 class TopologyTerm(Api, frozen=True):
@@ -113,3 +158,19 @@ class StorageCapacity(Object, frozen=True):
     node_topology: LabelSelector | None = None
     capacity: str | None = None
     maximum_volume_size: str | None = None
+
+
+class AttachmentSource(Api, frozen=True):
+    persistent_volume_name: str | None = None
+
+
+class VolumeAttachmentSpec(Api, frozen=True):
+    attacher: str = ""
+    node_name: str = ""
+    source: AttachmentSource = AttachmentSource()
+
+
+class VolumeAttachment(Object, frozen=True):
+    """A volume of a CSI driver that is attached to a node, or is about to be, or is not detached yet."""
+
+    spec: VolumeAttachmentSpec = VolumeAttachmentSpec()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Pod
+from remuda_kubernetes.api.storage import Claim
 from remuda_kubernetes.plugin.effects import Approve, OpenGate, PluginCall, Withhold
 from remuda_kubernetes.plugin.policy import Hold, PluginPolicy, is_gated
 from remuda_kubernetes.shim import names
@@ -26,12 +27,14 @@ SCHEDULER_ERROR = "SchedulerError"  # reason of a pod's condition
 
 @dataclass(slots=True)
 class Approval:
-    """`since`: in sweeps. `is_in_progress`: the default scheduler has been given the node. `is_overdue`: reported."""
+    """`since`: in sweeps. `is_in_progress`: the default scheduler has been given the node. `is_overdue`: reported.
+    `is_misfit`: the pod did not fit on the node when the default scheduler asked."""
 
     node: str
     since: int
     is_in_progress: bool = False
     is_overdue: bool = False
+    is_misfit: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +51,20 @@ class PluginShim(Shim):
         self._plugin = policy
         self._approvals: dict[str, Approval] = {}  # by UID
         self._calls: list[PluginCall] = []  # to be done
-        self._sent_back: dict[str, None] = {}  # UIDs of pods with unfit nodes, an ordered set
+        self._taken: dict[str, Sequence[Claim]] = {}  # UID -> late claims that volumes on its node count as taken for
         self._unexplained: dict[str, str] = {}  # UID -> node on which the pod was not bound, for no known reason yet
 
     @property
     def is_asked(self) -> bool:
         """Whether the default scheduler asks as an extender's client."""
         return self._plugin.hold is Hold.EXTENDER
+
+    def _holds(self, pod: Pod) -> bool:
+        """As it was when the pod was seen first: its labels may change, but then it is asked for already, or not."""
+        entry = self.books.pods.get(pod.uid)
+        if entry is None:
+            return self._plugin.holds(pod)
+        return bool(entry.application) and pod.spec.scheduler_name in self._plugin.placed_by
 
     def take(self) -> list[Effect | PluginCall]:  # type: ignore[override]
         effects: list[Effect | PluginCall] = [one for effect in super().take() for one in self._instead_of(effect)]
@@ -65,17 +75,26 @@ class PluginShim(Shim):
         match effect:
             case Bind(pod, node):
                 entry = self.books.pods.get(pod.uid)
-                if entry is not None and self._plugin.holds(entry.pod):
+                if entry is not None and self._holds(entry.pod):
                     return self._approve(entry, node)
             case SetCondition(pod, reason, message) if self._plugin.hold is Hold.EXTENDER:
                 entry = self.books.pods.get(pod.uid)
-                if entry is not None and self._plugin.holds(entry.pod):
+                if entry is not None and self._holds(entry.pod):
                     # The default scheduler writes PodScheduled, with the reason that its extender gives.
                     return [Withhold(pod, reason, message)]
             case CreatePlaceholder(_, manifest) if self._plugin.hold is Hold.GATES:
                 if manifest["spec"]["schedulerName"] in self._plugin.placed_by:
                     manifest["spec"]["schedulingGates"] = [{"name": names.GATE}]
         return [effect]
+
+    def begin(self, entry: PodEntry, node: str) -> None:
+        """Late claims are the default scheduler's, for the pods that it places. The approval follows in `take`."""
+        if not self._holds(entry.pod):
+            super().begin(entry, node)
+            return
+        self._end_approval(entry.pod.uid)
+        self._taken[entry.pod.uid] = self._take_volumes(entry.pod, node)
+        self.books.emit(Bind(entry.name, node))
 
     def _approve(self, entry: PodEntry, node: str) -> list[Effect | PluginCall]:
         pod = entry.pod
@@ -90,16 +109,37 @@ class PluginShim(Shim):
         pin = self._plugin.pin_of(self.books.namespaces.get(pod.metadata.namespace))
         return [OpenGate(entry.name, node, pin, pod), event]
 
+    def _take_volumes(self, pod: Pod, node: str) -> Sequence[Claim]:
+        """The default scheduler is about to choose them. Pods that are approved meanwhile get others."""
+        storage, on = self.books.storage, self.books.nodes.get(node)
+        if on is None or not self._plugin.predicates:
+            return ()
+        plan = storage.plan(pod, on.node)
+        claims = [claim for claim in (*(one for _, one in plan.given), *plan.made) if not storage.is_assumed(claim)]
+        storage.assume(plan, on.node)
+        return claims
+
+    def _end_approval(self, uid: str) -> None:
+        self._approvals.pop(uid, None)
+        claims = self._taken.pop(uid, ())
+        if claims:
+            self.books.storage.drop(claims)
+            self.books.is_room_changed = True
+
     # Reports of the API server
 
     def report(self) -> None:
-        self._approvals.clear()
+        self._end_approvals()
         super().report()
 
         self._wake_others()
 
+    def _end_approvals(self) -> None:
+        for uid in {**self._approvals, **self._taken}:
+            self._end_approval(uid)
+
     def resume(self, state: KeptState) -> None:
-        self._approvals.clear()
+        self._end_approvals()
         super().resume(state)
         self._wake_others()
 
@@ -124,10 +164,14 @@ class PluginShim(Shim):
     def _forget_if_over(self, uid: str) -> None:
         """PostBind of 002, and the end of a pod."""
         entry = self.books.pods.get(uid)
-        if entry is None or entry.is_bound:
+        if entry is None:
+            self._end_approval(uid)
+        elif entry.is_bound:
             self._approvals.pop(uid, None)
-            self._sent_back.pop(uid, None)
-            self._unexplained.pop(uid, None)
+            self._taken.pop(uid, None)  # the volumes are taken until the claims are reported as bound
+        else:
+            return
+        self._unexplained.pop(uid, None)
 
     def _failed(self, uid: str, failure: str) -> None:
         """The default scheduler has written why it did not bind a pod. It may ask about the pod before that, or not
@@ -147,7 +191,7 @@ class PluginShim(Shim):
 
     def bound(self, uid: str, node: str) -> None:
         entry = self.books.pods.get(uid)
-        if entry is None or not self._plugin.holds(entry.pod):
+        if entry is None or not self._holds(entry.pod):
             super().bound(uid, node)
 
     # Questions of the default scheduler
@@ -155,7 +199,7 @@ class PluginShim(Shim):
     def filter(self, pod: Pod, nodes: Sequence[str]) -> Verdict:
         """PreFilter and Filter of 002. A pod without an application may run everywhere. A pod that is seen again after
         it was given its node goes back to the scheduler: it was not bound, for whatever reason."""
-        if not self._plugin.holds(pod):
+        if not self._holds(pod):
             return Verdict(nodes)
         entry, approval = self.books.pods.get(pod.uid), self._approval_of(pod.uid)
         if entry is None or approval is None:
@@ -166,7 +210,12 @@ class PluginShim(Shim):
                 self._unexplained[pod.uid] = approval.node
             return self._refused(entry, f"was not bound to node {approval.node}{': ' if failure else ''}{failure}")
         if approval.node not in nodes:
-            return self._refused(entry, f"does not fit on node {approval.node}")
+            why = f"does not fit on node {approval.node}"
+            if self.books.sweeps - approval.since >= limits.MISFIT_SWEEPS:
+                return self._refused(entry, why)
+            # Pods that were approved before it may not be bound yet, and a pod that was there may not be gone.
+            approval.is_misfit = True
+            return Verdict((), f"{pod.key} {why} yet")
         approval.is_in_progress = True
         return Verdict((approval.node,))
 
@@ -180,11 +229,10 @@ class PluginShim(Shim):
     def _refused(self, entry: PodEntry, why: str) -> Verdict:
         """RejectTask of 002. For some time, the pod is not placed on that node again."""
         uid = entry.pod.uid
-        node = self._approvals.pop(uid).node
+        node = self._approvals[uid].node
+        self._end_approval(uid)
         reason = f"the default scheduler: {entry.pod.key} {why}"
-        entry.unfit[node] = self.books.sweeps + limits.UNFIT_SWEEPS, reason
-        entry.attempts += 1
-        self._sent_back[uid] = None
+        self.questions.keep_off(entry, node, reason)
         self.books.record(entry, "TaskRejected", reason, warn=True)
         self._send_back(entry, reason)
         return Verdict((), reason)
@@ -196,25 +244,11 @@ class PluginShim(Shim):
 
     def may_preempt(self, pod: Pod) -> bool:
         """Whether the default scheduler may preempt for the pod. For a pod with an application the scheduler does."""
-        return not self._plugin.holds(pod)
-
-    def binds_volumes(self, entry: PodEntry) -> bool:
-        """The default scheduler does, for the pods that it places."""
-        return not self._plugin.holds(entry.pod) and super().binds_volumes(entry)
+        return not self._holds(pod)
 
     # Time
 
     def sweep(self) -> None:
-        books = self.books
-        for uid in list(self._sent_back):
-            entry = books.pods[uid]
-            left = {node: (until, why) for node, (until, why) in entry.unfit.items() if until > books.sweeps}
-            if left != entry.unfit:
-                entry.unfit = left
-                books.refused[uid] = None
-                books.is_room_changed = True
-            if not left:
-                del self._sent_back[uid]
         for uid in list(self._approvals):
             self._check_progress(uid)
         super().sweep()
@@ -222,9 +256,12 @@ class PluginShim(Shim):
     def _check_progress(self, uid: str) -> None:
         approval, entry = self._approval_of(uid), self.books.pods.get(uid)
         if approval is None or entry is None:
-            del self._approvals[uid]
+            self._end_approval(uid)
             return
         age = self.books.sweeps - approval.since
+        has_node = approval.is_in_progress or self._plugin.hold is Hold.GATES
+        if has_node and age < limits.VOLUME_SWEEPS and self.books.storage.has_begun(entry.pod, approval.node):
+            return  # the default scheduler waits for the volumes of the pod
         if self._plugin.hold is Hold.EXTENDER:
             self._check_extended(entry, approval, age)
         elif age >= limits.APPROVAL_SWEEPS and not approval.is_overdue and not is_gated(entry.pod):
@@ -237,7 +274,8 @@ class PluginShim(Shim):
         if age >= limits.APPROVAL_SWEEPS:
             # Not asked about: no node has passed the filters of the default scheduler.
             self._withdraw(entry, f"is not bound to node {approval.node}: {_condition(entry.pod)}")
-        elif age and not age % limits.APPROVAL_REPEAT_SWEEPS and not approval.is_in_progress:
+        elif approval.is_misfit or (age and not age % limits.APPROVAL_REPEAT_SWEEPS and not approval.is_in_progress):
+            approval.is_misfit = False
             self._calls.append(Approve(entry.name, approval.node))
 
 

@@ -42,13 +42,14 @@ class PluginPolicy(ShimPolicy):
 
     def holds(self, pod: Pod) -> bool:
         """Whether another scheduler places the pod, after its approval: it has an application, and does not ask to be
-        left alone (002, PreFilter)."""
-        metadata = pod.metadata
-        return (
-            pod.spec.scheduler_name in self.placed_by
-            and bool(pod_reading.applications_given(metadata))
-            and metadata.annotation(names.IGNORE_APPLICATION) != pod_reading.TRUE
-        )
+        left alone (002, PreFilter). A pod with the gate of this front end is held in any case: nobody else removes it.
+        """
+        if pod.spec.scheduler_name not in self.placed_by:
+            return False
+        if is_gated(pod):
+            return True
+        is_ignored = pod.metadata.annotation(names.IGNORE_APPLICATION) == pod_reading.TRUE
+        return not is_ignored and bool(pod_reading.applications_given(pod.metadata))
 
     def problem_of(self, pod: Pod) -> str:
         return "" if self.holds(pod) else ShimPolicy.problem_of(self, pod)

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from remuda_kubernetes.api.objects import Disks, Node, Pod
-from remuda_kubernetes.api.storage import CsiNode
+from remuda_kubernetes.api.storage import CsiNode, Volume
 from remuda_kubernetes.predicates.selectors import NOTHING
 from remuda_kubernetes.predicates.volumes import NO_PROVISIONER, Storage
 from remuda_kubernetes.shim.quantities import quantity
@@ -45,22 +45,35 @@ Attachment = tuple[str, str]  # driver or plugin, volume
 
 
 def attachments(pod: Pod, storage: Storage) -> set[Attachment]:
-    """What is attached to the node of the pod. A claim that binds late counts as a volume of its own."""
+    """The volumes that are attached to the node of the pod. A claim that binds late, or whose volume was not observed
+    yet, counts as a volume of its own."""
     found = {one for volume in pod.spec.volumes if (one := _of_disks(volume)) is not None}
     for name, claim in storage.claims_of(pod):
         if claim is None:
             continue
-        if claim.spec.volume_name:
-            volume = storage.volumes.get(claim.spec.volume_name)
-            if volume is not None and volume.spec.csi is not None:
-                found.add((volume.spec.csi.driver, volume.spec.csi.volume_handle))
-            elif volume is not None and (disk := _of_disks(volume.spec)) is not None:
-                found.add(disk)
+        volume = storage.volumes.get(claim.spec.volume_name)
+        if volume is not None:
+            if (one := _of_volume(volume)) is not None:
+                found.add(one)
         else:
-            of = storage.classes.get(claim.spec.storage_class_name or "")
+            of = storage.classes.get(claim.storage_class)
             if of is not None and of.provisioner != NO_PROVISIONER:
                 found.add((of.provisioner, f"{pod.metadata.namespace}/{name}"))
     return found
+
+
+def attached_to(node: str, storage: Storage) -> Iterator[Attachment]:
+    """What CSI drivers have attached to the node, and have not detached yet, whether a pod is there for it or not."""
+    for one in storage.attached.get(node, {}).values():
+        name = one.spec.source.persistent_volume_name
+        volume = storage.volumes.get(name) if name is not None else None
+        of_volume = _of_volume(volume) if volume is not None else None
+        yield of_volume or (one.spec.attacher, one.metadata.name)
+
+
+def _of_volume(volume: Volume) -> Attachment | None:
+    csi = volume.spec.csi
+    return (csi.driver, csi.volume_handle) if csi is not None else _of_disks(volume.spec)
 
 
 def _of_disks(of: Disks) -> Attachment | None:
@@ -75,22 +88,26 @@ def _of_disks(of: Disks) -> Attachment | None:
     return None
 
 
-def limits_refusal(pod: Pod, storage: Storage, node: Node, there: Iterable[Pod]) -> str:
-    """Why the node cannot attach the volumes of the pod beside those of the pods there."""
+def limits_refusal(pod: Pod, storage: Storage, node: Node, there: Iterable[Pod], gone: Iterable[Pod] = ()) -> str:
+    """Why the node cannot attach the volumes of the pod beside those of the pods there, and those that are not detached
+    yet. `gone`: pods there that count as gone, with their volumes."""
     csi_node = storage.csi_nodes.get(node.metadata.name)
     wanted = _by_driver(attachments(pod, storage), csi_node)
     limits = {driver: limit for driver in wanted if (limit := _limit(driver, node, csi_node)) is not None}
     if not limits:
         return ""
-    attached: Mapping[str, Collection[str]] = _by_driver(
-        {attachment for one in there for attachment in attachments(one, storage)}, csi_node
-    )
+    left = set(attached_to(node.metadata.name, storage)) - _of_pods(gone, storage)
+    attached: Mapping[str, Collection[str]] = _by_driver(_of_pods(there, storage) | left, csi_node)
     for driver, limit in limits.items():
         before = frozenset(attached.get(driver, ()))
         new = wanted[driver] - before
         if new and len(before) + len(new) > limit:
             return f"node attaches at most {limit} volumes of {driver}"
     return ""
+
+
+def _of_pods(pods: Iterable[Pod], storage: Storage) -> set[Attachment]:
+    return {attachment for pod in pods for attachment in attachments(pod, storage)}
 
 
 def _by_driver(some: Iterable[Attachment], csi_node: CsiNode | None) -> dict[str, set[str]]:

@@ -23,6 +23,7 @@ from remuda_kubernetes.shim.books import Books, NodeEntry
 Shape = bytes
 Check = Callable[[NodeEntry], str]
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
+_ATTEMPT: Final = "/"  # in the name of a class, between the UID of its pod and the attempt
 # Labels that are different for each pod of a template. Their pods are of one class all the same.
 _OF_ONE_POD: Final = frozenset(
     {
@@ -97,11 +98,13 @@ class Predicates:
         storage = books.storage
 
         def on_its_pods(on: NodeEntry) -> str:
-            there = [one.pod for one in books.on_node(on.node.metadata.name) if one.pod.uid not in gone]
+            here = [one.pod for one in books.on_node(on.node.metadata.name)]
+            there = [one for one in here if one.uid not in gone]
+            leaving = [one for one in here if one.uid in gone]
             return (
                 among_pods.ports_refusal(pod, there)
                 or attachments.disks_refusal(pod, there)
-                or attachments.limits_refusal(pod, storage, on.node, there)
+                or attachments.limits_refusal(pod, storage, on.node, there, leaving)
                 or storage.refusal(pod, on.node)
             )
 
@@ -161,11 +164,17 @@ def class_of(pod: Pod, attempt: int, *, alone: bool = False) -> str:
     """The predicate class of the pod's ask: verdicts hold for all asks of a class. A pod whose verdicts change with
     each placement has a class of its own, and another one for each attempt. `alone`: so has this one."""
     if alone or depends_on_pods(pod):
-        return f"{pod.uid}/{attempt}"
+        return f"{pod.uid}{_ATTEMPT}{attempt}"
     spec, metadata = pod.spec, pod.metadata
     labels = {key: value for key, value in (metadata.labels or NOTHING).items() if key not in _OF_ONE_POD}
     of_node = spec.node_selector, spec.affinity, spec.tolerations
     return blake2b(_ENCODER.encode((metadata.namespace, labels, of_node)), digest_size=16).hexdigest()
+
+
+def attempt_of(predicate_class: str) -> int:
+    """The attempt in the name of a class that has one pod; 0 for others."""
+    attempt = predicate_class.partition(_ATTEMPT)[2]
+    return int(attempt) if attempt.isdigit() else 0
 
 
 def _shape_of(pod: Pod) -> Shape:

@@ -6,12 +6,22 @@ after the pod was placed: to a volume that is there, or to one that a provisione
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from decimal import Decimal
+from typing import Final, NamedTuple
 
-from remuda_kubernetes.api.objects import Node, Pod
-from remuda_kubernetes.api.storage import Claim, CsiDriver, CsiNode, StorageCapacity, StorageClass, Volume
+from remuda_kubernetes.api.objects import Node, Pod, PodVolume, Quantities
+from remuda_kubernetes.api.storage import (
+    Claim,
+    ClaimReference,
+    CsiDriver,
+    CsiNode,
+    StorageCapacity,
+    StorageClass,
+    Volume,
+    VolumeAttachment,
+)
 from remuda_kubernetes.predicates.selectors import NOTHING, Labels, node_selected, selects, topology_selected
 from remuda_kubernetes.shim.quantities import quantity
 
@@ -30,9 +40,19 @@ _BETA: Final = {
 _BETWEEN_ZONES: Final = "__"
 
 
+class Plan(NamedTuple):
+    """How late claims are bound. `given`: to volumes that are there. `made`: a provisioner makes their volumes."""
+
+    given: list[tuple[Volume, Claim]]
+    made: list[Claim]
+
+
 @dataclass(slots=True)
 class Storage:
-    """Claims and capacities by namespace and name, all others by name."""
+    """Claims and capacities by namespace and name, attachments by node and name, all others by name.
+
+    `reserved`: volume -> the claim that gets it. `selected`: UID of a claim -> the node for which its volume is made.
+    Both hold what was decided and has not been observed yet, so that the next decision counts it."""
 
     claims: dict[tuple[str, str], Claim] = field(default_factory=dict)
     volumes: dict[str, Volume] = field(default_factory=dict)
@@ -40,6 +60,9 @@ class Storage:
     csi_nodes: dict[str, CsiNode] = field(default_factory=dict)
     csi_drivers: dict[str, CsiDriver] = field(default_factory=dict)
     capacities: dict[tuple[str, str], StorageCapacity] = field(default_factory=dict)
+    attached: dict[str, dict[str, VolumeAttachment]] = field(default_factory=dict)
+    reserved: dict[str, ClaimReference] = field(default_factory=dict)
+    selected: dict[str, str] = field(default_factory=dict)
 
     def claims_of(self, pod: Pod) -> Iterator[tuple[str, Claim | None]]:
         """The names of the claims, and the claims that there are."""
@@ -48,53 +71,77 @@ class Storage:
 
     def waits_for(self, pod: Pod) -> str:
         """Why the pod can run nowhere yet; empty: it can be placed."""
-        for name, claim in self.claims_of(pod):
-            if claim is None:
-                return f"claim {name} does not exist"
-            if claim.metadata.deletion_timestamp is not None:
-                return f"claim {name} is being deleted"
-            if not claim.spec.volume_name and not self._is_late(claim):
-                return f"claim {name} is not bound to a volume yet"
+        for volume in pod.spec.volumes:
+            name = _claim_name(pod, volume)
+            claim = self.claims.get((pod.metadata.namespace, name)) if name else None
+            if name and (problem := self._problem_of(claim, name)):
+                return problem
+            if claim is not None and volume.ephemeral is not None and not claim.is_controlled_by(pod):
+                return f"claim {name} was not created for the pod"
+        return ""
+
+    def _problem_of(self, claim: Claim | None, name: str) -> str:
+        if claim is None:
+            return f"claim {name} does not exist"
+        if claim.metadata.deletion_timestamp is not None:
+            return f"claim {name} is being deleted"
+        if not claim.is_bound and (claim.spec.volume_name or not self._is_late(claim)):
+            return f"claim {name} is not bound to a volume yet"
         return ""
 
     def _is_late(self, claim: Claim) -> bool:
-        of = self.classes.get(claim.spec.storage_class_name or "")
+        of = self.classes.get(claim.storage_class)
         return of is not None and of.volume_binding_mode == WAITS
 
     def late_claims(self, pod: Pod) -> list[Claim]:
-        """Those that are bound after the pod was placed."""
-        return [claim for _, claim in self.claims_of(pod) if claim is not None and not claim.spec.volume_name]
+        """Those that are bound after the pod was placed, the smallest first."""
+        found = {claim.key: claim for _, claim in self.claims_of(pod) if claim is not None}
+        return sorted((one for one in found.values() if not one.spec.volume_name), key=_requested)
+
+    def are_bound(self, pod: Pod) -> bool:
+        """Whether all claims of the pod are bound, and their volumes known."""
+        return all(
+            claim is not None and claim.is_bound and claim.spec.volume_name in self.volumes
+            for _, claim in self.claims_of(pod)
+        )
+
+    def has_begun(self, pod: Pod, node: str) -> bool:
+        """Whether the API server says that its claims are being bound for the node: a volume is made, or reserved."""
+        return any(claim.selected_node == node or self._has_volume(claim) for claim in self.late_claims(pod))
+
+    def _has_volume(self, claim: Claim) -> bool:
+        """Although the claim does not name it yet."""
+        references = (volume.spec.claim_ref for volume in self.volumes.values())
+        return any(one is not None and one.names(claim) for one in references)
+
+    # Predicates
 
     def refusal(self, pod: Pod, node: Node) -> str:
         """Why the volumes of the pod keep it off the node; empty: they do not."""
-        problem = self.waits_for(pod)
+        problem = self.waits_for(pod) or self._bound_refusal(pod, node)
         if problem:
             return problem
-        taken: set[str] = set()
+        refusals = (self._made_refusal(claim, node) for claim in self.plan(pod, node).made)
+        return next((one for one in refusals if one), "")
+
+    def _bound_refusal(self, pod: Pod, node: Node) -> str:
         for name, claim in self.claims_of(pod):
-            if claim is None:
+            if claim is None or not claim.is_bound:
                 continue
-            if not claim.spec.volume_name:
-                refusal = self._late_refusal(name, claim, node, taken)
-            else:
-                refusal = self._bound_refusal(name, claim, node)
-            if refusal:
-                return refusal
+            volume = self.volumes.get(claim.spec.volume_name)
+            if volume is None:
+                return f"volume {claim.spec.volume_name} of claim {name} does not exist"
+            if not (_is_near(volume, node) and _is_in_zone(volume, node)):
+                return f"the volume of claim {name} is not for this node"
         return ""
 
-    def _bound_refusal(self, name: str, claim: Claim, node: Node) -> str:
-        volume = self.volumes.get(claim.spec.volume_name)
-        if volume is None:
-            return f"volume {claim.spec.volume_name} of claim {name} does not exist"
-        return "" if _suits(volume, node) else f"the volume of claim {name} is not for this node"
-
-    def _late_refusal(self, name: str, claim: Claim, node: Node, taken: set[str]) -> str:
-        volume = self.volume_for(claim, node, taken)
-        if volume is not None:
-            taken.add(volume.metadata.name)
-            return ""
-        of = self.classes[claim.spec.storage_class_name or ""]
-        if of.provisioner == NO_PROVISIONER:
+    def _made_refusal(self, claim: Claim, node: Node) -> str:
+        """A node that was selected for a claim stays selected until its provisioner says no."""
+        name, selected = claim.metadata.name, self.node_of(claim)
+        if selected not in ("", node.metadata.name):
+            return f"the volume of claim {name} is made for node {selected}"
+        of = self.classes[claim.storage_class]
+        if of.provisioner in ("", NO_PROVISIONER):
             return f"no volume for claim {name} is there"
         if of.allowed_topologies and not topology_selected(of.allowed_topologies, node.metadata.labels or NOTHING):
             return f"no volume for claim {name} can be made there"
@@ -102,7 +149,7 @@ class Storage:
 
     def _has_room(self, of: StorageClass, claim: Claim, node: Node) -> bool:
         """By what the driver reports of its storage, if it does."""
-        size = _size(claim.spec.resources.requests if claim.spec.resources is not None else None)
+        size = _requested(claim)
         driver = self.csi_drivers.get(of.provisioner)
         if not size or driver is None or not driver.spec.storage_capacity:
             return True
@@ -114,35 +161,109 @@ class Storage:
             for one in self.capacities.values()
         )
 
-    def volume_for(self, claim: Claim, node: Node, taken: Iterable[str] = ()) -> Volume | None:
-        """The smallest volume that is free and suits the claim and the node."""
-        suitable = [
-            volume
-            for volume in self.volumes.values()
-            if volume.metadata.name not in taken and _is_for(volume, claim) and _suits(volume, node)
-        ]
-        return min(suitable, key=lambda one: (_size(one.spec.capacity), one.metadata.name), default=None)
+    def lost(self, pod: Pod, node: Node) -> str:
+        """Why the claims of a pod, which are being bound for the node, will not suit it; empty: they may."""
+        for name, claim in self.claims_of(pod):
+            if claim is None:
+                return f"claim {name} does not exist"
+            if not claim.is_bound and self.node_of(claim) not in ("", node.metadata.name):
+                return f"the volume of claim {name} is made for node {self.node_of(claim)}"
+        return self._bound_refusal(pod, node) if self.are_bound(pod) else ""
+
+    # Claims that bind late
+
+    def plan(self, pod: Pod, node: Node) -> Plan:
+        plan = Plan([], [])
+        taken: set[str] = set()
+        for claim in self.late_claims(pod):
+            volume = None if self.node_of(claim) else self._volume_for(claim, node, taken)
+            if volume is None:
+                plan.made.append(claim)
+            else:
+                taken.add(volume.metadata.name)
+                plan.given.append((volume, claim))
+        return plan
+
+    def _volume_for(self, claim: Claim, node: Node, taken: Collection[str]) -> Volume | None:
+        """The volume that is reserved for the claim, else the smallest one that is free. None also if the reserved one
+        is not for the node."""
+        candidates = [one for one in self.volumes.values() if one.metadata.name not in taken and _may_be_of(one, claim)]
+        for volume in candidates:
+            reference = self.claim_of(volume)
+            if reference is not None and reference.names(claim):
+                return volume if _is_near(volume, node) else None
+        free = (one for one in candidates if self.claim_of(one) is None and _is_free_for(one, claim))
+        near = (one for one in free if _is_near(one, node))
+        return min(near, key=lambda one: (_size(one.spec.capacity), one.metadata.name), default=None)
+
+    def claim_of(self, volume: Volume) -> ClaimReference | None:
+        return volume.spec.claim_ref or self.reserved.get(volume.metadata.name)
+
+    def node_of(self, claim: Claim) -> str:
+        return self.selected.get(claim.metadata.uid) or claim.selected_node
+
+    def assume(self, plan: Plan, node: Node) -> None:
+        """Count a plan as done until it is observed, or dropped."""
+        for volume, claim in plan.given:
+            namespace, name = claim.key
+            self.reserved[volume.metadata.name] = ClaimReference(namespace=namespace, name=name, uid=claim.metadata.uid)
+        for claim in plan.made:
+            self.selected[claim.metadata.uid] = node.metadata.name
+
+    def is_assumed(self, claim: Claim) -> bool:
+        return claim.metadata.uid in self.selected or any(one.names(claim) for one in self.reserved.values())
+
+    def drop(self, claims: Collection[Claim]) -> None:
+        """Forget what was assumed of these claims."""
+        for claim in claims:
+            self.selected.pop(claim.metadata.uid, None)
+        for name in [name for name, one in self.reserved.items() if any(one.names(claim) for claim in claims)]:
+            del self.reserved[name]
+
+    # Observations
+
+    def put_claim(self, claim: Claim) -> None:
+        self.claims[claim.key] = claim
+        if claim.is_bound:
+            self.drop([claim])
+        elif claim.selected_node:
+            self.selected.pop(claim.metadata.uid, None)
+
+    def put_volume(self, volume: Volume) -> None:
+        self.volumes[volume.metadata.name] = volume
+        if volume.spec.claim_ref is not None:
+            self.reserved.pop(volume.metadata.name, None)
+
+    def remove_volume(self, name: str) -> None:
+        self.volumes.pop(name, None)
+        self.reserved.pop(name, None)
 
 
 def claim_names(pod: Pod) -> Iterator[str]:
-    for volume in pod.spec.volumes:
-        if volume.persistent_volume_claim is not None:
-            yield volume.persistent_volume_claim.claim_name
-        elif volume.ephemeral is not None:
-            yield f"{pod.metadata.name}-{volume.name}"
+    return (name for volume in pod.spec.volumes if (name := _claim_name(pod, volume)))
 
 
-def _suits(volume: Volume, node: Node) -> bool:
-    """By the node affinity of the volume, and by the zones in its labels."""
-    labels = node.metadata.labels or NOTHING
+def _claim_name(pod: Pod, volume: PodVolume) -> str:
+    """Empty: the volume is no claim."""
+    if volume.persistent_volume_claim is not None:
+        return volume.persistent_volume_claim.claim_name
+    return f"{pod.metadata.name}-{volume.name}" if volume.ephemeral is not None else ""
+
+
+def _is_near(volume: Volume, node: Node) -> bool:
+    """By the node affinity of the volume."""
     affinity = volume.spec.node_affinity
     required = affinity.required if affinity is not None else None
-    if required is not None and not node_selected(required, node.metadata.name, labels):
-        return False
-    return all(_in_zone(volume, labels, key) for key in _ZONES)
+    return required is None or node_selected(required, node.metadata.name, node.metadata.labels or NOTHING)
 
 
-def _in_zone(volume: Volume, labels: Labels, key: str) -> bool:
+def _is_in_zone(volume: Volume, node: Node) -> bool:
+    """By the zones in the labels of the volume. They count for bound volumes only, as for the default scheduler."""
+    labels = node.metadata.labels or NOTHING
+    return all(_has_zone(volume, labels, key) for key in _ZONES)
+
+
+def _has_zone(volume: Volume, labels: Labels, key: str) -> bool:
     """A node without labels of any zone is in all of them."""
     zones = volume.metadata.label(key)
     if not zones or not any(one in labels for one in _ZONES):
@@ -151,24 +272,30 @@ def _in_zone(volume: Volume, labels: Labels, key: str) -> bool:
     return own in zones.split(_BETWEEN_ZONES)
 
 
-def _is_for(volume: Volume, claim: Claim) -> bool:
-    reference = volume.spec.claim_ref
-    if reference is not None and reference.name:
-        key = reference.namespace, reference.name
-        return key == (claim.metadata.namespace, claim.metadata.name) and reference.uid in ("", claim.metadata.uid)
-    requests = (claim.spec.resources.requests if claim.spec.resources is not None else None) or {}
+def _may_be_of(volume: Volume, claim: Claim) -> bool:
+    """What holds for a volume that is reserved for the claim, too."""
     return (
         volume.metadata.deletion_timestamp is None
-        and volume.status.phase in ("", "Available")
-        and (volume.spec.storage_class_name or "") == (claim.spec.storage_class_name or "")
-        and set(claim.spec.access_modes) <= set(volume.spec.access_modes)
+        and volume.storage_class == claim.storage_class
         and (volume.spec.volume_mode or "Filesystem") == (claim.spec.volume_mode or "Filesystem")
-        and _size(volume.spec.capacity) >= _size(requests)
+        and _size(volume.spec.capacity) >= _requested(claim)
     )
 
 
-def _size(of: dict[str, str] | None) -> float:
+def _is_free_for(volume: Volume, claim: Claim) -> bool:
+    return (
+        volume.status.phase == "Available"
+        and (claim.spec.selector is None or selects(claim.spec.selector, volume.metadata.labels or NOTHING))
+        and set(claim.spec.access_modes) <= set(volume.spec.access_modes)
+    )
+
+
+def _requested(claim: Claim) -> Decimal:
+    return _size(claim.spec.resources.requests if claim.spec.resources is not None else None)
+
+
+def _size(of: Quantities | None) -> Decimal:
     try:
-        return float(quantity((of or {}).get("storage", "0")))
+        return quantity((of or {}).get("storage", "0"))
     except ValueError:
-        return 0.0
+        return Decimal(0)

@@ -20,6 +20,7 @@ from remuda_kubernetes import limits, metrics
 from remuda_kubernetes.api.client import MERGE_PATCH, Client
 from remuda_kubernetes.api.errors import ApiError, Away, Conflict, NotFound, Rejected
 from remuda_kubernetes.api.objects import Pod
+from remuda_kubernetes.api.storage import BOUND_BY_CONTROLLER, SELECTED_NODE, Claim, Volume
 from remuda_kubernetes.metrics import Places
 from remuda_kubernetes.plugin.effects import Approve, OpenGate, PluginCall, Withhold
 from remuda_kubernetes.shell.approvals import approve, open_gate, set_condition
@@ -41,8 +42,6 @@ from remuda_kubernetes.shim.task_groups import is_placeholder_of
 
 log = structlog.get_logger()
 
-SELECTED_NODE = "volume.kubernetes.io/selected-node"  # of a claim: a provisioner makes its volume for this node
-
 OnShim = Callable[[Callable[[Shim], None]], None]
 Change = BindVolumes | DeletePod | FailPod | CreatePlaceholder
 Note = SetCondition | RecordEvent | Withhold
@@ -62,6 +61,7 @@ class Calls:
         self._bindings: asyncio.Queue[tuple[Placement, float]] = asyncio.Queue()
         self._changes: asyncio.Queue[Change] = asyncio.Queue()
         self._notes: deque[Note] = deque(maxlen=limits.WAITING_WRITES)
+        self._conditions: dict[str, SetCondition | Withhold] = {}  # of these notes, the newest of each pod, by UID
         self._noted = asyncio.Event()
         self._bound_at = float("-inf")  # time of the last binding
 
@@ -69,16 +69,32 @@ class Calls:
         for effect in effects:
             match effect:
                 case Bind() | OpenGate() | Approve():
+                    self._conditions.pop(effect.pod.uid, None)  # the pod does not wait any more
                     self._bindings.put_nowait((effect, asyncio.get_running_loop().time()))
                 case BindVolumes() | DeletePod() | FailPod() | CreatePlaceholder():
                     self._changes.put_nowait(effect)
                 case SetCondition() | RecordEvent() | Withhold():
-                    if len(self._notes) == self._notes.maxlen:
-                        metrics.DROPPED.inc()
-                    self._notes.append(effect)
-                    self._noted.set()
+                    self._add_note(effect)
                 case _:
                     raise TypeError(f"{effect!r}: expected a call of the API")
+
+    def _add_note(self, note: Note) -> None:
+        if len(self._notes) == self._notes.maxlen:
+            metrics.DROPPED.inc()
+            self._is_due(self._notes.popleft())
+        if not isinstance(note, RecordEvent):
+            self._conditions[note.pod.uid] = note
+        self._notes.append(note)
+        self._noted.set()
+
+    def _is_due(self, note: Note) -> bool:
+        """Whether a note that has waited is to be written: a condition that is not the newest of its pod is over."""
+        if isinstance(note, RecordEvent):
+            return True
+        if self._conditions.get(note.pod.uid) is not note:
+            return False
+        del self._conditions[note.pod.uid]
+        return True
 
     async def run(self) -> None:
         """Runs until cancelled."""
@@ -153,8 +169,8 @@ class Calls:
             try:
                 await self._retry(lambda change=change: self._change(change), limits.DELETION_RETRY)  # type: ignore[misc]
             except (NotFound, Conflict) as error:
-                self._failed(change, error.reason)
-                # Otherwise it is done, or the name has another pod.
+                if not isinstance(change, DeletePod):  # which is done, or the name has another pod
+                    self._failed(change, error.reason)
             except ApiError as error:
                 log.error("the Kubernetes API has refused a change", change=type(change).__name__, error=str(error))
                 self._failed(change, error.reason)
@@ -163,8 +179,10 @@ class Calls:
         match change:
             case CreatePlaceholder():
                 self._placeholder_failed(change, reason)
-            case BindVolumes(pod):
-                self._on_shim(lambda shim: shim.volumes_failed(pod.uid, reason))
+            case BindVolumes():
+                self._on_shim(lambda shim: shim.volumes_failed(change, reason))
+            case DeletePod(pod):
+                self._on_shim(lambda shim: shim.applications.deletion_refused(pod.uid))
 
     def _placeholder_failed(self, change: CreatePlaceholder, reason: str) -> None:
         self._on_shim(lambda shim: shim.placeholder_failed(change.application, reason))
@@ -184,17 +202,29 @@ class Calls:
     async def _bind_volumes(self, change: BindVolumes) -> None:
         """The controller of volumes does the rest. Raises Conflict when a volume has changed since."""
         for volume, claim in change.reserved:
-            of = claim.metadata
-            reference = {"kind": "PersistentVolumeClaim", "apiVersion": "v1", "namespace": of.namespace,
-                         "name": of.name, "uid": of.uid}  # fmt: skip
-            version = {"resourceVersion": volume.metadata.resource_version}
-            path = f"/api/v1/persistentvolumes/{volume.metadata.name}"
-            await self._client.patch(path, {"metadata": version, "spec": {"claimRef": reference}}, MERGE_PATCH)
+            await self._reserve(volume, claim)
         for claim in change.selected:
             of = claim.metadata
             path = f"/api/v1/namespaces/{of.namespace}/persistentvolumeclaims/{of.name}"
             selected = {"uid": of.uid, "annotations": {SELECTED_NODE: change.node}}
             await self._client.patch(path, {"metadata": selected}, MERGE_PATCH)
+
+    async def _reserve(self, volume: Volume, claim: Claim) -> None:
+        """A volume that a user has reserved for the claim stays so if the claim gets another one."""
+        namespace, name = claim.key
+        reference = {"kind": "PersistentVolumeClaim", "apiVersion": "v1", "namespace": namespace,
+                     "name": name, "uid": claim.metadata.uid}  # fmt: skip
+        metadata: dict[str, Any] = {"resourceVersion": volume.metadata.resource_version}
+        if volume.spec.claim_ref is None:
+            metadata["annotations"] = {BOUND_BY_CONTROLLER: "yes"}
+        path = f"/api/v1/persistentvolumes/{volume.metadata.name}"
+        try:
+            await self._client.patch(path, {"metadata": metadata, "spec": {"claimRef": reference}}, MERGE_PATCH)
+        except Conflict:
+            of = (await self._client.get(path, Volume)).spec.claim_ref
+            if of is None or of.uid != claim.metadata.uid:
+                raise
+            # An earlier attempt, whose answer was lost, has succeeded; or another pod of the claim was first.
 
     async def _create_placeholder(self, manifest: dict[str, Any]) -> None:
         """Create it, unless an earlier attempt has. Raises Conflict when another pod has its name."""
@@ -223,20 +253,26 @@ class Calls:
         """While there are bindings, notes are slow: they use the same API server."""
         while True:
             await self._noted.wait()
-            if not self._notes:
+            if self._notes and self._is_binding():
+                await asyncio.sleep(limits.NOTES_WAIT_S)
+            note = self._next_note()
+            if note is None:
                 self._noted.clear()
                 continue
-            if self._is_binding():
-                await asyncio.sleep(limits.NOTES_WAIT_S)
-                if not self._notes:
-                    continue
-            note = self._notes.popleft()
             try:
                 await self._retry(lambda note=note: self._note(note), limits.WRITE_RETRY)  # type: ignore[misc]
             except (NotFound, Conflict):
                 continue
             except ApiError as error:
                 log.warning("an event or a condition was not written", note=type(note).__name__, error=str(error))
+
+    def _next_note(self) -> Note | None:
+        """The oldest one that is still due."""
+        while self._notes:
+            note = self._notes.popleft()
+            if self._is_due(note):
+                return note
+        return None
 
     async def _note(self, note: Note) -> None:
         match note:

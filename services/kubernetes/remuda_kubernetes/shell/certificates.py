@@ -8,6 +8,7 @@ import json
 import ssl
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -41,8 +42,12 @@ class CertificateStore:
             stored, version = await self._read()
             now = datetime.now(UTC)
             if stored is None or stored.is_due(now, self._place.hosts):
+                wanted = made(self._place.hosts, now, stored)
+                if stored is None and self._certificates is not None:
+                    # The secret was deleted. Other processes still serve a certificate of the former CA.
+                    wanted = replace(wanted, trusted=(*wanted.trusted, self._certificates.trusted[0]))
                 try:
-                    stored = await self._write(made(self._place.hosts, now, stored), version)
+                    stored = await self._write(wanted, version)
                 except Conflict:
                     continue  # another process has been faster: read its certificates
             self._certificates = stored
@@ -55,18 +60,23 @@ class CertificateStore:
             self._served = self._certificates
             log.info("serves a certificate", hosts=self._place.hosts)
 
+    @property
+    def certificates(self) -> Certificates:
+        """As they were loaded last."""
+        if self._certificates is None:
+            raise RuntimeError("no certificates: load first")
+        return self._certificates
+
     async def register(self) -> None:
         """Tell the API server where the webhook is and which CAs to trust. Raises Conflict when another process has
         been faster, ApiError."""
-        if self._certificates is None:
-            raise RuntimeError("no certificates: load first")
-        for collection, wanted in registrations(self._place, self._certificates.bundle).items():
+        for collection, wanted in registrations(self._place, self.certificates.bundle).items():
             try:
                 found = json.loads(await self._client.call("GET", f"{collection}/{NAME}"))
             except NotFound:
                 await self._client.create(collection, wanted)
                 continue
-            if _differs(found["webhooks"], wanted["webhooks"]):
+            if _differs(found.get("webhooks") or [], wanted["webhooks"]):
                 metadata = {"name": NAME, "resourceVersion": found["metadata"]["resourceVersion"]}
                 await self._client.call("PUT", f"{collection}/{NAME}", {**wanted, "metadata": metadata})
 

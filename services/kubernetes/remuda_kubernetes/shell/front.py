@@ -35,6 +35,7 @@ from remuda_kubernetes.api.resources import (
     PRIORITY_CLASSES,
     STORAGE_CAPACITIES,
     STORAGE_CLASSES,
+    VOLUME_ATTACHMENTS,
     VOLUMES,
     config_maps,
 )
@@ -54,6 +55,8 @@ from remuda_proto.remuda.v1 import predicates_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 
 log = structlog.get_logger()
+
+OnObject = Callable[[Any], None]
 
 
 class Front:
@@ -132,7 +135,12 @@ class Front:
         """The front end's own settings."""
         books, own = self._shim.books, self._settings.policy
         image = configuration.placeholder_image or own.placeholder_image
-        books.policy = replace(books.policy, placeholder_image=image, gangs=own.gangs and configuration.gangs)
+        books.policy = replace(
+            books.policy,
+            placeholder_image=image,
+            placeholder_user=configuration.placeholder_user,
+            gangs=own.gangs and configuration.gangs,
+        )
 
     def _configuration_changed(self) -> None:
         self._configuration_due.set()
@@ -171,8 +179,10 @@ class Front:
     def _reflectors(self) -> list[Reflector[Any]]:
         shim, maps = self._shim, self._maps
 
-        def of(resource: Resource[Any], changed: Callable[[Any], None], gone: Callable[[Any], None]) -> Reflector[Any]:
-            return Reflector(self._client, resource, self._waking(changed), self._waking(gone))
+        streams = self._minor >= limits.STREAMS_SINCE
+
+        def of(resource: Resource[Any], changed: OnObject, gone: OnObject, **more: Any) -> Reflector[Any]:
+            return Reflector(self._client, resource, self._waking(changed), self._waking(gone), streams=streams, **more)
 
         claims, found = shim.volumes, self._settings.predicates
         volumes: list[Any] = (
@@ -182,6 +192,7 @@ class Front:
                 (CLAIMS, claims.claim_changed, claims.claim_gone),
                 (CSI_DRIVERS, claims.driver_changed, claims.driver_gone),
                 (CSI_NODES, claims.csi_node_changed, claims.csi_node_gone),
+                (VOLUME_ATTACHMENTS, claims.attachment_changed, claims.attachment_gone),
             ]
             if found
             else []
@@ -193,9 +204,7 @@ class Front:
             of(NAMESPACES, shim.namespace_changed, shim.namespace_gone),
             of(NODES, shim.node_changed, shim.node_gone),
             *(of(*one) for one in volumes),
-            Reflector(
-                self._client, PODS, self._waking(self._pod_changed), self._waking(self._pod_gone), self._pods_listed
-            ),
+            of(PODS, self._pod_changed, self._pod_gone, listed=self._pods_listed),
             *([of(config_maps(self._client.namespace), maps.changed, maps.gone)] if self._settings.config_maps else []),
         ]
 
@@ -211,7 +220,7 @@ class Front:
     def _pods_listed(self) -> None:
         self._on_shim(lambda shim: shim.pods_listed())
 
-    def _waking(self, change: Callable[[Any], None]) -> Callable[[Any], None]:
+    def _waking(self, change: OnObject) -> OnObject:
         def changed(value: Any) -> None:
             change(value)
             self._wake.set()

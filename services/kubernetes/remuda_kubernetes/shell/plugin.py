@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import fields
 
 import msgspec
 import structlog
@@ -33,8 +33,9 @@ async def version_of(client: Client) -> dict[str, str]:
 
 
 def plugin_policy(settings: KubernetesSettings, version: Mapping[str, str]) -> PluginPolicy:
+    of = settings.policy
     return PluginPolicy(
-        **asdict(settings.policy),
+        **{field.name: getattr(of, field.name) for field in fields(of)},
         placed_by=frozenset(settings.placed_by),
         hold=hold_of(settings.hold, version),
         pin=pin_of(settings.pin, version),

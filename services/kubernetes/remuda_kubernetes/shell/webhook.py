@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import ssl
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import aiohttp
@@ -15,7 +16,8 @@ from aiohttp import web
 from remuda_bus import health
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.client import Client, Resource
-from remuda_kubernetes.api.objects import Namespace, Object, PriorityClass
+from remuda_kubernetes.api.errors import ApiError, NotFound
+from remuda_kubernetes.api.objects import ConfigMap, Namespace, Object, PriorityClass
 from remuda_kubernetes.api.reflector import Reflector
 from remuda_kubernetes.api.resources import NAMESPACES, PRIORITY_CLASSES
 from remuda_kubernetes.plugin.policy import Hold, hold_of
@@ -98,15 +100,31 @@ class Webhook:
 
     async def _validate(self, request: web.Request) -> web.Response:
         review = await _read(request)
-        if review.name not in (self._settings.config_maps or MAPS) or review.object is None:
+        maps = self._settings.config_maps or MAPS
+        if review.name not in maps or review.object is None:
             return web.json_response(allowed(review.uid))
+        at = maps.index(review.name)
+        below, above = await asyncio.gather(self._stored(maps[:at]), self._stored(maps[at + 1 :]))
         try:
-            text = queues_of(review.object)
+            text = queues_of(review.object, below, above)
         except Denied as denied:
             return web.json_response(refused(review.uid, str(denied)))
         url = self._settings.webhook_validation
         problem = await problem_of(self._http, url, text) if url and text.strip() else ""
         return web.json_response(refused(review.uid, problem) if problem else allowed(review.uid))
+
+    async def _stored(self, names: Sequence[str]) -> list[ConfigMap]:
+        """Those of these ConfigMaps that are there. One that cannot be read counts as not there, and is logged."""
+        found: list[ConfigMap] = []
+        for name in names:
+            path = f"/api/v1/namespaces/{self._client.namespace}/configmaps/{name}"
+            try:
+                found.append(await self._client.get(path, ConfigMap))
+            except NotFound:
+                continue
+            except ApiError as error:
+                log.warning("a ConfigMap cannot be read; others are checked without it", name=name, error=str(error))
+        return found
 
 
 async def problem_of(http: aiohttp.ClientSession, url: str, text: str) -> str:

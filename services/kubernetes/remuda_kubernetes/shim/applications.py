@@ -21,6 +21,7 @@ class Applications:
         self._books = books
         self._volumes = volumes
         self._questions = questions
+        self._undeleted: dict[str, None] = {}  # UIDs, an ordered set
 
     # Pods
 
@@ -47,12 +48,13 @@ class Applications:
         return application
 
     def _choose_originator(self, application: ApplicationEntry, entry: PodEntry) -> None:
-        """The oldest pod that is no placeholder, so that it is the same one after a restart."""
-        if application.is_submitted or entry.pod.uid == application.originator:
+        """The owner of the placeholders, else the oldest pod that is none: the same one after a restart."""
+        if application.is_submitted:
             return
-        chosen = self._books.pods[application.originator]
-        if _age(entry) < _age(chosen):
-            application.originator = entry.pod.uid
+        if entry.is_placeholder:
+            application.owner = next((owner.uid for owner in entry.pod.metadata.owner_references), "")
+        candidates = {application.originator, application.owner, entry.pod.uid} & application.pods.keys()
+        application.originator = min(candidates, key=lambda uid: _rank(self._books.pods[uid], application.owner))
 
     def _define_gang(self, application: ApplicationEntry, entry: PodEntry) -> None:
         """By the first pod that defines one, unless pods of the application run already without it."""
@@ -125,6 +127,12 @@ class Applications:
             note = f"{entry.pod.key} is queued and waiting for allocation"
             self._books.record(entry, "Scheduling", note)
 
+    def waits_for_gates(self, entry: PodEntry, gates: list[str]) -> None:
+        condition = "SchedulingGated", f"waiting for scheduling gates: {', '.join(gates)}"
+        if self._books.is_live and entry.condition != condition:
+            entry.condition = condition  # the API server says so, too
+            self._books.record(entry, "Scheduling", condition[1])
+
     def _is_held(self, entry: PodEntry) -> bool:
         """Whether the pod cannot run yet, wherever it is placed. It is told why."""
         policy = self._books.policy
@@ -163,6 +171,7 @@ class Applications:
                     originator,
                     placeholder_suffix(originator, group, number),
                     self._books.policy.placeholder_image,
+                    self._books.policy.placeholder_user,
                 )
                 name = manifest["metadata"]["name"]
                 if name not in existing and name not in application.created:
@@ -204,6 +213,19 @@ class Applications:
             self._record(application, "GangSchedulingFailed", "the gang did not come together in time")
             application.is_reserving = False
             self.advance(application)
+
+    def deletion_refused(self, uid: str) -> None:
+        """By a policy, for example. The scheduler waits for the end of the pod."""
+        self._undeleted[uid] = None
+
+    def sweep(self) -> None:
+        """Delete pods again whose deletion was refused, if they are still there."""
+        if self._undeleted and self._books.sweeps % limits.DELETION_SWEEPS == 0:
+            undeleted, self._undeleted = self._undeleted, {}
+            for uid in undeleted:
+                entry = self._books.pods.get(uid)
+                if entry is not None and (entry.release is not None or entry.is_placeholder):
+                    self._books.emit(DeletePod(entry.name))
 
     # Answers of the scheduler
 
@@ -285,7 +307,8 @@ class Applications:
             self._books.emit(RecordEvent("Pod", originator.name, reason, "GangScheduling", text, warn))
 
 
-def _age(entry: PodEntry) -> tuple[bool, str, str]:
-    """Placeholders are never the originator while there is another pod."""
+def _rank(entry: PodEntry, owner: str) -> tuple[bool, bool, str, str]:
+    """Sorts candidates for the originator. A creation time has whole seconds, so it does not tell pods of a gang apart;
+    placeholders are never the originator while there is another pod."""
     metadata = entry.pod.metadata
-    return is_placeholder(entry.pod), metadata.creation_timestamp or "", metadata.name
+    return entry.is_placeholder, entry.pod.uid != owner, metadata.creation_timestamp or "", metadata.name

@@ -10,8 +10,8 @@ from remuda_kubernetes.predicates.pod_groups import PodGroups
 from remuda_kubernetes.predicates.volumes import Storage, claim_names
 from remuda_kubernetes.shim import pod_reading
 from remuda_kubernetes.shim.effects import Effect, PodName, RecordEvent, name_of
-from remuda_kubernetes.shim.quantities import Amounts, total
-from remuda_kubernetes.shim.task_groups import GangPolicy, TaskGroup
+from remuda_kubernetes.shim.quantities import Amounts, excess, total
+from remuda_kubernetes.shim.task_groups import USUAL_USER, GangPolicy, PlaceholderUser, TaskGroup
 from remuda_proto.si.v1 import si_pb2 as si
 
 
@@ -26,6 +26,7 @@ class ShimPolicy:
     generate_unique: bool = False
     gangs: bool = True
     predicates: bool = True
+    placeholder_user: PlaceholderUser = USUAL_USER
 
     def manages(self, pod: Pod) -> bool:
         """Whether the pod is an ask; the amounts of all others are occupied."""
@@ -45,17 +46,18 @@ class ShimPolicy:
 @dataclass(slots=True)
 class PodEntry:
     """A pod that has not ended. `application`: empty for pods of other schedulers. `node`: where it is, or where the
-    scheduler has put it. `uuid`: of its allocation; empty: none. `is_bound`: the API server has said so. `release`: the
-    scheduler has requested it; it is confirmed when the pod is gone. `attempts`: to find a node that suits it. `asks`:
-    how often it was asked for.
+    scheduler has put it. `uuid`: of its allocation; empty: none. `booked`: the amounts of that. `is_bound`: the API
+    server has said so. `release`: the scheduler has requested it; it is confirmed when the pod is gone. `attempts`: to
+    find a node that suits it, those of earlier processes too. `asks`: how often it was asked for.
     `volumes_since`: its claims are being bound, in sweeps.
-    `unfit`: nodes that another scheduler has refused for it: until when, in sweeps, and why."""
+    `unfit`: nodes that another scheduler or a provisioner has refused for it: until when, in sweeps, and why."""
 
     pod: Pod
     size: Amounts
     application: str = ""
     node: str = ""
     uuid: str = ""
+    booked: Amounts = field(default_factory=dict)
     is_asked: bool = False
     asks: int = 0
     is_bound: bool = False
@@ -78,6 +80,18 @@ class PodEntry:
     def name(self) -> PodName:
         return name_of(self.pod.metadata)
 
+    def book(self, uuid: str, amounts: Amounts) -> None:
+        """Note its allocation. Without amounts, it is as large as the pod."""
+        self.uuid, self.booked = uuid, amounts or self.size
+        self.condition = ("", "")  # if it has to wait again, it is said again
+
+    @property
+    def occupied(self) -> Amounts:
+        """What it uses on its node beside an allocation: all of it, or what it has grown by since it was booked."""
+        if not self.application:
+            return self.size
+        return excess(self.size, self.booked) if self.uuid else {}
+
 
 @dataclass(slots=True)
 class ApplicationEntry:
@@ -92,6 +106,7 @@ class ApplicationEntry:
     queue: str
     namespace: str
     originator: str  # UID of a pod
+    owner: str = ""  # UID of the pod that owns its placeholders
     groups: tuple[TaskGroup, ...] = ()
     policy: GangPolicy | None = None
     pods: dict[str, None] = field(default_factory=dict)  # UIDs, an ordered set
@@ -172,7 +187,7 @@ class Books:
             self._use_claims(entry.pod, bool(node))
         if node:
             self._on_node.setdefault(node, {})[uid] = None
-        if not entry.application:
+        if entry.occupied:
             self.dirty_nodes.update({one: None for one in (entry.node, node) if one})
         entry.node = node
 
@@ -196,8 +211,8 @@ class Books:
         return (self.pods[uid] for uid in self._on_node.get(node, ()))
 
     def occupied(self, node: str) -> Amounts:
-        """The requests of pods of other schedulers there."""
-        return total(entry.size for entry in self.on_node(node) if not entry.application)
+        """The requests of pods of other schedulers there, and what other pods have grown by."""
+        return total(entry.occupied for entry in self.on_node(node))
 
     def pods_of(self, application: ApplicationEntry) -> Iterator[PodEntry]:
         return (self.pods[uid] for uid in list(application.pods))

@@ -16,10 +16,15 @@ from typing import Final
 
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import ConfigMap
+from remuda_kubernetes.shim.task_groups import USUAL_USER, PlaceholderUser
+from remuda_proto.bounds import shown
 
 POLICY_GROUP: Final = "service.policyGroup"
 HOT_REFRESH: Final = "service.enableConfigHotRefresh"
 PLACEHOLDER_IMAGE: Final = "service.placeholderImage"
+PLACEHOLDER_USER: Final = "service.placeholderRunAsUser"
+PLACEHOLDER_GROUP: Final = "service.placeholderRunAsGroup"
+PLACEHOLDER_VOLUMES: Final = "service.placeholderFsGroup"
 WITHOUT_GANGS: Final = "service.disableGangScheduling"
 # Settings of the registration that the front end makes itself.
 _OWN: Final = ("events", "forget.after", "heartbeat.interval", "heartbeat.timeout", "predicates",
@@ -36,10 +41,11 @@ class MapsConfiguration:
     is_refreshed: bool = True
     placeholder_image: str = ""
     gangs: bool = True
+    placeholder_user: PlaceholderUser = USUAL_USER
 
 
 def configuration_of(maps: Iterable[Mapping[str, str]]) -> MapsConfiguration:
-    """Of the values of maps, the last on top. Raises ValueError for settings that are too large."""
+    """Of the values of maps, the last on top. Raises ValueError for settings that are too large, or wrong."""
     values: dict[str, str] = {}
     for one in maps:
         values |= one
@@ -55,7 +61,25 @@ def configuration_of(maps: Iterable[Mapping[str, str]]) -> MapsConfiguration:
         values.get(HOT_REFRESH, "").lower() != "false",
         values.get(PLACEHOLDER_IMAGE, ""),
         values.get(WITHOUT_GANGS, "").lower() != "true",
+        PlaceholderUser(
+            _number(values, PLACEHOLDER_USER, USUAL_USER.user),
+            _number(values, PLACEHOLDER_GROUP, USUAL_USER.group),
+            _number(values, PLACEHOLDER_VOLUMES, USUAL_USER.volumes),
+        ),
     )
+
+
+def _number(values: Mapping[str, str], key: str, default: int | None) -> int | None:
+    """Of a user or group; None: -1, not said."""
+    text = values.get(key, "")
+    if not text:
+        return default
+    if text == "-1":
+        return None
+    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(limits.LARGEST_ID))
+    if not is_number or int(text) > limits.LARGEST_ID:
+        raise ValueError(f"{key}={shown(text)}: expected a number from 0 to {limits.LARGEST_ID}, or -1")
+    return int(text)
 
 
 def values_of(of: ConfigMap) -> dict[str, str]:

@@ -29,6 +29,10 @@ def resource(amounts: Mapping[str, int]) -> si.Resource:
     return si.Resource(resources={name: si.Quantity(value=value) for name, value in amounts.items()})
 
 
+def amounts(of: si.Resource) -> dict[str, int]:
+    return {name: quantity.value for name, quantity in of.resources.items()}
+
+
 def application(books: Books, entry: ApplicationEntry) -> si.AddApplicationRequest:
     originator = books.pods[entry.originator].pod
     user, groups = pod_reading.user_of(originator)

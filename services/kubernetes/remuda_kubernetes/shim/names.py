@@ -21,8 +21,9 @@ ALLOW_PREEMPTION: Final = f"{DOMAIN}allow-preemption"
 IGNORE_APPLICATION: Final = f"{DOMAIN}ignore-application"
 
 NAMESPACE_QUOTA: Final = f"{DOMAIN}namespace.quota"
-NAMESPACE_MAX_CPU: Final = f"{DOMAIN}namespace.max.cpu"
-NAMESPACE_MAX_MEMORY: Final = f"{DOMAIN}namespace.max.memory"
+NAMESPACE_MAX: Final = f"{DOMAIN}namespace.max"  # the two of older versions
+NAMESPACE_MAX_CPU: Final = f"{NAMESPACE_MAX}.cpu"
+NAMESPACE_MAX_MEMORY: Final = f"{NAMESPACE_MAX}.memory"
 NAMESPACE_GUARANTEED: Final = f"{DOMAIN}namespace.guaranteed"
 NAMESPACE_MAX_APPS: Final = f"{DOMAIN}namespace.maxApps"
 PARENT_QUEUE: Final = f"{DOMAIN}parentqueue"

@@ -16,13 +16,14 @@ def tags_of(namespace: Namespace) -> tuple[dict[str, str], list[str]]:
     tags: dict[str, str] = {}
     wrong: list[str] = []
     metadata = namespace.metadata
-    quota = metadata.annotation(names.NAMESPACE_QUOTA)
+    quota, quota_key = metadata.annotation(names.NAMESPACE_QUOTA), names.NAMESPACE_QUOTA
     if not quota:
+        quota_key = names.NAMESPACE_MAX
         cpu, memory = metadata.annotation(names.NAMESPACE_MAX_CPU), metadata.annotation(names.NAMESPACE_MAX_MEMORY)
         former = {key: value for key, value in (("cpu", cpu), ("memory", memory)) if value}
         quota = json.dumps(former) if former else ""
     for key, text, tag in (
-        (names.NAMESPACE_QUOTA, quota, APP_TAG_NAMESPACE_RESOURCE_QUOTA),
+        (quota_key, quota, APP_TAG_NAMESPACE_RESOURCE_QUOTA),
         (
             names.NAMESPACE_GUARANTEED,
             metadata.annotation(names.NAMESPACE_GUARANTEED),

@@ -76,7 +76,7 @@ class Nodes:
         room = limits.EXISTING_BYTES
         for pod in self._books.on_node(name):
             if pod.application and pod.is_bound:
-                pod.uuid = pod.pod.uid
+                pod.book(pod.pod.uid, pod.size)
                 allocation = messages.allocation(pod)
                 room -= allocation.ByteSize()
                 (existing if room >= 0 else others).append(allocation)

@@ -17,7 +17,7 @@ TRUE: Final = "true"
 
 class _UserInfo(msgspec.Struct):
     user: str = ""
-    groups: list[str] = []
+    groups: list[str] | None = None  # null: as Go writes an empty list
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,8 @@ def application_of(pod: Pod, *, unique: bool = False) -> Application:
     given = applications_given(metadata)
     queue = metadata.label(names.QUEUE) or metadata.annotation(names.QUEUE) or metadata.label(names.QUEUE_LABEL)
     if not given:
-        return Application(metadata.namespace, _generated(pod, unique), queue)
+        own = pod.uid if unique else ""
+        return Application(metadata.namespace, generated_application(metadata.namespace, own), queue)
     chosen = given[0]
     if chosen.endswith(names.UNIQUE_SUFFIX):
         chosen = f"{chosen.removesuffix(names.UNIQUE_SUFFIX)}-{pod.uid}"[: limits.APPLICATION_ID_CHARACTERS]
@@ -66,10 +67,10 @@ def application_of(pod: Pod, *, unique: bool = False) -> Application:
     return Application(metadata.namespace, chosen, queue, ignored)
 
 
-def _generated(pod: Pod, unique: bool) -> str:
-    namespace = pod.metadata.namespace
-    made = f"{namespace[:26]}-{pod.uid}" if unique else f"yunikorn-{namespace}-autogen"
-    return made[: limits.APPLICATION_ID_CHARACTERS]
+def generated_application(namespace: str, own: str) -> str:
+    """Of a pod that names none. `own`: makes it the pod's own; empty: that of its namespace."""
+    made = f"{namespace[:26]}-{own}" if own else f"yunikorn-{namespace}-autogen"
+    return made[: limits.APPLICATION_ID_CHARACTERS].rstrip("-")  # a label ends in a letter or a digit
 
 
 def user_of(pod: Pod) -> tuple[str, tuple[str, ...]]:
@@ -81,7 +82,7 @@ def user_of(pod: Pod) -> tuple[str, tuple[str, ...]]:
         except (msgspec.MsgspecError, RecursionError):
             return names.NOBODY, ()
         if info.user:
-            return info.user, tuple(info.groups)
+            return info.user, tuple(info.groups or ())
     return names.NOBODY, ()
 
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final
 
 from remuda_kubernetes import limits
-from remuda_kubernetes.api.objects import Container, ContainerStatus, Pod
+from remuda_kubernetes.api.objects import Container, ContainerStatus, Pod, PodStatus, Resources
 from remuda_proto.bounds import shown
 from remuda_proto.constants import CPU, MEMORY
 
@@ -76,61 +76,70 @@ def request_of(pod: Pod) -> Amounts:
     the side-cars started before it; plus its overhead, plus one pod. Sums saturate at INT64_MAX: such a pod fits no
     node. Raises ValueError for a quantity that is none."""
     spec = pod.spec
-    sizes = _sizes_in_place(pod)
+    in_place = _InPlace(pod)
     total: Amounts = {}
     for container in spec.containers:
-        add(total, _of_container(container, sizes))
+        add(total, in_place.size_of(container))
     sidecars: Amounts = {}
     peak: Amounts = {}
     for container in spec.init_containers:
-        own = _of_container(container, sizes)
         if container.restart_policy == "Always":
-            add(sidecars, own)
+            add(sidecars, in_place.size_of(container))
             _raise_to(peak, sidecars)
         else:
-            _raise_to(peak, add(dict(sidecars), own))
+            _raise_to(peak, add(dict(sidecars), _requested(container.resources)))
     add(total, sidecars)
     _raise_to(total, peak)
-    if spec.resources is not None and spec.resources.requests:
-        total.update(amounts(spec.resources.requests))
+    total.update(in_place.size_of_pod())
     add(total, amounts(spec.overhead))
     total[PODS] = 1
     return {name: min(value, INT64_MAX) for name, value in total.items() if value > 0}
 
 
-def _of_container(container: Container, sizes: Mapping[str, Amounts]) -> Amounts:
-    own = amounts(container.resources.requests) if container.resources is not None else {}
-    return sizes.get(container.name) or own
+class _InPlace:
+    """The sizes of a pod that may be resized in place, and of its containers: the maximum of what is requested, of what
+    the node has allocated, and of what they have. A resize that is infeasible changes nothing."""
+
+    def __init__(self, pod: Pod) -> None:
+        status = pod.status
+        self._pod = pod
+        self._statuses = {one.name: one for one in (*status.container_statuses, *status.init_container_statuses)}
+        self._is_infeasible = status.resize == "Infeasible" or any(
+            one.type == "PodResizePending" and one.reason == "Infeasible" for one in status.conditions
+        )
+
+    def size_of(self, container: Container) -> Amounts:
+        return self._size(_requested(container.resources), self._statuses.get(container.name))
+
+    def size_of_pod(self) -> Amounts:
+        """Of the resources that it requests as a whole."""
+        requested = _requested(self._pod.spec.resources)
+        size = self._size(requested, self._pod.status)
+        return {name: size[name] for name in requested if name in size}
+
+    def _size(self, requested: Amounts, status: ContainerStatus | PodStatus | None) -> Amounts:
+        has: Amounts = {}
+        if status is not None:
+            _raise_to(has, amounts(status.allocated_resources))
+            _raise_to(has, _requested(status.resources))
+        if not has or not self._is_infeasible:
+            _raise_to(has, requested)
+        return has
 
 
-def _sizes_in_place(pod: Pod) -> Mapping[str, Amounts]:
-    """The sizes of containers that are resized in place: the maximum of what is requested and what they have. A resize
-    that is infeasible changes nothing."""
-    found = {}
-    requested = {one.name: one.resources.requests for one in pod.spec.containers if one.resources is not None}
-    infeasible = pod.status.resize == "Infeasible" or any(
-        one.type == "PodResizePending" and one.reason == "Infeasible" for one in pod.status.conditions
-    )
-    for status in pod.status.container_statuses:
-        has = _has(status)
-        if has:
-            if not infeasible:
-                _raise_to(has, amounts(requested.get(status.name)))
-            found[status.name] = has
-    return found
-
-
-def _has(status: ContainerStatus) -> Amounts:
-    has = amounts(status.allocated_resources)
-    if status.resources is not None:
-        _raise_to(has, amounts(status.resources.requests))
-    return has
+def _requested(resources: Resources | None) -> Amounts:
+    return amounts(resources.requests) if resources is not None else {}
 
 
 def _raise_to(into: Amounts, least: Mapping[str, int]) -> None:
     for name, value in least.items():
         if value > into.get(name, 0):
             into[name] = value
+
+
+def excess(size: Mapping[str, int], over: Mapping[str, int]) -> Amounts:
+    """What `size` has more than `over`."""
+    return {name: value - over.get(name, 0) for name, value in size.items() if value > over.get(name, 0)}
 
 
 def total(sizes: Iterable[Mapping[str, int]]) -> Amounts:
@@ -141,4 +150,4 @@ def total(sizes: Iterable[Mapping[str, int]]) -> Amounts:
     return {name: min(value, INT64_MAX) for name, value in found.items()}
 
 
-__all__ = ["CPU", "MEMORY", "PODS", "Amounts", "add", "amounts", "quantity", "request_of", "total"]
+__all__ = ["CPU", "MEMORY", "PODS", "Amounts", "add", "amounts", "excess", "quantity", "request_of", "total"]

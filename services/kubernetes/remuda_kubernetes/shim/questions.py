@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Pod
-from remuda_kubernetes.predicates.predicates import Predicates, class_of, depends_on_pods
+from remuda_kubernetes.predicates.predicates import Predicates, attempt_of, class_of, depends_on_pods
 from remuda_kubernetes.shim import messages
 from remuda_kubernetes.shim.books import Books, PodEntry
 from remuda_kubernetes.shim.effects import Ask
@@ -23,10 +23,13 @@ class Questions:
         self._books = books
         self._predicates = predicates
         self._samples: dict[str, Pod] = {}  # a pod of each class
+        self._kept_off: dict[str, None] = {}  # UIDs of pods with unfit nodes, an ordered set
 
     def ask(self, entry: PodEntry) -> Ask:
-        """The ask of a pod, with its predicate class."""
+        """The ask of a pod, with its predicate class. The verdicts about an earlier ask do not count for this one: the
+        scheduler may keep them longer than that ask."""
         entry.asks += 1
+        entry.attempts += 1
         name = class_of(entry.pod, entry.attempts, alone=bool(entry.unfit))
         if not entry.unfit and not depends_on_pods(entry.pod):
             self._samples.pop(name, None)
@@ -41,6 +44,8 @@ class Questions:
         pod = entry.pod if entry is not None else self._samples.get(predicate_class)
         if pod is None:
             raise LookupError(f"{predicate_class}: no pod of this class is there any more")
+        if entry is not None:  # an ask of an earlier process may have a later attempt
+            entry.attempts = max(entry.attempts, attempt_of(predicate_class))
         is_alone = entry is not None and bool(entry.unfit) and predicate_class.startswith(entry.pod.uid)
         if not is_alone and not depends_on_pods(pod):
             yield from self._of_class(pod, node_ids)
@@ -90,10 +95,31 @@ class Questions:
             self._books.dirty_nodes[node] = None
         return refusal
 
+    def keep_off(self, entry: PodEntry, node: str, reason: str) -> None:
+        """For some time, the pod is not placed on that node."""
+        entry.unfit[node] = self._books.sweeps + limits.UNFIT_SWEEPS, reason
+        self._kept_off[entry.pod.uid] = None
+
+    def _admit_again(self) -> None:
+        books = self._books
+        for uid in list(self._kept_off):
+            entry = books.pods.get(uid)
+            if entry is None or entry.is_bound:
+                del self._kept_off[uid]
+                continue
+            left = {node: (until, why) for node, (until, why) in entry.unfit.items() if until > books.sweeps}
+            if left != entry.unfit:
+                entry.unfit = left
+                books.refused[uid] = None
+                books.is_room_changed = True
+            if not left:
+                del self._kept_off[uid]
+
     def sweep(self) -> None:
         """At intervals: asks that were refused are sent again if pods have come or gone since, so that the scheduler
         asks about all nodes. Agreements without an allocation expire."""
         books = self._books
+        self._admit_again()
         books.sweeps += 1
         for uid, at in list(books.granted.items()):
             entry = books.pods.get(uid)
@@ -109,7 +135,6 @@ class Questions:
             for uid in refused:
                 entry = books.pods[uid]
                 if entry.is_waiting and entry.is_asked:
-                    entry.attempts += 1
                     books.emit(self.ask(entry))
 
 

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from remuda_kubernetes.predicates.predicates import attempt_of, depends_on_pods
 from remuda_kubernetes.shim import messages, names
 from remuda_kubernetes.shim.applications import ENDED, STARTED, Applications
 from remuda_kubernetes.shim.books import ApplicationEntry, Books, NodeEntry, PodEntry
@@ -45,14 +46,24 @@ class AskRow(Struct):
     tags: dict[str, str] = {}
 
 
+class ReplacementRow(Struct):
+    """The ask that replaces a placeholder. It is not among the asks."""
+
+    key: str
+    tags: dict[str, str] = {}
+
+
 class AllocationRow(Struct):
-    """`releasing`: the kind of the release that the scheduler waits for; 0: none."""
+    """`releasing`: the kind of the release that the scheduler waits for; 0: none. `replacement`: of a placeholder."""
 
     uuid: str
     application: str
     key: str
     node: str
     releasing: int = 0
+    resource: Amounts = {}
+    tags: dict[str, str] = {}
+    replacement: ReplacementRow | None = None
 
 
 Row = TypeVar("Row", NodeRow, ApplicationRow, AskRow, AllocationRow)
@@ -84,10 +95,18 @@ class Resumption:
         known = {row.id for row in state.applications}
         for entry in self._books.pods.values():
             if entry.is_waiting and entry.application in known:
-                entry.asks = 1  # a process before this one may have: asks on their way and replacements are not listed
+                entry.asks = 1  # a process before this one may have: asks on their way are not listed
+        replacing = {
+            (row.application, row.replacement.key): row.replacement.tags
+            for row in state.allocations
+            if row.replacement is not None
+        }
+        for (application, key), tags in replacing.items():
+            self._take_replacing(application, key, tags)
         allocated = {row.key for row in state.allocations}
         for row in state.asks:
-            self._take_ask(row, row.key in allocated)
+            if (row.application, row.key) not in replacing:  # it may have begun after the asks were read
+                self._take_ask(row, row.key in allocated)
         return decided
 
     def _take_applications(self, rows: list[ApplicationRow]) -> None:
@@ -118,7 +137,13 @@ class Resumption:
 
     def _take_allocation(self, row: AllocationRow) -> si.AllocationResponse | None:
         entry = self._books.pods.get(row.key)
-        allocation = si.Allocation(allocationKey=row.key, UUID=row.uuid, applicationID=row.application, nodeID=row.node)
+        allocation = si.Allocation(
+            allocationKey=row.key,
+            UUID=row.uuid,
+            applicationID=row.application,
+            nodeID=row.node,
+            resourcePerAlloc=messages.resource(row.resource),
+        )
         if entry is None or entry.application != row.application or entry.uuid:
             self._books.emit(Release(messages.release_of(allocation, "the pod has ended")))
             return None
@@ -126,9 +151,10 @@ class Resumption:
             why = f"{entry.pod.key} was bound to {entry.node} by another process"
             self._books.emit(Release(messages.release_of(allocation, why)))
             return None
+        entry.attempts = _attempt(row.tags)
         if not row.releasing and not entry.is_bound:
             return si.AllocationResponse(new=[allocation])
-        entry.uuid = row.uuid
+        entry.book(row.uuid, row.resource)
         self._books.put_on(entry, row.node)
         if not row.releasing:
             return None
@@ -140,35 +166,52 @@ class Resumption:
         )
         return si.AllocationResponse(released=[release])
 
+    def _take_replacing(self, application: str, key: str, tags: dict[str, str]) -> None:
+        """A pod gets the place of a placeholder as soon as that is gone: it is asked for."""
+        entry = self._books.pods.get(key)
+        if entry is None or entry.application != application or entry.is_bound:
+            self._withdraw(application, key)
+        elif entry.is_waiting:
+            entry.is_asked = True
+            entry.attempts = _attempt(tags)
+
+    def _withdraw(self, application: str, key: str) -> None:
+        withdrawn = si.AllocationAskRelease(
+            applicationID=application,
+            allocationKey=key,
+            terminationType=si.STOPPED_BY_RM,
+            message="the pod has ended, or is allocated",
+        )
+        self._books.emit(Release(withdrawn))
+
     def _take_ask(self, row: AskRow, is_allocated: bool) -> None:
         """A pod that is allocated may have been asked for a second time meanwhile."""
         entry = self._books.pods.get(row.key)
         if entry is None or entry.application != row.application or entry.is_bound or is_allocated:
-            withdrawn = si.AllocationAskRelease(
-                applicationID=row.application,
-                allocationKey=row.key,
-                terminationType=si.STOPPED_BY_RM,
-                message="the pod has ended, or is allocated",
-            )
-            self._books.emit(Release(withdrawn))
+            self._withdraw(row.application, row.key)
         elif entry.is_waiting:
-            attempt = row.tags.get(names.TAG_PREDICATE_CLASS, "").partition("/")[2]
-            entry.attempts = int(attempt) if attempt.isdigit() else 0
+            entry.attempts = max(_attempt(row.tags), 1) - 1
             now = self._questions.ask(entry).ask
-            size = {name: one.value for name, one in now.resourceAsk.resources.items()}
-            entry.is_asked = (size, now.priority, dict(now.tags)) == (row.resource, row.priority, row.tags)
+            asked_for = messages.amounts(now.resourceAsk), now.priority, dict(now.tags)
+            entry.is_asked = asked_for == (row.resource, row.priority, row.tags)
+            if depends_on_pods(entry.pod):
+                self._books.refused[row.key] = None  # an earlier process may have refused it for pods that have gone
 
     def report_bound(self) -> None:
         """Report pods that run without an allocation. Their nodes must be known."""
         for entry in list(self._books.pods.values()):
             if entry.application and entry.is_bound and not entry.uuid and self._is_known(entry):
                 self._applications.submit(self._books.applications[entry.application])
-                entry.uuid = entry.pod.uid
+                entry.book(entry.pod.uid, entry.size)
                 self._books.emit(ReportAllocation(messages.allocation(entry)))
 
     def _is_known(self, entry: PodEntry) -> bool:
         node = self._books.nodes.get(entry.node)
         return node is not None and node.is_reported
+
+
+def _attempt(tags: dict[str, str]) -> int:
+    return attempt_of(tags.get(names.TAG_PREDICATE_CLASS, ""))
 
 
 def _as_known(entry: NodeEntry, row: NodeRow) -> None:

@@ -11,6 +11,7 @@ that it has kept, `report()` tells it everything. After it, changes are told.
 
 from __future__ import annotations
 
+from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Namespace, Node, Pod, PriorityClass
 from remuda_kubernetes.predicates.predicates import Predicates
 from remuda_kubernetes.shim import messages
@@ -18,6 +19,7 @@ from remuda_kubernetes.shim.applications import Applications
 from remuda_kubernetes.shim.books import Books, PodEntry, ShimPolicy
 from remuda_kubernetes.shim.effects import (
     Bind,
+    BindVolumes,
     DeletePod,
     Effect,
     Message,
@@ -44,7 +46,7 @@ class Shim:
         self.nodes = Nodes(self.books)
         self.predicates = Predicates(self.books)
         self.questions = Questions(self.books, self.predicates)
-        self.volumes = Volumes(self.books, self._claims_changed, self._volumes_failed)
+        self.volumes = Volumes(self.books, self.questions, self._claims_changed, self._volumes_failed)
         self.applications = Applications(self.books, self.questions, self.volumes)
         self.quotas = Quotas(self.books)
 
@@ -88,6 +90,7 @@ class Shim:
             entry.uuid = ""
             entry.is_asked = False
             entry.release = None
+            entry.volumes_since = None
             if entry.application and not entry.is_bound:
                 books.put_on(entry, "")
         books.applications = {name: one for name, one in books.applications.items() if one.pods}
@@ -150,15 +153,14 @@ class Shim:
             entry.size = before or {PODS: 1}
             self.books.record(entry, "TaskRejected", str(error), warn=True)
         if before and before != entry.size:
-            if not entry.application and entry.node:
+            if entry.node:
                 self.books.dirty_nodes[entry.node] = None
             entry.is_asked = False  # a known key replaces the size of an ask
 
     def _seen_waiting(self, entry: PodEntry) -> None:
         gates = self.books.policy.gates_of(entry.pod)
         if gates:
-            names = ", ".join(gates)
-            self.books.record(entry, "Scheduling", f"waiting for scheduling gates: {names}")
+            self.applications.waits_for_gates(entry, gates)
         elif not entry.is_asked and self.books.is_live:
             self.applications.pod_waits(entry)
 
@@ -172,18 +174,21 @@ class Shim:
             return
         if entry.uuid or entry.is_asked:
             self.books.emit(Release(messages.release(entry, f"{entry.pod.key} was bound to {node} by another process")))
+        self.books.put_on(entry, node)
         entry.uuid = ""
         entry.is_asked = False
-        self.books.put_on(entry, node)
+        entry.release = None  # it was of the allocation that is released here
         if not self.books.is_live:
             return
-        application = self.books.applications[entry.application]
-        self.applications.submit(application)
-        known = self.books.nodes.get(node)
-        if known is not None and known.is_reported:
-            entry.uuid = entry.pod.uid
-            self.books.emit(ReportAllocation(messages.allocation(entry)))
+        self._report_bound(entry)
         self._continue(entry)
+
+    def _report_bound(self, entry: PodEntry) -> None:
+        self.applications.submit(self.books.applications[entry.application])
+        known = self.books.nodes.get(entry.node)
+        if known is not None and known.is_reported:
+            entry.book(entry.pod.uid, entry.size)
+            self.books.emit(ReportAllocation(messages.allocation(entry)))
 
     def _continue(self, entry: PodEntry) -> None:
         """A bound placeholder may have been the last one that its gang waits for."""
@@ -241,8 +246,16 @@ class Shim:
         for refused in response.rejectedAllocations:
             entry = self.books.pods.get(refused.allocationKey)
             if entry is not None:
-                entry.uuid = ""
-                self.books.record(entry, "TaskRejected", refused.reason, warn=True)
+                self._report_refused(entry, refused.reason)
+
+    def _report_refused(self, entry: PodEntry, reason: str) -> None:
+        """The application of a bound pod may have completed just before: the pod is reported again, with it."""
+        entry.uuid = ""
+        if entry.is_bound and entry.resubmissions < limits.RESUBMISSIONS:
+            entry.resubmissions += 1
+            self._report_bound(entry)
+        else:
+            self.books.record(entry, "TaskRejected", reason, warn=True)
 
     def _allocated(self, new: si.Allocation) -> None:
         entry = self.books.pods.get(new.allocationKey)
@@ -253,16 +266,14 @@ class Shim:
             return
         if entry.asks > 1:  # this may answer an earlier ask; the scheduler has taken the later one for a new ask
             self.books.emit(Release(messages.release(entry, "an earlier ask was allocated")))
-        entry.uuid = new.UUID
+        entry.book(new.UUID, messages.amounts(new.resourcePerAlloc))
         self.books.put_on(entry, new.nodeID)
         refusal = self.questions.stale(entry, new.nodeID)
         if refusal:
-            entry.attempts += 1
             self.books.emit(Release(messages.release(entry, f"node {new.nodeID} does not suit it any more: {refusal}")))
             self._lost(entry)
             return
-        if not self.binds_volumes(entry) or not self.volumes.bind(entry, new.nodeID):
-            self.books.emit(Bind(entry.name, new.nodeID))
+        self.begin(entry, new.nodeID)
         self.books.record(entry, "Scheduled", f"{entry.pod.key} is assigned to node {new.nodeID}")
 
     def _released(self, release: si.AllocationRelease) -> None:
@@ -283,10 +294,11 @@ class Shim:
     def _lost(self, entry: PodEntry) -> None:
         """The scheduler has dropped an allocation of its own accord, with its node. A pod that was not bound yet is
         asked for again."""
-        entry.uuid = ""
         entry.volumes_since = None
         if not entry.is_bound:
             self.books.put_on(entry, "")
+        entry.uuid = ""
+        if not entry.is_bound:
             entry.is_asked = False
             self.applications.pod_waits(entry)
 
@@ -311,30 +323,43 @@ class Shim:
         """At intervals of a second."""
         self.questions.sweep()
         self.volumes.sweep()
+        self.applications.sweep()
 
     # Volumes
 
-    def binds_volumes(self, entry: PodEntry) -> bool:
-        """Whether this front end has late claims of the pod bound."""
-        return self.books.policy.predicates
+    def begin(self, entry: PodEntry, node: str) -> None:
+        """Have the pod bound to the node, its late claims before."""
+        if not self.books.policy.predicates or not self.volumes.bind(entry, node):
+            self.books.emit(Bind(entry.name, node))
 
     def _claims_changed(self, entry: PodEntry) -> None:
         if entry.is_bound or not self.books.is_live:
             return
         if entry.uuid and entry.volumes_since is not None:
-            if entry.release is None and not self.volumes.bind(entry, entry.node):
-                self.books.emit(Bind(entry.name, entry.node))
+            if entry.release is None:
+                self._continue_binding(entry)
         elif entry.is_waiting and not entry.is_asked:
             self.applications.pod_waits(entry)
 
+    def _continue_binding(self, entry: PodEntry) -> None:
+        reason = self.volumes.lost(entry)
+        if reason:
+            self._volumes_failed(entry, reason)
+        elif not self.volumes.bind(entry, entry.node):
+            self.books.emit(Bind(entry.name, entry.node))
+
     def _volumes_failed(self, entry: PodEntry, reason: str) -> None:
+        if entry.release is not None:
+            return  # the pod is being deleted
         self.books.record(entry, "PodVolumesBindFailure", reason, action="Binding", warn=True)
         self._send_back(entry, f"volumes: {reason}")
 
-    def volumes_failed(self, uid: str, reason: str) -> None:
+    def volumes_failed(self, change: BindVolumes, reason: str) -> None:
         """A volume could not be reserved, or a claim not be changed."""
-        entry = self.books.pods.get(uid)
-        if entry is not None and entry.uuid and not entry.is_bound and entry.volumes_since is not None:
+        self.volumes.refused(change)
+        entry = self.books.pods.get(change.pod.uid)
+        is_binding = entry is not None and entry.uuid and not entry.is_bound and entry.volumes_since is not None
+        if entry is not None and is_binding and entry.node == change.node:
             self._volumes_failed(entry, reason)
 
     # Outcomes of calls of the API

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,6 +16,8 @@ from remuda_kubernetes.shim.quantities import INT64_MAX, PODS, Amounts, add, amo
 from remuda_proto.constants import CPU, GANG_STYLE_HARD, GANG_STYLE_SOFT
 
 Json = dict[str, Any]
+_LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9-]")
 
 
 class TaskGroup(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
@@ -32,7 +35,8 @@ class TaskGroup(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
 
     @property
     def quantities(self) -> dict[str, str]:
-        return {name: str(amount) for name, amount in self.min_resource.items()}
+        """As Kubernetes names them: `vcore` is `cpu`, as in the configuration of queues."""
+        return {("cpu" if name == CPU else name): str(amount) for name, amount in self.min_resource.items()}
 
     @property
     def size(self) -> Amounts:
@@ -47,6 +51,23 @@ class GangPolicy:
     style: str
 
 
+@dataclass(frozen=True, slots=True)
+class PlaceholderUser:
+    """Numbers of the user and group that a placeholder runs as, and of the group of its volumes. None: what the image
+    says, or the cluster chooses."""
+
+    user: int | None = 65_535
+    group: int | None = 65_535
+    volumes: int | None = None
+
+    @property
+    def security_context(self) -> Json:
+        said = {"runAsUser": self.user, "runAsGroup": self.group, "fsGroup": self.volumes}
+        chosen = {key: number for key, number in said.items() if number is not None}
+        return {"runAsNonRoot": True, **chosen, "seccompProfile": {"type": "RuntimeDefault"}}
+
+
+USUAL_USER: Final = PlaceholderUser()
 _DECODER: Final = msgspec.json.Decoder(list[TaskGroup])
 
 
@@ -126,28 +147,39 @@ def placeholder_suffix(originator: Pod, group: TaskGroup, number: int) -> str:
     return digest[: limits.PLACEHOLDER_SUFFIX_CHARACTERS]
 
 
-def placeholder_pod(application: str, queue: str, group: TaskGroup, originator: Pod, suffix: str, image: str) -> Json:
+def placeholder_pod(
+    application: str,
+    queue: str,
+    group: TaskGroup,
+    originator: Pod,
+    suffix: str,
+    image: str,
+    user: PlaceholderUser = USUAL_USER,
+) -> Json:
     """The manifest of one placeholder. `application`: its name, as pods give it. `suffix`: makes its name its own."""
-    name = "-".join(
-        (
-            "tg",
-            application[: limits.PLACEHOLDER_APPLICATION_CHARACTERS],
-            group.name[: limits.PLACEHOLDER_GROUP_CHARACTERS],
-            suffix,
-        )
-    ).lower()
+    parts = (
+        "tg",
+        application[: limits.PLACEHOLDER_APPLICATION_CHARACTERS],
+        group.name[: limits.PLACEHOLDER_GROUP_CHARACTERS],
+        suffix,
+    )
+    name = _NOT_IN_NAMES.sub("-", "-".join(parts).lower())
     metadata, spec = originator.metadata, originator.spec
     kept = {key: metadata.annotation(key) for key in (names.TASK_GROUPS, names.POLICY_PARAMETERS, names.USER_INFO)}
-    requests = {("cpu" if key == CPU else key): value for key, value in group.quantities.items()}
+    requests = group.quantities
+    belongs = {names.APPLICATION: application, **({names.QUEUE: queue} if queue else {})}
+    as_labels = {key: value for key, value in belongs.items() if _LABEL_VALUE.fullmatch(value)}
+    labels = {key: value for key, value in group.labels.items() if key not in (names.APPLICATION, names.QUEUE)}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             "name": name,
             "namespace": metadata.namespace,
-            "labels": {**group.labels, names.APPLICATION: application, **({names.QUEUE: queue} if queue else {})},
+            "labels": {**labels, **as_labels},
             "annotations": {
                 **group.annotations,
+                **belongs,  # an annotation of a pod may say what no label can
                 **{key: value for key, value in kept.items() if value},
                 names.PLACEHOLDER: "true",
                 names.TASK_GROUP: group.name,
@@ -158,8 +190,7 @@ def placeholder_pod(application: str, queue: str, group: TaskGroup, originator: 
                     "kind": "Pod",
                     "name": metadata.name,
                     "uid": metadata.uid,
-                    "controller": False,
-                    "blockOwnerDeletion": True,
+                    "controller": False,  # and it does not block its deletion: that needs a right on its finalizers
                 }
             ],
         },
@@ -174,10 +205,7 @@ def placeholder_pod(application: str, queue: str, group: TaskGroup, originator: 
             **({"affinity": group.affinity} if group.affinity else {}),
             **({"priorityClassName": spec.priority_class_name} if spec.priority_class_name else {}),
             "imagePullSecrets": [{"name": secret.name} for secret in spec.image_pull_secrets],
-            "securityContext": {
-                "runAsNonRoot": True, "runAsUser": 65_535, "runAsGroup": 65_535,
-                "seccompProfile": {"type": "RuntimeDefault"},
-            },
+            "securityContext": user.security_context,
             "containers": [
                 {
                     "name": "pause",

@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from remuda_kubernetes import limits
-from remuda_kubernetes.api.objects import Pod
-from remuda_kubernetes.api.storage import Claim, CsiDriver, CsiNode, StorageCapacity, StorageClass, Volume
+from remuda_kubernetes.api.objects import Node, Pod
+from remuda_kubernetes.api.storage import (
+    Claim,
+    CsiDriver,
+    CsiNode,
+    StorageCapacity,
+    StorageClass,
+    Volume,
+    VolumeAttachment,
+)
 from remuda_kubernetes.predicates.volumes import claim_names
 from remuda_kubernetes.shim.books import Books, PodEntry
 from remuda_kubernetes.shim.effects import BindVolumes
+from remuda_kubernetes.shim.questions import Questions
 
 OnEntry = Callable[[PodEntry], None]
 
@@ -17,8 +26,11 @@ OnEntry = Callable[[PodEntry], None]
 class Volumes:
     """`ready`: called for a pod whose claims have changed. `failed`: when its claims were not bound in time."""
 
-    def __init__(self, books: Books, ready: OnEntry, failed: Callable[[PodEntry, str], None]) -> None:
+    def __init__(
+        self, books: Books, questions: Questions, ready: OnEntry, failed: Callable[[PodEntry, str], None]
+    ) -> None:
         self._books = books
+        self._questions = questions
         self._ready = ready
         self._failed = failed
         self._awaited: dict[tuple[str, str], dict[str, None]] = {}  # claim -> UIDs of pods that wait for it
@@ -45,46 +57,74 @@ class Volumes:
                 self._awaited.pop(key, None)
 
     def bind(self, entry: PodEntry, node: str) -> bool:
-        """Have late claims bound for the node. False: there are none, and the pod can be bound."""
+        """Have late claims bound for the node. False: all claims are bound, and so can the pod be."""
         storage, on = self._books.storage, self._books.nodes.get(node)
-        late = storage.late_claims(entry.pod)
-        if not late or on is None:
+        if storage.are_bound(entry.pod):
             entry.volumes_since = None
             self._binding.pop(entry.pod.uid, None)
             return False
         self._await(entry)
-        if entry.volumes_since is None:
+        if entry.volumes_since is None and on is not None:
             entry.volumes_since = self._books.sweeps
             self._binding[entry.pod.uid] = None
-            reserved: list[tuple[Volume, Claim]] = []
-            for claim in late:
-                volume = storage.volume_for(claim, on.node, [one.metadata.name for one, _ in reserved])
-                if volume is not None:
-                    reserved.append((volume, claim))
-            given = {claim.metadata.uid for _, claim in reserved}
-            selected = tuple(claim for claim in late if claim.metadata.uid not in given)
-            self._books.emit(BindVolumes(entry.name, node, tuple(reserved), selected))
+            self._request(entry, on.node)
         return True
+
+    def _request(self, entry: PodEntry, node: Node) -> None:
+        """What a process before this one has written is not written again."""
+        plan = self._books.storage.plan(entry.pod, node)
+        self._books.storage.assume(plan, node)
+        reserved = tuple((volume, claim) for volume, claim in plan.given if not _is_reserved(volume, claim))
+        selected = tuple(claim for claim in plan.made if claim.selected_node != node.metadata.name)
+        if reserved or selected:
+            self._books.emit(BindVolumes(entry.name, node.metadata.name, reserved, selected))
+
+    def lost(self, entry: PodEntry) -> str:
+        """Why the claims of a pod that are being bound will not suit its node any more; empty: they may."""
+        on = self._books.nodes.get(entry.node)
+        return self._books.storage.lost(entry.pod, on.node) if on is not None else ""
+
+    def refused(self, change: BindVolumes) -> None:
+        """The API server did not take it: what was assumed of it is not so."""
+        self._books.storage.drop([*(claim for _, claim in change.reserved), *change.selected])
 
     # Reports of the API server
 
     def claim_changed(self, claim: Claim) -> None:
-        key = claim.metadata.namespace, claim.metadata.name
-        self._books.storage.claims[key] = claim
-        self._look_again(key)
+        before = self._books.storage.claims.get(claim.key)
+        self._books.storage.put_claim(claim)
+        if before is not None and before.selected_node and not claim.selected_node and not claim.is_bound:
+            self._not_made(claim, before.selected_node)
+        self._look_again(claim.key)
+
+    def _not_made(self, claim: Claim, node: str) -> None:
+        """Its provisioner cannot make the volume for this node, and has taken the annotation away. The pods that wait
+        for it are placed elsewhere."""
+        for uid in list(self._awaited.get(claim.key, ())):
+            entry = self._books.pods.get(uid)
+            if entry is not None and entry.volumes_since is not None and entry.node == node:
+                reason = f"the volume of claim {claim.metadata.name} cannot be made for node {node}"
+                self._questions.keep_off(entry, node, reason)
+                self._failed(entry, reason)
 
     def claim_gone(self, claim: Claim) -> None:
-        self._books.storage.claims.pop((claim.metadata.namespace, claim.metadata.name), None)
+        self._books.storage.claims.pop(claim.key, None)
+        self._books.storage.drop([claim])
+        self._look_again(claim.key)
 
     def volume_changed(self, volume: Volume) -> None:
-        self._books.storage.volumes[volume.metadata.name] = volume
+        self._books.storage.put_volume(volume)
         self._books.is_room_changed = True
+        of = volume.spec.claim_ref
+        if of is not None:
+            self._look_again((of.namespace, of.name))
 
     def volume_gone(self, volume: Volume) -> None:
-        self._books.storage.volumes.pop(volume.metadata.name, None)
+        self._books.storage.remove_volume(volume.metadata.name)
 
     def class_changed(self, of: StorageClass) -> None:
         self._books.storage.classes[of.metadata.name] = of
+        self._books.is_room_changed = True
         for key in list(self._awaited):
             self._look_again(key)
 
@@ -105,6 +145,18 @@ class Volumes:
 
     def csi_node_gone(self, csi_node: CsiNode) -> None:
         self._books.storage.csi_nodes.pop(csi_node.metadata.name, None)
+        self._books.is_room_changed = True
+
+    def attachment_changed(self, attachment: VolumeAttachment) -> None:
+        on_node = self._books.storage.attached.setdefault(attachment.spec.node_name, {})
+        on_node[attachment.metadata.name] = attachment
+
+    def attachment_gone(self, attachment: VolumeAttachment) -> None:
+        attached, node = self._books.storage.attached, attachment.spec.node_name
+        on_node = attached.get(node, {})
+        on_node.pop(attachment.metadata.name, None)
+        if not on_node:
+            attached.pop(node, None)
         self._books.is_room_changed = True
 
     def capacity_changed(self, capacity: StorageCapacity) -> None:
@@ -129,4 +181,10 @@ class Volumes:
                 del self._binding[uid]
             elif self._books.sweeps - entry.volumes_since > limits.VOLUME_SWEEPS:
                 del self._binding[uid]
+                self._books.storage.drop(self._books.storage.late_claims(entry.pod))
                 self._failed(entry, "its claims were not bound in time")
+
+
+def _is_reserved(volume: Volume, claim: Claim) -> bool:
+    """Whether the API server says so. A user may have reserved it for the name of the claim alone."""
+    return volume.spec.claim_ref is not None and volume.spec.claim_ref.uid == claim.metadata.uid

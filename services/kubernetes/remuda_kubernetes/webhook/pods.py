@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Namespace, PriorityClass
 from remuda_kubernetes.shim import names
+from remuda_kubernetes.shim.pod_reading import generated_application
 from remuda_kubernetes.webhook.policy import FALSE, TRUE, Caller, WebhookPolicy
 from remuda_kubernetes.webhook.user_info import Denied, Json, annotations_of, filled_in, template_of
 
@@ -42,7 +42,8 @@ def admit_new_pod(pod: Json, caller: Caller, policy: WebhookPolicy, around: Surr
         if spec.get("schedulerName", "") not in policy.allowed_names:
             changes.append(_set("/spec/schedulerName", policy.scheduler_name))
         if not _has_application(labels, annotations) and policy.labels(around.namespace_name, around.namespace):
-            labels[names.APPLICATION] = _generated(policy, around)
+            own = around.unique if policy.unique_applications else ""
+            labels[names.APPLICATION] = generated_application(around.namespace_name, own)
         annotations.setdefault(names.ALLOW_PREEMPTION, _may_be_preempted(spec, around))
         if policy.gates and _is_held(labels, annotations) and not spec.get("nodeName"):
             changes += _gate(spec)
@@ -92,12 +93,6 @@ def _has_application(labels: dict[str, str], annotations: dict[str, str]) -> boo
 
 def _is_held(labels: dict[str, str], annotations: dict[str, str]) -> bool:
     return _has_application(labels, annotations) and annotations.get(names.IGNORE_APPLICATION) != TRUE
-
-
-def _generated(policy: WebhookPolicy, around: Surroundings) -> str:
-    name = around.namespace_name
-    made = f"{name[:26]}-{around.unique}" if policy.unique_applications else f"yunikorn-{name}-autogen"
-    return made[: limits.APPLICATION_ID_CHARACTERS]
 
 
 def _may_be_preempted(spec: Json, around: Surroundings) -> str:

@@ -30,7 +30,7 @@ class Denied(Exception):
 
 class _UserInfo(msgspec.Struct, forbid_unknown_fields=True):
     user: str
-    groups: list[str] = []
+    groups: list[str] | None = None  # null: as Go writes an empty list
 
 
 def annotations_of(thing: Json) -> dict[str, str]:

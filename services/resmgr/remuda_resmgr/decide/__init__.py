@@ -24,6 +24,7 @@ from .pools import create_pool, delete_pool, update_pool
 from .preemption import evict_chosen, get_preemptible_tasks, preempt
 from .reconcile import reconcile_hosts, reconcile_pools
 from .reserve import reserve_hosts
+from .sharing import preempt_runs, share_hosts
 from .updates import kill_tasks, notify_task_updates, update_tasks_state
 
 Decision = Generator[Fact, None, Any]
@@ -50,6 +51,8 @@ BY_COMMAND: Final[dict[type[commands.Command], Callable[[State, Settings, Any], 
     commands.RankHosts: rank_hosts,
     commands.PutHosts: put_hosts,
     commands.RemoveHosts: remove_hosts,
+    commands.ShareHosts: share_hosts,
+    commands.PreemptRuns: preempt_runs,
     commands.RecoverRuns: recover_runs,
     commands.ReserveHosts: reserve_hosts,
     commands.ReconcileHosts: reconcile_hosts,

@@ -1,132 +1,36 @@
-"""All pools at once, as a file describes them: each rule is checked on the tree that would be, so that an amount may
-move from a pool to another."""
+"""All pools at once, as a file describes them."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator
 
-from msgspec.structs import replace
-
-from ..commands import ApplyPools, CalculateEntitlements, DescribedPool
+from ..commands import ApplyPools, CalculateEntitlements
 from ..facts import Fact, PoolCreated, PoolDeleted, PoolUpdated
-from ..limits import POOL_DEPTH, POOLS
-from ..rules.pools import (
-    ROOT,
-    InvalidPool,
-    PoolConfig,
-    check_controller_limit,
-    check_numbers,
-    check_own_children,
-    check_pool,
-    complete,
-)
+from ..rules.pools import InvalidPool
 from ..settings import Settings
-from ..state import Pool, State
+from ..state import State
 from .entitle import calculate_entitlements
-from .pools import check_name, drop_ended, is_busy, known
+from .pool_plan import plan_of
+from .pools import drop_ended
 
 Answer = Generator[Fact, None, tuple[str, ...] | InvalidPool]
 
 
 def apply_pools(state: State, settings: Settings, command: ApplyPools) -> Answer:
-    """Answered with what has changed, in words; or with the first problem, and then no pool has. Pools that are not
-    described are deleted, unless they have tasks: that is a problem."""
-    existing = dict(_by_path(state))
+    """Answered with what has changed, in words; or with the first problem, and then no pool has."""
     try:
-        wanted = _resolved(existing, command.pools)
-        _check_children(known(state)[ROOT], existing, wanted)
+        plan = plan_of(state, command.pools)
     except InvalidPool as problem:
         return problem
-    parents = {_above(path) for path in wanted}
-    deleted = [(path, pool) for path, pool in existing.items() if path not in wanted]
-    for path, pool in existing.items():
-        if not pool.is_leaf or (path in wanted and path not in parents):
-            continue
+    for pool in plan.retired:
         yield from drop_ended(state, pool)
-        if is_busy(pool) and path in parents:
-            message = "is a leaf with tasks, which it could not run any more with pools below it"
-            return InvalidPool("parent_is_busy", message, at=path)
-        if is_busy(pool):
-            return InvalidPool("busy", f"pool {path} is not described, and has tasks", at="")
     changes: list[str] = []
-    for path, pool in reversed(deleted):
+    for path, pool in plan.deleted:
         changes.append(f"{path} deleted")
         yield PoolDeleted(pool.config.id)
-    for path, config in wanted.items():
-        before = existing.get(path)
-        if before is None:
-            changes.append(f"{path} created")
-            yield PoolCreated(config)
-        elif config != before.config:
-            changes.append(f"{path} changed")
-            yield PoolUpdated(config)
+    for path, before, config in plan.different:
+        changes.append(f"{path} {'created' if before is None else 'changed'}")
+        yield PoolCreated(config) if before is None else PoolUpdated(config)
     if changes:
         yield from calculate_entitlements(state, settings, CalculateEntitlements())
     return tuple(changes)
-
-
-def _by_path(state: State) -> Iterator[tuple[str, Pool]]:
-    """Pools below root, parents first."""
-    above = [("", state.pools[ROOT])]
-    for path, pool in above:
-        for child in pool.children:
-            one = f"{path}/{state.pools[child].config.name}", state.pools[child]
-            above.append(one)
-            yield one
-
-
-def _resolved(existing: Mapping[str, Pool], described: Iterable[DescribedPool]) -> dict[str, PoolConfig]:
-    """By path, parents first: with the IDs of pools that exist, and of parents."""
-    wanted: dict[str, PoolConfig] = {}
-    for one in sorted(described, key=lambda one: one.path.count("/")):
-        with_place = _placed(one, wanted)
-        before = existing.get(one.path)
-        if before is not None:
-            with_place = replace(with_place, id=before.config.id, change_log=before.config.change_log)
-        try:
-            for check in (check_pool, check_controller_limit, check_numbers):
-                check(with_place, {})
-            check_name(with_place)
-        except InvalidPool as problem:
-            raise _at(one.path, problem) from None
-        wanted[one.path] = complete(with_place)
-    if len(wanted) > POOLS:
-        raise InvalidPool("too_many_pools", f"{len(wanted)} pools are described, expected at most {POOLS}", at="")
-    return wanted
-
-
-def _placed(one: DescribedPool, wanted: Mapping[str, PoolConfig]) -> PoolConfig:
-    """With its name and its parent, which its path says."""
-    above, slash, name = one.path.rpartition("/")
-    if one.path in wanted:
-        raise InvalidPool("name_taken", "is described twice, expected once", at=one.path)
-    if not slash or one.path.count("/") > POOL_DEPTH:
-        message = f"path is {one.path[:64]!r}, expected one to {POOL_DEPTH} names, each behind a slash"
-        raise InvalidPool("invalid_name", message, at=one.path)
-    if above and above not in wanted:
-        raise InvalidPool("parent_not_found", f"the pool above, {above}, is not described", at=one.path)
-    return replace(one.config, name=name, parent=wanted[above].id if above else ROOT)
-
-
-def _check_children(root: PoolConfig, existing: Mapping[str, Pool], wanted: Mapping[str, PoolConfig]) -> None:
-    """No pool is below its children. Raises InvalidPool, which speaks of pools by their paths: IDs may be new. Hosts
-    may go at any time, so pools that stay as they are may have more than root."""
-    children: dict[str, dict[str, PoolConfig]] = {}
-    for path, config in wanted.items():
-        above = _above(path)
-        children.setdefault(above, {})[path] = replace(config, id=path, parent=above)
-    if all(path in existing and existing[path].config == wanted[path] for path in children.get("", ())):
-        children.pop("", None)
-    for above, below in children.items():
-        try:
-            check_own_children(replace(wanted[above] if above else root, id=above), below)
-        except InvalidPool as problem:
-            raise _at(above or problem.details.get("child", ""), problem) from None
-
-
-def _above(path: str) -> str:
-    return path.rpartition("/")[0]
-
-
-def _at(path: str, problem: InvalidPool) -> InvalidPool:
-    return InvalidPool(problem.code, str(problem), **{**problem.details, "at": path})

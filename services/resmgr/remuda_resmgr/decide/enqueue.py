@@ -6,9 +6,8 @@ from collections.abc import Generator
 
 from ..commands import ALREADY_EXIST, GANG_FAILED, INTERNAL, Enqueued, EnqueueGangs, TaskFailure
 from ..facts import GangEnqueued
-from ..limits import AMOUNT
 from ..rules.lifecycle import REPLACEABLE
-from ..rules.task import Task
+from ..rules.task import Task, problem_of
 from ..settings import Settings
 from ..state import State
 
@@ -22,7 +21,7 @@ def enqueue_gangs(state: State, settings: Settings, command: EnqueueGangs) -> Ge
         if not tasks:
             continue
         if not pool.is_leaf:
-            message = f"pool {command.pool_id} has children, expected a leaf"
+            message = f"pool {command.pool_id} is root or has children, expected a leaf"
             failures.extend(TaskFailure(task, GANG_FAILED, message) for task in tasks)
             continue
         refused = _refusals(state, tasks)
@@ -45,11 +44,8 @@ def _refusals(state: State, tasks: tuple[Task, ...]) -> list[TaskFailure]:
 
 
 def _problem(state: State, task: Task, before: tuple[Task, ...]) -> tuple[str, str] | None:
-    if not task.id or not task.mesos_id:
-        field = "id" if not task.id else "taskId"
-        return INTERNAL, f"{field} of task {task.name[:64]!r} is empty, expected an ID"
-    if not all(0 <= amount <= AMOUNT for amount in task.resource):
-        return INTERNAL, f"resource of task {task.id} is {task.resource}, expected amounts from 0 to {AMOUNT:g}"
+    if why := problem_of(task):
+        return INTERNAL, why
     if any(other.id == task.id for other in before):
         return ALREADY_EXIST, f"task {task.id} is in the gang twice"
     if any(other.mesos_id == task.mesos_id for other in before):

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Generator, Sequence
 
 from ..commands import HOST_MAINTENANCE, DrainHosts, PutHosts, RankHosts, RecoverRuns, RemoveHosts, SetCapacity
-from ..facts import Fact, HostsPut, HostsRanked, HostsRemoved, RunRecovered
+from ..facts import Fact, HostsPut, HostsRanked, HostsRemoved, RunRecovered, TaskMoved
 from ..rules.host_scores import HostTask, order
-from ..rules.hosts import Room, covers, lacking, less, need, room_left
-from ..rules.lifecycle import TERMINAL, UNALLOCATED
-from ..rules.resources import total
-from ..rules.task import Task
+from ..rules.hosts import Host, Room, SharedHosts, covers, lacking, less, need, room_left
+from ..rules.lifecycle import ON_HOST, timeout_ms
+from ..rules.resources import Vector, total
+from ..rules.task import Task, problem_of
 from ..settings import Settings
 from ..state import Run, State
 from .entitle import set_capacity
@@ -24,12 +24,19 @@ def drain_hosts(state: State, settings: Settings, command: DrainHosts) -> Genera
         runs = list(state.hosts.get(hostname, {}).values())
         if runs:
             yield from evict(state, settings, runs, HOST_MAINTENANCE)
-        if hostname not in state.hosts:
+        if not state.runs_on(hostname):
             empty.append(hostname)
     return tuple(empty)
 
 
 def put_hosts(state: State, settings: Settings, command: PutHosts) -> Generator[Fact, None, None]:
+    """Shared hosts are their engine's alone."""
+    yield from put_all(
+        state, settings, PutHosts(tuple(one for one in command.hosts if not _shared(state, one.hostname)))
+    )
+
+
+def put_all(state: State, settings: Settings, command: PutHosts) -> Generator[Fact, None, None]:
     changed = tuple(host for host in command.hosts if state.known_hosts.get(host.hostname) != host)
     if not changed:
         return
@@ -41,14 +48,25 @@ def put_hosts(state: State, settings: Settings, command: PutHosts) -> Generator[
     yield HostsPut(changed)
     for hostname in drains:
         yield from evict(state, settings, list(state.hosts.get(hostname, {}).values()), HOST_MAINTENANCE)
-    yield from _sum_capacity(state, settings)
+    yield from sum_capacity(state, settings)
 
 
 def remove_hosts(state: State, settings: Settings, command: RemoveHosts) -> Generator[Fact, None, None]:
+    """Shared hosts are their engine's alone."""
+    names = tuple(name for name in command.hostnames if not _shared(state, name))
+    yield from remove_all(state, settings, RemoveHosts(names))
+
+
+def _shared(state: State, hostname: str) -> bool:
+    host = state.known_hosts.get(hostname)
+    return host is not None and bool(host.shared_with)
+
+
+def remove_all(state: State, settings: Settings, command: RemoveHosts) -> Generator[Fact, None, None]:
     known = tuple(name for name in dict.fromkeys(command.hostnames) if name in state.known_hosts)
     if known:
         yield HostsRemoved(known)
-        yield from _sum_capacity(state, settings)
+        yield from sum_capacity(state, settings)
 
 
 def why_no_room(state: State, hostname: str, tasks: Sequence[Task], ports: Sequence[int]) -> str:
@@ -63,7 +81,7 @@ def why_no_room(state: State, hostname: str, tasks: Sequence[Task], ports: Seque
     reserved = state.reserved.get(hostname)
     if reserved is not None and any(task is not reserved.task for task in tasks):
         return f"{hostname} is reserved for another task"
-    runs = state.hosts.get(hostname, {}).values()
+    runs = state.runs_on(hostname)
     room = room_left(host, (run.task for run in runs))
     used = {port for run in runs for port in run.ports}
     taken = sorted(port for port, count in Counter(ports).items() if count > 1 or port in used)
@@ -76,16 +94,30 @@ def why_no_room(state: State, hostname: str, tasks: Sequence[Task], ports: Seque
     return "" if covers(room, wanted) else f"{hostname} has not enough {', '.join(lacking(room, wanted))}"
 
 
-def _sum_capacity(state: State, settings: Settings) -> Generator[Fact, None, None]:
-    hosts = [host for host in state.known_hosts.values() if not host.draining]
-    capacity, slack_cpu = total(host.capacity for host in hosts), sum(host.slack_cpu for host in hosts)
+def sum_capacity(state: State, settings: Settings) -> Generator[Fact, None, None]:
+    """Of shared hosts, what tasks may hold there."""
+    by_name: dict[str, list[Host]] = {}
+    for host in state.known_hosts.values():
+        if not host.draining:
+            by_name.setdefault(host.shared_with, []).append(host)
+    parts = [_capacity_of(state.shared.get(name), hosts) for name, hosts in by_name.items()]
+    capacity, slack_cpu = total(one for one, _ in parts), sum(slack for _, slack in parts)
     yield from set_capacity(state, settings, SetCapacity(capacity, slack_cpu))
+
+
+def _capacity_of(shared: SharedHosts | None, hosts: Sequence[Host]) -> tuple[Vector, float]:
+    cpu, gpu, memory, disk = capacity = total(host.capacity for host in hosts)
+    slack_cpu = sum(host.slack_cpu for host in hosts)
+    if shared is None:
+        return capacity, slack_cpu
+    most = shared.capacity
+    least = (min(cpu, most[0]), min(gpu, most[1]), min(memory, most[2]), min(disk, most[3]))
+    return least, min(slack_cpu, shared.slack_cpu)
 
 
 def rank_hosts(state: State, settings: Settings, command: RankHosts) -> Generator[Fact, None, None]:
     tasks = {
-        hostname: [_host_task(run, state.now_ms) for run in state.hosts.get(hostname, {}).values()]
-        for hostname in command.hostnames
+        hostname: [_host_task(run, state.now_ms) for run in state.runs_on(hostname)] for hostname in command.hostnames
     }
     ranked = tuple(order(command.hostnames, tasks))
     if ranked != state.ranked_hosts:
@@ -93,11 +125,15 @@ def rank_hosts(state: State, settings: Settings, command: RankHosts) -> Generato
 
 
 def recover_runs(state: State, settings: Settings, command: RecoverRuns) -> Generator[Fact, None, None]:
-    """Runs of pools that do not exist, of states without an allocation, and runs that are known are left alone."""
+    """Left alone are runs of pools that do not exist, in states in which no host has them, that are known, and of tasks
+    that EnqueueGangs would refuse."""
     for one in command.runs:
         known = one.task.id in state.runs or one.task.mesos_id in state.task_of
-        if not known and one.pool_id in state.pools and one.state not in TERMINAL | UNALLOCATED:
+        if not known and one.pool_id in state.pools and one.state in ON_HOST and not problem_of(one.task):
             yield RunRecovered(one.task, one.pool_id, one.state, one.started_ms)
+            if lasts_ms := timeout_ms(one.state, settings):  # PREEMPTING: the next cycle has to find it again
+                due_ms = state.now_ms + lasts_ms
+                yield TaskMoved(one.task.id, one.task.mesos_id, one.state, "recovered", due_ms)
 
 
 def _host_task(run: Run, now_ms: int) -> HostTask:

@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from ..commands import DequeueGangs, FailedPlacement, GetPlacements, Handed, SetPlacements
-from ..facts import Fact, GangDequeued, PlacementQueued, PlacementTaken, TaskDequeued
+from ..commands import DequeueGangs, FailedPlacement, GetPlacements, Handed, SetPlacements, SharedEngine
+from ..facts import Fact, GangDequeued, PlacementQueued, PlacementTaken, SharedPlaced, TaskDequeued
 from ..limits import LIMIT_PER_CALL, PLACEMENTS
 from ..rules.backoff import count_attempt, extra_s
 from ..rules.lifecycle import LAUNCHING, PLACED, PLACING, READY, RESERVED, timeout_ms
@@ -18,6 +18,7 @@ from ..settings import Settings
 from ..state import Run, State
 from .hosts import why_no_room
 from .requeue import after_failed_placement
+from .sharing import is_newer, why_not_by
 from .together import connected, why_in_part
 
 Refused = tuple[tuple[Placement, str], ...]
@@ -56,12 +57,14 @@ def set_placements(state: State, settings: Settings, command: SetPlacements) -> 
     reasons: dict[int, str] = {}
     for places in connected(state, settings, kept):
         together = [kept[place] for place in places]
-        problems = _problems(state, settings, together)
+        problems = _problems(state, settings, together, command.by)
         if not any(problems):
             for placement in together:
                 yield PlacementQueued(state.last_number + 1, placement, _due(state, PLACED, settings))
         else:
             reasons.update(zip(places, (one or OTHER_REFUSED for one in problems), strict=True))
+    if command.by is not None and is_newer(state, command.by):
+        yield SharedPlaced(command.by.name, command.by.number)
     for failed in command.failed:
         yield from _failed(state, settings, failed)
     return tuple((asked[place], reasons[place]) for place in sorted(reasons))
@@ -112,7 +115,7 @@ def _may_be_placed(state: State, pair: tuple[str, str]) -> bool:
     return run is not None and run.state in (PLACING, RESERVED)
 
 
-def _problems(state: State, settings: Settings, together: Sequence[Placement]) -> list[str]:
+def _problems(state: State, settings: Settings, together: Sequence[Placement], by: SharedEngine | None) -> list[str]:
     """Why placements that stand or fall together cannot be made, one by one; empty: this one can."""
     if why := why_in_part(state, settings, together):
         return [why] * len(together)
@@ -129,7 +132,8 @@ def _problems(state: State, settings: Settings, together: Sequence[Placement]) -
         tasks.setdefault(hostname, []).extend(state.runs[task_id].task for task_id, _ in placement.tasks)
         before = ports.setdefault(hostname, [])
         before.extend(placement.ports)
-        problems.append(why_no_room(state, hostname, tasks[hostname], before))
+        why = why_not_by(state, hostname, by) or why_no_room(state, hostname, tasks[hostname], before)
+        problems.append(why)
     return problems
 
 

@@ -16,6 +16,8 @@ from ..rules.pools import (
     PoolConfig,
     check_cycle,
     check_numbers,
+    check_path,
+    check_policy,
     complete,
     find_by_path,
     path_of,
@@ -63,6 +65,10 @@ def update_pool(state: State, settings: Settings, command: UpdatePool) -> Answer
 
 
 def delete_pool(state: State, settings: Settings, command: DeletePool) -> Answer:
+    try:
+        check_path(command.path)
+    except InvalidPool as problem:
+        return InvalidPool("not_found", str(problem))
     pool_id = find_by_path(command.path, state.configs())
     if pool_id is None:
         return InvalidPool("not_found", f"there is no pool {command.path[:64]!r}")
@@ -83,6 +89,11 @@ def drop_ended(state: State, pool: Pool) -> Generator[Fact, None, None]:
         if state.members(state.gangs[number]):
             return
         yield GangReduced(number)
+
+
+def has_tasks(pool: Pool) -> bool:
+    """As `is_busy`, when the gangs that `drop_ended` would drop are gone."""
+    return bool(pool.runs) or not fits(pool.allocation.total, ZERO)
 
 
 def is_busy(pool: Pool) -> bool:
@@ -122,6 +133,7 @@ def check_name(config: PoolConfig) -> None:
 
 
 def _check_shape(config: PoolConfig, former: PoolConfig) -> None:
+    check_policy(config, {})
     check_cycle(config, {})
     check_numbers(config, {})
     if config.id == ROOT:

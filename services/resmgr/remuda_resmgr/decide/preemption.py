@@ -7,8 +7,8 @@ from collections.abc import Generator, Iterable
 from ..commands import HOST_MAINTENANCE, REVOKE_RESOURCES, Candidate, Evict, GetPreemptibleTasks, Preempt
 from ..facts import CandidateQueued, CandidatesTaken, Fact, OverAllocationCounted, TaskMoved
 from ..limits import LIMIT_PER_CALL, PREEMPTION_CANDIDATES
-from ..rules.lifecycle import PENDING, PLACING, PREEMPTING, READY, RUNNING, timeout_ms
-from ..rules.ranking import victims
+from ..rules.lifecycle import AT_JOB_MANAGER, PENDING, PREEMPTING, RUNNING, timeout_ms
+from ..rules.ranking import ALL_STATES, STATES, victims
 from ..rules.resources import ZERO, Vector, subtract
 from ..settings import Settings
 from ..state import Pool, Run, State
@@ -28,7 +28,7 @@ def preempt(state: State, settings: Settings, command: Preempt) -> Generator[Fac
         if (0 if due else count) != pool.over_count:
             yield OverAllocationCounted(pool.config.id, 0 if due else count)
         if due:
-            chosen = victims(pool.runs.values(), non_slack, slack, settings.fewest_victims)
+            chosen = victims(pool.runs.values(), non_slack, slack, settings.fewest_victims, preempted_states(settings))
             now = chosen if room is None else chosen[:room]
             room = None if room is None else room - len(now)
             later += [(run.task.id, run.task.mesos_id) for run in chosen[len(now) :]]
@@ -54,22 +54,30 @@ def is_eligible(count: int, settings: Settings) -> bool:
 
 
 def evict(state: State, settings: Settings, runs: Iterable[Run], reason: str) -> Generator[Fact, None, None]:
-    """Running tasks wait for their job manager to preempt them; others go back to their pool. Tasks in other states
-    stay as they are."""
+    """Tasks that a job manager has wait for it to preempt them; others go back to their pool, and are in no placement
+    any more. Tasks of states that are not preempted stay as they are."""
     for run in runs:
         task = run.task
-        if run.state == RUNNING:
+        if run.state not in preempted_states(settings):
+            continue
+        if run.state in AT_JOB_MANAGER:
             if task.mesos_id not in state.candidates and len(state.candidates) < PREEMPTION_CANDIDATES:
                 yield CandidateQueued(task.id, task.mesos_id, reason)
-        elif run.state in (READY, PLACING) and state.run_of(task.id, task.mesos_id) is not None:
+        elif state.run_of(task.id, task.mesos_id) is not None:
             yield requeued(state, settings, run, PENDING, reason)
+
+
+def preempted_states(settings: Settings) -> tuple[str, ...]:
+    return ALL_STATES if settings.preempt_all_states else STATES
 
 
 def get_preemptible_tasks(
     state: State, settings: Settings, command: GetPreemptibleTasks
 ) -> Generator[Fact, None, list[Candidate]]:
-    """Candidates in the order in which they were chosen. Those that do not run any more are dropped."""
+    """Candidates in the order in which they were chosen. Those that no job manager has any more are dropped. One that
+    does not run yet keeps its state, and its time for launching: PREEMPTING would end as RUNNING."""
     answer: list[Candidate] = []
+    asked_for = AT_JOB_MANAGER.intersection(preempted_states(settings)) | {PREEMPTING}
     while state.candidates and len(answer) < min(command.limit, LIMIT_PER_CALL):
         run_id, (task_id, reason) = next(iter(state.candidates.items()))
         yield CandidatesTaken(1)
@@ -78,7 +86,7 @@ def get_preemptible_tasks(
                 answer.append(Candidate(task_id, run_id, reason))
             continue
         run = state.run_of(task_id, run_id)
-        if run is None or run.state not in (RUNNING, PREEMPTING):
+        if run is None or run.state not in asked_for:
             continue
         if run.state == RUNNING:
             lasts_ms = timeout_ms(PREEMPTING, settings)

@@ -34,6 +34,8 @@ def _problem(state: State, one: Reservation) -> str:
         return f"there is no host {one.hostname[:100]!r}"
     if host.draining:
         return f"{one.hostname} drains"
+    if host.shared_with:
+        return f"{one.hostname} is shared with {host.shared_with}, whose core reserves"
     if not covers(host.room, need(run.task)):
         return f"{one.hostname} never has enough {', '.join(lacking(host.room, need(run.task)))}"
     if state.reserved.get(one.hostname, run) is not run:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Final
 
-from ..commands import KillTasks, NotifyTaskUpdates, UpdateTasksState
+from ..commands import HOST_MAINTENANCE, KillTasks, NotifyTaskUpdates, UpdateTasksState
 from ..facts import EventsAcknowledged, Fact, RunEnded, TaskMoved
 from ..rules.lifecycle import (
     FAILED,
@@ -20,7 +20,8 @@ from ..rules.lifecycle import (
     timeout_ms,
 )
 from ..settings import Settings
-from ..state import State
+from ..state import Run, State
+from .preemption import evict
 
 # States of tasks by Mesos' states. Those in which Mesos has no task any more are LOST.
 BY_MESOS: Final = {
@@ -50,9 +51,10 @@ def notify_task_updates(state: State, settings: Settings, command: NotifyTaskUpd
         if to in TERMINAL:
             yield RunEnded(task_id, event.run_id, to, event.mesos_state)
             continue
-        run = state.run_of(task_id, event.run_id)
+        run = state.run_of(task_id, event.run_id) or state.orphans.get(event.run_id)
         if to == RUNNING and run is not None and RUNNING in UPDATES.get(run.state, ()):
             yield TaskMoved(task_id, event.run_id, RUNNING, event.mesos_state)
+            yield from _leave_draining(state, settings, run)
     acknowledged = max((event.offset for event in command.events), default=state.acknowledged)
     if acknowledged != state.acknowledged:
         yield EventsAcknowledged(acknowledged)
@@ -72,6 +74,14 @@ def update_tasks_state(state: State, settings: Settings, command: UpdateTasksSta
             lasts_ms = timeout_ms(update.state, settings)
             due_ms = state.now_ms + lasts_ms if lasts_ms else 0
             yield TaskMoved(update.task_id, update.run_id, update.state, "reported by the job manager", due_ms)
+            yield from _leave_draining(state, settings, run)
+
+
+def _leave_draining(state: State, settings: Settings, run: Run) -> Generator[Fact, None, None]:
+    """A run that was launched on a host before it began to drain: it is preempted once it runs."""
+    host = state.known_hosts.get(run.hostname)
+    if run.state == RUNNING and host is not None and host.draining:
+        yield from evict(state, settings, (run,), HOST_MAINTENANCE)
 
 
 def kill_tasks(state: State, settings: Settings, command: KillTasks) -> Generator[Fact, None, tuple[str, ...]]:

@@ -40,6 +40,8 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[State, Any], None]]] = {
     facts.HostsPut: hosts.hosts_put,
     facts.HostsRemoved: hosts.hosts_removed,
     facts.HostReserved: hosts.host_reserved,
+    facts.HostsShared: hosts.hosts_shared,
+    facts.SharedPlaced: hosts.shared_placed,
     facts.HostsRanked: runs.hosts_ranked,
     facts.EventsAcknowledged: runs.events_acknowledged,
     facts.TimePassed: runs.time_passed,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from .. import facts
 from ..state import State
 from .runs import end_reservation
@@ -18,6 +20,14 @@ def hosts_removed(state: State, fact: facts.HostsRemoved) -> None:
         if (run := state.reserved.get(hostname)) is not None:
             end_reservation(state, run)
         del state.known_hosts[hostname], state.host_changes[hostname]
+
+
+def hosts_shared(state: State, fact: facts.HostsShared) -> None:
+    state.shared[fact.shared.name] = fact.shared
+
+
+def shared_placed(state: State, fact: facts.SharedPlaced) -> None:
+    state.shared[fact.name] = msgspec.structs.replace(state.shared[fact.name], placed=fact.number)
 
 
 def host_reserved(state: State, fact: facts.HostReserved) -> None:

@@ -13,18 +13,18 @@ from ..state import Pool, State
 def pool_created(state: State, fact: facts.PoolCreated) -> None:
     state.pools[fact.pool.id] = Pool(fact.pool)
     state.pools[fact.pool.parent].children[fact.pool.id] = None
-    state.tree = None
+    state.pools_changed()
 
 
 def pool_updated(state: State, fact: facts.PoolUpdated) -> None:
     state.pools[fact.pool.id].configure(fact.pool)
-    state.tree = None
+    state.pools_changed()
 
 
 def pool_deleted(state: State, fact: facts.PoolDeleted) -> None:
     pool = state.pools.pop(fact.pool_id)
     del state.pools[pool.config.parent].children[fact.pool_id]
-    state.tree = None
+    state.pools_changed()
 
 
 def capacity_changed(state: State, fact: facts.CapacityChanged) -> None:

@@ -6,7 +6,7 @@ from heapq import heappop, heappush
 
 from .. import facts
 from ..rules.allocation import of_task
-from ..rules.lifecycle import RUNNING, UNALLOCATED
+from ..rules.lifecycle import RUNNING, UNALLOCATED, UNPLACED
 from ..state import Run, State
 
 
@@ -30,6 +30,8 @@ def track(state: State, run: Run) -> None:
 def enter(state: State, run: Run, to: str, due_ms: int, reason: str) -> None:
     """Change the state of a run, with its allocation and its timer."""
     held, holds = run.state not in UNALLOCATED, to not in UNALLOCATED
+    if run.hostname and (run.state in UNPLACED) != (to in UNPLACED):
+        state.host_changed(run.hostname)
     run.state, run.since_ms, run.due_ms = to, state.now_ms, due_ms
     run.reason = reason
     leave_engine(state, run)
@@ -71,7 +73,8 @@ def put_on_host(state: State, run: Run, hostname: str) -> None:
 
 
 def task_moved(state: State, fact: facts.TaskMoved) -> None:
-    enter(state, state.runs[fact.task_id], fact.state, fact.due_ms, fact.reason)
+    run = state.run_of(fact.task_id, fact.run_id) or state.orphans[fact.run_id]
+    enter(state, run, fact.state, fact.due_ms, fact.reason)
 
 
 def run_ended(state: State, fact: facts.RunEnded) -> None:

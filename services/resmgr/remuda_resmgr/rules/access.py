@@ -1,7 +1,7 @@
-"""Which RPCs a client may call: by the names in its certificate.
+"""Which RPCs a client may call: by the names in its certificate, or by that of its NATS key.
 
 The setting `resmgr.clients` has entries `NAME=ROLE`, or `NAME=ROLE:/PATH` for a role that is restricted to pools.
-Without entries, each client may call everything. Every client that has a role may ask questions.
+Without entries, each client with a certificate may call everything. Every client that has a role may ask questions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ROLES: Final[dict[str, frozenset[str]]] = {
         "EnqueueGangs", "GetPlacements", "GetPreemptibleTasks", "KillTasks", "UpdateTasksState", "NotifyTaskUpdates",
         "ReconcilePools",
     }),
-    PLACEMENT: frozenset({"DequeueGangs", "SetPlacements", "ReserveHosts"}),
+    PLACEMENT: frozenset({"DequeueGangs", "SetPlacements", "ReserveHosts", "ShareHosts", "PlaceShared", "PreemptRuns"}),
     HOSTS: frozenset({
         "NotifyTaskUpdates", "SetCapacity", "PutHosts", "RemoveHosts", "DrainHosts", "RankHosts", "RecoverRuns",
         "ReconcileHosts",
@@ -67,17 +67,17 @@ class Clients:
     def __init__(self, entries: Iterable[str] = ()) -> None:
         self._grants = read_grants(entries)
 
-    def paths(self, names: Iterable[str], rpc: str) -> tuple[str, ...]:
-        """The paths of the pools for which a client with these names may call the RPC; an empty one is any pool. Raises
-        Forbidden."""
-        if not self._grants:
+    def paths(self, names: Iterable[str], rpc: str, *, listed: bool = False) -> tuple[str, ...]:
+        """The paths of the pools for which a client with these names may call the RPC; an empty one is any pool.
+        `listed`: the client needs a role, also where no client has one. Raises Forbidden."""
+        if not self._grants and not listed:
             return ("",)
         names = sorted(names)
         granted = [grant for name in names for grant in self._grants.get(name, ())]
         paths = tuple(one.path for one in granted if rpc not in CHANGING or rpc in ROLES[one.role])
         if not paths:
             known = f"has the roles {', '.join(sorted({one.role for one in granted}))}" if granted else "has no role"
-            raise Forbidden(f"{rpc}: the client with the certificate for {', '.join(names)[:200] or 'no name'} {known}")
+            raise Forbidden(f"{rpc}: the client {', '.join(names)[:200] or 'without a name'} {known}")
         return paths if rpc in CHANGING else ("",)
 
 

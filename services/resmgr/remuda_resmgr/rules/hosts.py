@@ -26,7 +26,7 @@ class HostLabel(msgspec.Struct, frozen=True):
 class Host(msgspec.Struct, frozen=True):
     """`capacity`: of tasks that are not revocable. `slack_cpu`: cores beside it, which revocable tasks use instead.
     Ports: from `first_port` to `last_port`; 0: none. `pool`: the host pool. `draining`: nothing is placed there any
-    more."""
+    more. `shared_with`: the name of its SharedHosts; empty: none."""
 
     hostname: str
     capacity: Vector
@@ -36,11 +36,24 @@ class Host(msgspec.Struct, frozen=True):
     labels: tuple[HostLabel, ...] = ()
     first_port: int = 0
     last_port: int = 0
+    shared_with: str = ""
 
     @property
     def room(self) -> Room:
         """What is free while no task is there."""
         return (*self.capacity, self.slack_cpu)
+
+
+class SharedHosts(msgspec.Struct, frozen=True):
+    """Hosts that are nodes of a resource manager of si.v1, too; its core decides what is there. `name`: of the resource
+    manager and its partition. `epoch`: of the engine that places there. `capacity`, `slack_cpu`: what tasks on these
+    hosts may hold together. `placed`: the number of the engine's newest placements."""
+
+    name: str
+    epoch: int
+    capacity: Vector
+    slack_cpu: float = 0.0
+    placed: int = 0
 
 
 def need(task: Task) -> Room:

@@ -32,9 +32,10 @@ TRANSITIONS: Final[dict[str, frozenset[str]]] = {
     READY: frozenset({PLACING, RESERVED, PENDING, PLACED, KILLED}),
     PLACING: frozenset({PLACED, READY, PENDING, KILLED}),
     RESERVED: frozenset({PLACED, PENDING, KILLED}),
-    PLACED: frozenset({LAUNCHING, READY, KILLED}),
+    PLACED: frozenset({LAUNCHING, READY, PENDING, KILLED}),
     LAUNCHING: frozenset({LAUNCHED, RUNNING, READY, KILLED}),
     LAUNCHED: frozenset({RUNNING, READY, KILLED}),
+    STARTING: frozenset({RUNNING, KILLED}),
     RUNNING: frozenset({PREEMPTING, KILLING, SUCCEEDED, LOST, FAILED, KILLED}),
     PREEMPTING: frozenset({RUNNING, KILLED}),
     KILLING: frozenset({KILLED}),
@@ -46,11 +47,21 @@ TRANSITIONS: Final[dict[str, frozenset[str]]] = {
 UPDATES: Final[dict[str, frozenset[str]]] = {
     LAUNCHING: frozenset({LAUNCHED, RUNNING}),
     LAUNCHED: frozenset({RUNNING}),
+    STARTING: frozenset({RUNNING}),
     RUNNING: frozenset({PREEMPTING, KILLING}),
 }
 
 # States in which a task holds no allocation of its pool.
 UNALLOCATED: Final = frozenset({INITIALIZED, PENDING})
+
+# States of runs that are on no host, whatever host they name.
+UNPLACED: Final = UNALLOCATED | {READY, PLACING, RESERVED}
+
+# States in which a job manager has the task: only it can end the run.
+AT_JOB_MANAGER: Final = frozenset({LAUNCHING, LAUNCHED, STARTING, RUNNING})
+
+# States in which a host has the run. LAUNCHING is not among them: it may have it, or not yet.
+ON_HOST: Final = frozenset({LAUNCHED, STARTING, RUNNING, PREEMPTING, KILLING})
 
 # States in which a run may be replaced by a new run of the same task, and becomes an orphan.
 REPLACEABLE: Final = frozenset({LAUNCHED, RUNNING})

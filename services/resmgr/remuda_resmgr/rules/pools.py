@@ -82,10 +82,7 @@ def check_pool(config: PoolConfig, pools: Pools) -> None:
         raise InvalidPool("id_missing", "id is empty, expected the ID of a pool")
     if config.id == ROOT:
         raise InvalidPool("root_override", "the pool root cannot be changed")
-    if config.policy not in (UNKNOWN_POLICY, PRIORITY_FIFO):
-        raise InvalidPool(
-            "unknown_policy", f"policy is {config.policy!r}, expected {PRIORITY_FIFO}", policy=config.policy
-        )
+    check_policy(config, pools)
     seen: set[str] = set()
     for one in config.resources:
         if one.kind not in KINDS:
@@ -109,6 +106,14 @@ def _check_amounts(one: KindConfig) -> None:
             f"reservation of {one.kind} is {one.reservation}, expected at most the limit {one.limit}",
             kind=one.kind, reservation=one.reservation, limit=one.limit,
         )  # fmt: skip
+
+
+def check_policy(config: PoolConfig, pools: Pools) -> None:
+    """Also of a change that is forced: there is no number for another policy in an answer."""
+    if config.policy not in (UNKNOWN_POLICY, PRIORITY_FIFO):
+        raise InvalidPool(
+            "unknown_policy", f"policy is {config.policy!r}, expected {PRIORITY_FIFO}", policy=config.policy
+        )
 
 
 def check_numbers(config: PoolConfig, pools: Pools) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, Protocol, TypeVar
 
-from .lifecycle import PLACING, READY, RUNNING
+from .lifecycle import LAUNCHED, LAUNCHING, PLACED, PLACING, READY, RESERVED, RUNNING, STARTING
 from .resources import ZERO, Vector, subtract
 from .task import Task
 
-# In the order in which they are preempted: the least work is lost first.
-STATES: Final = {READY: 0, PLACING: 1, RUNNING: 2}
+# States whose tasks are preempted: by Peloton, and with `preempt_all_states`. In the order in which they are preempted:
+# the least work is lost first. A task that is RESERVED has waited through all cycles of one that is PLACING.
+STATES: Final = (READY, PLACING, RUNNING)
+ALL_STATES: Final = (READY, PLACING, RESERVED, PLACED, LAUNCHING, LAUNCHED, STARTING, RUNNING)
 
 
 class Candidate(Protocol):
@@ -24,17 +26,19 @@ class Candidate(Protocol):
 C = TypeVar("C", bound=Candidate)
 
 
-def victims(tasks: Iterable[C], non_slack: Vector, slack: Vector, fewest: bool = False) -> list[C]:
+def victims(
+    tasks: Iterable[C], non_slack: Vector, slack: Vector, fewest: bool = False, states: Sequence[str] = STATES
+) -> list[C]:
     """The tasks to preempt, in order, to free `slack` from revocable tasks and `non_slack` from the others. `fewest`: a
     task is passed over if it frees nothing that is still to be freed; else if it frees nothing of what was at first."""
-    ranked = sorted((one for one in tasks if one.task.preemptible and one.state in STATES), key=_rank)
+    ranked = sorted((one for one in tasks if one.task.preemptible and one.state in states), key=_rank)
     revocable = [one for one in ranked if one.task.revocable]
     others = [one for one in ranked if not one.task.revocable]
     return [*_free(revocable, slack, fewest), *_free(others, non_slack, fewest)]
 
 
 def _rank(one: Candidate) -> tuple[int, int, int]:
-    return STATES[one.state], one.task.priority, 0 if one.state == READY else -one.started_ms
+    return ALL_STATES.index(one.state), one.task.priority, 0 if one.state == READY else -one.started_ms
 
 
 def _free(ranked: list[C], wanted: Vector, fewest: bool) -> list[C]:

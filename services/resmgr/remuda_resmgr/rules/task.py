@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ..limits import AMOUNT
 from .resources import Vector, total
 
 
@@ -32,6 +33,21 @@ class Task(msgspec.Struct, frozen=True):
     cycles: float = 0.0
     attempts: float = 0.0
     ready_for_host_reservation: bool = False
+
+
+def problem_of(task: Task) -> str:
+    """Why there can be no such task; empty: there can. An amount that is no number would spread to other pools; of an
+    attempt without a number, nobody knows the time."""
+    if not task.id or not task.mesos_id:
+        field = "id" if not task.id else "taskId"
+        return f"{field} of task {task.name[:64]!r} is empty, expected an ID"
+    if not all(0 <= amount <= AMOUNT for amount in task.resource):
+        return f"resource of task {task.id} is {task.resource}, expected amounts from 0 to {AMOUNT:g}"
+    if not 0 <= task.attempts <= AMOUNT:
+        return f"placementAttemptCount of task {task.id} is {task.attempts}, expected a number from 0 to {AMOUNT:g}"
+    if not 0 <= task.cycles <= AMOUNT:
+        return f"placementRetryCount of task {task.id} is {task.cycles}, expected a number from 0 to {AMOUNT:g}"
+    return ""
 
 
 class Traits(msgspec.Struct, frozen=True):

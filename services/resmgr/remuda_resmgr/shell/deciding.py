@@ -32,7 +32,7 @@ from ..limits import (
     TIMERS_MS,
     VICTIMS_PER_STEP,
 )
-from ..wire import host_rpcs, pool_rpcs, pools_rpc, rpcs
+from ..wire import host_rpcs, pool_rpcs, pools_rpc, rpcs, sharing_rpcs
 from ..wire.facts import write_fact
 from .periods import Periods
 
@@ -40,7 +40,7 @@ log = structlog.get_logger()
 
 COMMANDS: Final = {
     name: rpc
-    for table in (rpcs.RPCS, pool_rpcs.RPCS, host_rpcs.RPCS, pools_rpc.RPCS)
+    for table in (rpcs.RPCS, pool_rpcs.RPCS, host_rpcs.RPCS, sharing_rpcs.RPCS, pools_rpc.RPCS)
     for name, rpc in table.items()
     if rpc.command is not None
 }

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import structlog
+from msgspec.structs import replace
 
 from remuda_proto.mesos.v1 import mesos_pb2 as mesos
 from remuda_proto.peloton.private.resmgr import resmgr_pb2
@@ -217,7 +218,10 @@ async def _not_connected(name: str, request: Any) -> Any:
 def _view(use: hosts_pb2.HostUse) -> HostView:
     cpu, gpu, memory, disk = use.room
     room = (cpu, gpu, memory, disk, use.slack_cpu_room)
-    view = HostView(host_of(use.host), room, use.used_ports, use.reserved_for)
+    host = host_of(use.host)
+    if host.shared_with:  # its own engine places there
+        host = replace(host, draining=True)
+    view = HostView(host, room, use.used_ports, use.reserved_for)
     for task in use.tasks:
         view.count(task.job_id, labels_of(task.labels))
     return view

@@ -125,7 +125,7 @@ def _read(path: Path) -> dict[str, log_pb2.Host]:
 
 async def _apply(desk: Desk, state: State, wanted: dict[str, log_pb2.Host]) -> bool:
     """Returns whether something was different."""
-    known: dict[str, Host] = state.known_hosts
+    known: dict[str, Host] = {name: host for name, host in state.known_hosts.items() if not host.shared_with}
     put = [host for name, host in wanted.items() if known.get(name) != host_rpcs.host_of(host)]
     removed = [name for name in known if name not in wanted]
     requests: dict[str, Message] = {}

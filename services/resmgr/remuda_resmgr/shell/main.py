@@ -56,7 +56,8 @@ async def main(bus: Bus, settings: ResmgrSettings, *, clock_ms: Callable[[], int
         return standby
 
     work = Work(bus, members, halts, clock_ms, make)
-    server = Server(Front(desk, Clients(settings.clients)), settings.address, credentials(settings))
+    front = Front(desk, Clients(settings.clients))
+    server = Server(front, settings.address, credentials(settings))
 
     async def about(_: Message) -> bytes:
         leads = any(one.leads for one in work.standbys.values())
@@ -71,8 +72,9 @@ async def main(bus: Bus, settings: ResmgrSettings, *, clock_ms: Callable[[], int
             await server.start()
             await bus.serve(subjects.front_end(settings.instance, "resmgr"), about, "front-end")
             await OperatorQueries(bus, settings.cluster, desk, core).serve()
-            await bus_server.serve(bus, settings.cluster, Front(desk))
-            await pool_changes.PoolChanges(bus, settings.cluster, desk, settings.pools_file).serve()
+            await bus_server.serve(bus, settings.cluster, front)
+            administrators = settings.scheduler_administrators()
+            await pool_changes.PoolChanges(bus, settings.cluster, desk, settings.pools_file, administrators).serve()
             if settings.pools_file is not None:
                 tasks.create_task(pool_changes.follow(settings.pools_file, desk, lambda: core.state))
             log.info("listens for gRPC", host=settings.host, port=server.port)

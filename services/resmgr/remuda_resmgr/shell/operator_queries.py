@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import uuid
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Any, Final, TypeVar
@@ -23,12 +24,17 @@ from remuda_proto.remuda.resmgr.v1 import log_pb2
 
 from .. import limits
 from ..core import Core
-from ..explain import explanation, pool_rows
-from ..rules.pools import find_by_path
+from ..explain import TaskRow, explanation, pool_rows
+from ..preview import preview
+from ..rules.lifecycle import PLACING, RESERVED
+from ..rules.pools import InvalidPool, find_by_path, path_of
 from ..state import State
 from ..story import Story
+from ..wire import pools_rpc
 from ..wire.facts import read_fact
+from ..wire.guest_mapping import application_of, key_of
 from .desk import Desk, Unavailable
+from .pools_file import PoolsFile, PoolsFileError
 
 T = TypeVar("T")
 Place = tuple[int, int]  # the position of the commit in the log, and the index of the fact in it
@@ -40,11 +46,11 @@ class OperatorQueries:
         self._cluster = cluster
         self._desk = desk
         self._core = core
-        self._story_turn = asyncio.Lock()
+        self._story_turn, self._preview_turn = asyncio.Lock(), asyncio.Lock()
 
     async def serve(self) -> None:
         answers: Final[dict[str, Callable[[dict[str, Any]], Awaitable[bytes]]]] = {
-            "pools": self._pools, "explain": self._explain, "story": self._story,
+            "pools": self._pools, "explain": self._explain, "story": self._story, "preview": self._preview,
         }  # fmt: skip
         for kind in PELOTON_QUERIES:
             handle = self._handler(answers[kind])
@@ -85,12 +91,36 @@ class OperatorQueries:
             found = explanation(state, self._core.settings, sought)
             if found is None:
                 raise Refused(f"there is no task, run or gang {shown(sought)} now", NOT_FOUND)
+            for row in found.tasks:
+                if elsewhere := where_to_look(state, self._cluster, row):
+                    row.reason = f"{row.reason}; {elsewhere}"
             return msgspec.json.encode(found)
 
         return await self._desk.ask(explained)
 
+    async def _preview(self, request: dict[str, Any]) -> bytes:
+        """`text`: all pools, as a file describes them. Refused as its application would be."""
+        text = _given(request, "text", str, "")
+        if self._preview_turn.locked():
+            raise Refused("another preview is being computed, try again", BUSY)
+        async with self._preview_turn:
+            try:
+                described = await asyncio.to_thread(PoolsFile, text)
+            except PoolsFileError as error:
+                raise Refused(str(error)) from None
+            command = pools_rpc.with_ids(pools_rpc.command_of(described.request), str(uuid.uuid4()))
+
+            def previewed(state: State) -> bytes:
+                try:
+                    return msgspec.json.encode(preview(state, self._core.settings, command.pools))
+                except InvalidPool as problem:
+                    raise Refused(str(described.problem(pools_rpc.problem_of(problem)))) from None
+
+            return await self._desk.ask(previewed)
+
     async def _story(self, request: dict[str, Any]) -> bytes:
-        """`id`: of a task, a run, a pool, or gang/NUMBER. `after`: `next` of the page before."""
+        """`id`: of a task, a run or a pool, the path of a pool that exists, or gang/NUMBER. `after`: `next` of the page
+        before."""
         sought, after = _given(request, "id", str, ""), _given(request, "after", tuple[int, int], (0, -1))
         if self._story_turn.locked():
             raise Refused("another story is being read, try again", BUSY)
@@ -104,7 +134,11 @@ class OperatorQueries:
 
     async def _lines(self, sought: str, after: Place) -> dict[str, Any]:
         """From the beginning of the log also for a later page: the gangs of a task are known from there."""
-        story, lines, last = Story(sought), list[dict[str, Any]](), after
+        configs = self._desk.state.configs()
+        if sought.startswith("/"):
+            sought = find_by_path(sought, configs) or sought
+        story = Story(sought, lambda pool_id: path_of(pool_id, configs) if pool_id in configs else pool_id)
+        lines, last = list[dict[str, Any]](), after
         log_id = subjects.peloton_log(self._cluster)
         reader = await LogReader.open(self._bus, log_id, None, commit_class=log_pb2.Commit)  # type: ignore[arg-type]
         try:
@@ -141,3 +175,14 @@ def _given(request: dict[str, Any], name: str, kind: type[T], default: T) -> T:
         return msgspec.convert(request.get(name, default), kind)
     except msgspec.ValidationError as error:
         raise Refused(f"{name} is {shown(request.get(name))}: {error}") from None
+
+
+def where_to_look(state: State, cluster: str, row: TaskRow) -> str:
+    """The command that says why the core of another resource manager has not placed the task yet; empty: no engine of
+    shared hosts can have it."""
+    run = state.runs.get(row.task)
+    if run is None or run.task.mesos_id != row.run or run.state not in (PLACING, RESERVED):
+        return ""
+    names = f"{application_of(cluster, run.pool_id)} {key_of(cluster, row.run)}"
+    rms = dict.fromkeys(name.partition("/")[0] for name in state.shared)
+    return "; ".join(f"if it is to be placed on nodes of {rm}: remuda explain {rm} {names}" for rm in rms)

@@ -11,9 +11,11 @@ from typing import Any
 import structlog
 
 from remuda_bus.bus import Bus, Message, Refused
-from remuda_bus.operator_subjects import peloton_pools
-from remuda_bus.queries.status_codes import UNAVAILABLE
+from remuda_bus.operator_subjects import peloton_change, peloton_pools
+from remuda_bus.operators import operator_of
+from remuda_bus.queries.status_codes import FORBIDDEN, UNAVAILABLE
 from remuda_bus.untrusted import json_object
+from remuda_proto.access_list import AccessList
 from remuda_proto.bounds import shown
 from remuda_proto.remuda.resmgr.v1 import pools_pb2 as pb
 
@@ -39,17 +41,35 @@ async def apply(desk: Desk, text: str) -> list[str]:
 
 
 class PoolChanges:
-    """Answers requests of operators on `remuda.peloton.<cluster>.pools`. `file`: where pools are described; then they
-    are changed there alone."""
+    """Answers requests of administrators of the system on `remuda.peloton.<cluster>.pools`, and of operators on
+    `remuda.pools.<operator>.<groups>.<cluster>`, if they are among `administrators`. `file`: where pools are described;
+    then they are changed there alone."""
 
-    def __init__(self, bus: Bus, cluster: str, desk: Desk, file: Path | None) -> None:
+    def __init__(self, bus: Bus, cluster: str, desk: Desk, file: Path | None, administrators: AccessList) -> None:
         self._bus, self._cluster, self._desk, self._file = bus, cluster, desk, file
+        self._administrators = administrators
 
     async def serve(self) -> None:
-        subject = peloton_pools(self._cluster)
-        await self._bus.serve(subject, self._answer, "pools_change", lambda: self._desk.leader is not None)
+        for subject, answer, name in (
+            (peloton_pools(self._cluster), self._answer_administrator, "pools_change"),
+            (peloton_change("*", "*", self._cluster), self._answer_operator, "pools_change_by_operator"),
+        ):
+            await self._bus.serve(subject, answer, name, lambda: self._desk.leader is not None)
 
-    async def _answer(self, message: Message) -> bytes:
+    async def _answer_administrator(self, message: Message) -> bytes:
+        return await self._answer(message, "the administrator")
+
+    async def _answer_operator(self, message: Message) -> bytes:
+        _, _, name, groups, _ = message.subject.split(".")
+        try:
+            operator = operator_of(name, groups)
+        except ValueError as error:
+            raise Refused(str(error)) from None
+        if not self._administrators.allows(operator.name, operator.groups):
+            raise Refused(f"{operator.name} may not change pools: expected a member of scheduler.acl", FORBIDDEN)
+        return await self._answer(message, operator.name)
+
+    async def _answer(self, message: Message, by: str) -> bytes:
         if self._file is not None:
             raise Refused(f"the pools of {self._cluster!r} are those of {self._file}: change them there")
         try:
@@ -59,7 +79,7 @@ class PoolChanges:
             raise Refused(str(error)) from error
         except Unavailable as error:
             raise Refused(str(error), UNAVAILABLE) from error
-        log.info("pools changed by an operator", changes=len(changes))
+        log.info("pools changed by an operator", operator=by, changes=len(changes))
         return json.dumps({"changes": changes}).encode()
 
     async def _change(self, request: dict[str, Any]) -> list[str]:

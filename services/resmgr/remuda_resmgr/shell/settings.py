@@ -8,8 +8,7 @@ from pydantic import AfterValidator, model_validator
 
 from remuda_bus.limits import REPLAY_HORIZON_S, SNAPSHOT_APART_S, SNAPSHOT_FACTS, SNAPSHOT_S, STANDBYS
 from remuda_bus.log_names import peloton_log
-from remuda_bus.process import Settings
-from remuda_bus.settings import ReadableFile, Seconds, Texts, is_loopback, setting
+from remuda_bus.settings import ReadableFile, SchedulerAclSettings, Seconds, Texts, is_loopback, setting
 
 from .. import limits
 from .. import settings as rules
@@ -30,7 +29,7 @@ def _clients(entries: tuple[str, ...]) -> tuple[str, ...]:
     return entries
 
 
-class ResmgrSettings(Settings):
+class ResmgrSettings(SchedulerAclSettings):
     """Times as Peloton's, in seconds. Any process that reaches the port may act for any job manager, unless client
     certificates are required."""
 
@@ -49,8 +48,9 @@ class ResmgrSettings(Settings):
     )
     clients: Annotated[Texts, AfterValidator(_clients)] = setting(
         "resmgr.clients", (),
-        "which roles the owner of a client certificate has, as `NAME=ROLE` or `NAME=ROLE:/PATH` of a pool each: jobs, "
-        "placement, hosts, pools, read (docs/peloton.md). Empty: every client may call everything",
+        "which roles the owner of a client certificate, or of a key of `remuda peloton add`, has, as `NAME=ROLE` or "
+        "`NAME=ROLE:/PATH` of a pool each: jobs, placement, hosts, pools, read (docs/peloton.md). Empty: every "
+        "certificate may call everything, and no such key may call anything",
     )  # fmt: skip
     open: bool = setting("resmgr.open", False, "listen on an address other than loopback without client certificates")
     cluster: Annotated[str, AfterValidator(_cluster)] = setting(
@@ -143,6 +143,10 @@ class ResmgrSettings(Settings):
     reserve_after_failures: bool = setting(
         "resmgr.corrections.reserve_after_failures", False,
         "with `resmgr.host_reservation`, a host is reserved also when engines report the failures of all cycles",
+    )  # fmt: skip
+    preempt_all_states: bool = setting(
+        "resmgr.corrections.preempt_all_states", False,
+        "tasks that are reserved, placed, launching or launched are preempted, too",
     )  # fmt: skip
 
     snapshot_facts: int = setting(

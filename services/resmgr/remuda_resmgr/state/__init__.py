@@ -7,7 +7,8 @@ from collections import OrderedDict
 from ..rules.admission import QUEUES, Room
 from ..rules.allocation import Allocation
 from ..rules.entitlement import PoolTree
-from ..rules.hosts import Host
+from ..rules.hosts import Host, SharedHosts
+from ..rules.lifecycle import UNPLACED
 from ..rules.placement import Placement
 from ..rules.pools import ROOT, PoolConfig
 from ..rules.resources import ZERO, Vector
@@ -78,11 +79,13 @@ class Pool:
 
 
 class State:
-    """`waiting`: leaves with gangs in a queue. `hosts`: runs by host and run. `known_hosts`: those that a
-    host manager has described; `host_changes`: when each of them, or what runs there, has changed last, oldest first:
-    derived, and of a restored state that of its restoring. `task_of`: tasks of tracked runs and of orphans. `taken`:
-    the runs of gangs that engines have, by number and task; `reserved`: the runs for which hosts are reserved: both
-    derived. `tree`: that of `pool_tree`; None: pools have changed since."""
+    """`waiting`: leaves with gangs in a queue. `hosts`: runs by host and run, also those that only name the host.
+    `known_hosts`: those that a host manager has described; `host_changes`: when each of them, or what runs there, has
+    changed last, oldest first: derived, and of a restored state that of its restoring. `task_of`: tasks of tracked
+    runs and of orphans. `taken`: the runs of gangs that engines have, by number and task; `reserved`: the runs for
+    which hosts are reserved: both derived. `shared`: hosts that are nodes of another resource manager, too, by name.
+    `tree`: that of `pool_tree`; None: pools have changed since. `pools_changed_ms`: when: derived, and of a restored
+    state that of its restoring."""
 
     def __init__(self) -> None:
         self.now_ms = 0
@@ -90,6 +93,7 @@ class State:
         self.capacity: Vector | None = None
         self.slack_cpu = 0.0
         self.tree: PoolTree | None = None
+        self.pools_changed_ms = 0
         self.runs: dict[str, Run] = {}
         self.orphans: dict[str, Run] = {}
         self.task_of: dict[str, str] = {}
@@ -105,6 +109,7 @@ class State:
         self.known_hosts: dict[str, Host] = {}
         self.host_changes: OrderedDict[str, int] = OrderedDict()
         self.reserved: dict[str, Run] = {}
+        self.shared: dict[str, SharedHosts] = {}
         self.ranked_hosts: tuple[str, ...] = ()
         self.acknowledged = 0
         self.last_number = 0
@@ -113,6 +118,13 @@ class State:
         if hostname in self.known_hosts:
             self.host_changes[hostname] = self.now_ms
             self.host_changes.move_to_end(hostname)
+
+    def runs_on(self, hostname: str) -> list[Run]:
+        """The runs that are there, without those that only name the host."""
+        return [run for run in self.hosts.get(hostname, {}).values() if run.state not in UNPLACED]
+
+    def pools_changed(self) -> None:
+        self.tree, self.pools_changed_ms = None, self.now_ms
 
     def pool_tree(self) -> PoolTree:
         """Kept until a pool changes: making it takes longer than a calculation on it."""

@@ -1,4 +1,5 @@
-"""Requests that are too large for one message of the inbox, divided at the elements of their repeated fields."""
+"""Requests that are too large for one message of the inbox, divided at the elements of their repeated fields. An
+element that is the report of a pool is divided itself: into reports of ranges of its runs."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
 
 from remuda_proto.remuda.resmgr.v1 import hosts_pb2, pools_pb2
 
@@ -36,8 +38,8 @@ def divided(request: Any, limit: int) -> Iterator[Any]:
         raise RpcError(INVALID_ARGUMENT, f"{whole.ByteSize()} bytes are not in lists, expected at most {limit}")
     part, left = _copy(whole), limit - whole.ByteSize()
     for field in repeated:
-        for number, element in enumerate(getattr(request, field.name)):
-            size = (element.ByteSize() if field.message_type else len(str(element).encode())) + 8
+        for number, element in _elements(request, field, limit - whole.ByteSize()):
+            size = _size(element)
             if size > limit - whole.ByteSize():
                 raise RpcError(INVALID_ARGUMENT, f"{field.name}[{number}] has {size} bytes, expected at most {limit}")
             if size > left:
@@ -45,6 +47,37 @@ def divided(request: Any, limit: int) -> Iterator[Any]:
                 part, left = _copy(whole), limit - whole.ByteSize()
             getattr(part, field.name).append(element)
             left -= size
+    yield part
+
+
+def _elements(request: Any, field: FieldDescriptor, limit: int) -> Iterator[tuple[int, Any]]:
+    """The elements of the field, each with its place in the request."""
+    for number, element in enumerate(getattr(request, field.name)):
+        if isinstance(element, hosts_pb2.RunsOfPool) and _size(element) > limit:
+            yield from ((number, part) for part in ranges_of(element, limit))
+        else:
+            yield number, element
+
+
+def _size(element: Any) -> int:
+    """Of an element with its tag and its length, at most."""
+    return (element.ByteSize() if isinstance(element, Message) else len(str(element).encode())) + 8
+
+
+def ranges_of(report: hosts_pb2.RunsOfPool, limit: int) -> Iterator[hosts_pb2.RunsOfPool]:
+    """Reports of at most `limit` bytes each, if no ID is longer. Each has all runs of its range, and together they have
+    the range of the report."""
+    part = hosts_pb2.RunsOfPool(pool_id=report.pool_id, from_run_id=report.from_run_id)
+    longest = max(map(_size, (report.from_run_id, report.below_run_id, *report.run_ids)))
+    left = room = limit - _size(part) - 2 * longest  # its bounds
+    for run_id in sorted(report.run_ids):
+        if _size(run_id) > left and part.run_ids:
+            part.below_run_id = run_id
+            yield part
+            part, left = hosts_pb2.RunsOfPool(pool_id=report.pool_id, from_run_id=run_id), room
+        part.run_ids.append(run_id)
+        left -= _size(run_id)
+    part.below_run_id = report.below_run_id
     yield part
 
 

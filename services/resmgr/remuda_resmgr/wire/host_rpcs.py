@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Final
 
 from remuda_proto.remuda.resmgr.v1 import hosts_pb2 as pb
@@ -9,6 +10,7 @@ from remuda_proto.remuda.resmgr.v1 import hosts_pb2 as pb
 from .. import commands, queries
 from ..limits import AMOUNT, NAME_CHARACTERS, PORTS_END
 from ..rules.hosts import Host
+from ..rules.ranges import Range, is_in, overlap
 from ..rules.resources import KINDS
 from ..state import State
 from .messages import codec
@@ -43,6 +45,10 @@ def host_of(message: Any) -> Host:
 
 def check_host(message: Any) -> None:
     """Raises RpcError."""
+    if message.shared_with:
+        raise RpcError(
+            INVALID_ARGUMENT, f"shared_with is {message.shared_with[:64]!r}, expected nothing: see ShareHosts"
+        )
     name = message.hostname
     if not name or not name.isprintable() or len(name) > NAME_CHARACTERS:
         expected = f"expected 1 to {NAME_CHARACTERS} printable characters"
@@ -99,8 +105,35 @@ def _reconcile_hosts(request: pb.ReconcileHostsRequest) -> commands.Command:
 
 
 def _reconcile_pools(request: pb.ReconcilePoolsRequest) -> commands.Command:
-    reports = tuple(commands.Report(one.pool_id, tuple(one.run_ids)) for one in request.pools)
+    reports = tuple(commands.Report(one.pool_id, tuple(one.run_ids), _range_of(one)) for one in request.pools)
     return commands.ReconcilePools(request.as_of_ms, reports)
+
+
+def _check_reports_of_hosts(request: pb.ReconcileHostsRequest) -> None:
+    counted = Counter(one.hostname for one in request.hosts)
+    for name, count in counted.items():
+        if count > 1:
+            raise RpcError(INVALID_ARGUMENT, f"{name[:100]!r} is there {count} times, expected once, with all its runs")
+
+
+def _check_reports_of_pools(request: pb.ReconcilePoolsRequest) -> None:
+    ranges: dict[str, list[Range]] = {}
+    for place, one in enumerate(request.pools):
+        first, below = within = _range_of(one)
+        if below and below <= first:
+            raise RpcError(INVALID_ARGUMENT, f"pools[{place}] ends at {below[:100]!r}, expected above {first[:100]!r}")
+        if outside := next((run_id for run_id in one.run_ids if not is_in(run_id, within)), ""):
+            expected = f"expected IDs from {first[:100]!r} on and below {below[:100]!r}"
+            raise RpcError(INVALID_ARGUMENT, f"pools[{place}].run_ids has {outside[:100]!r}, {expected}")
+        ranges.setdefault(one.pool_id, []).append(within)
+    for pool_id, of_pool in ranges.items():
+        if overlap(of_pool):
+            expected = "expected once, with all its runs, or in ranges that do not overlap"
+            raise RpcError(INVALID_ARGUMENT, f"{pool_id[:100]!r} is there {len(of_pool)} times, {expected}")
+
+
+def _range_of(report: pb.RunsOfPool) -> Range:
+    return report.from_run_id, report.below_run_id
 
 
 def _hosts_reconciled(_: Any, answer: commands.Reconciled) -> pb.ReconcileHostsResponse:
@@ -135,7 +168,7 @@ RPCS: Final[dict[str, Rpc[Any, Any]]] = {
     ),
     "ListHosts": Rpc(pb.ListHostsRequest, question=_list_hosts),
     "ReserveHosts": Rpc(pb.ReserveHostsRequest, _reserve, _reserved),
-    "ReconcileHosts": Rpc(pb.ReconcileHostsRequest, _reconcile_hosts, _hosts_reconciled),
-    "ReconcilePools": Rpc(pb.ReconcilePoolsRequest, _reconcile_pools, _pools_reconciled),
+    "ReconcileHosts": Rpc(pb.ReconcileHostsRequest, _reconcile_hosts, _hosts_reconciled, check=_check_reports_of_hosts),
+    "ReconcilePools": Rpc(pb.ReconcilePoolsRequest, _reconcile_pools, _pools_reconciled, check=_check_reports_of_pools),
     "RecoverRuns": Rpc(pb.RecoverRunsRequest, _recover, lambda _, __: pb.RecoverRunsResponse()),
 }

@@ -11,7 +11,7 @@ from remuda_proto.peloton.api.v0.respool import respool_pb2 as pb
 from .. import queries
 from ..rules.pools import ROOT, find_by_path
 from ..state import State
-from .pool_fields import set_field
+from .pool_fields import in_keys, set_field
 from .pools import info_message
 
 CREATE, UPDATE, DELETE = "CreateResourcePool", "UpdateResourcePool", "DeleteResourcePool"
@@ -45,11 +45,11 @@ def delete(path: str) -> tuple[str, Any]:
 
 
 def problem_of(name: str, encoded: bytes) -> str:
-    """What the response of the RPC says is wrong; empty: nothing."""
+    """What the response of the RPC says is wrong, with keys as operators write them; empty: nothing."""
     response = RESPONSES[name].FromString(encoded)
     if not response.HasField("error"):
         return ""
-    return next((value.message for _, value in response.error.ListFields()), "refused")
+    return in_keys(next((value.message for _, value in response.error.ListFields()), "refused"))
 
 
 def _id(pool_id: str) -> peloton_pb2.ResourcePoolID:

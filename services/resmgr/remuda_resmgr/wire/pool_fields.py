@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Final
 
 from remuda_proto.peloton.api.v0.respool import respool_pb2 as pb
@@ -15,13 +16,18 @@ TEXTS: Final = {"owning_team": "owningTeam", "description": "description"}
 PERCENTS: Final = {"controller_limit": "controllerLimit", "slack_limit": "slackLimit"}
 OF_KIND: Final = (*AMOUNTS, "type")
 TYPES: Final = (ELASTIC, STATIC)
+_AMOUNT: Final = re.compile(rf"^(?P<field>{'|'.join(AMOUNTS)}) of (?P<kind>{'|'.join(KINDS)}) ")
+_SUM: Final = re.compile(rf"^reservations of (?P<kind>{'|'.join(KINDS)}) in \S+ would be (?P<sum>[^,]+)")
 
 
 def set_field(config: pb.ResourcePoolConfig, key: str, value: str) -> None:
-    """`key`: of a kind, such as cpu.limit; one of PERCENTS; or one of TEXTS. Raises ValueError."""
+    """`key`: of a kind, such as cpu.limit; one of PERCENTS, of which an empty value is none; or one of TEXTS. Raises
+    ValueError."""
     kind, _, field = key.partition(".")
     if key in TEXTS:
         setattr(config, TEXTS[key], text_of(key, value))
+    elif key in PERCENTS and not value:
+        config.ClearField(PERCENTS[key])  # type: ignore[arg-type]
     elif key in PERCENTS:
         getattr(config, PERCENTS[key]).maxPercent = _number(key, value)
     elif kind in KINDS and field in AMOUNTS:
@@ -33,6 +39,17 @@ def set_field(config: pb.ResourcePoolConfig, key: str, value: str) -> None:
     else:
         expected = f"one of {', '.join(KINDS)} with one of .{', .'.join(OF_KIND)}, or {', '.join((*PERCENTS, *TEXTS))}"
         raise ValueError(f"there is no key {key[:64]!r}, expected {expected}")
+
+
+def in_keys(problem: str) -> str:
+    """What a rule says about a configuration, with the field as its key where the rule begins with it."""
+    found = _AMOUNT.sub(lambda match: f"{match['kind']}.{match['field']} ", problem)
+    found = _SUM.sub(
+        lambda match: f"{match['kind']}.reservation is too high: with those of its siblings, {match['sum']}", found
+    )
+    for key, field in PERCENTS.items():
+        found = found.replace(f"{field}.maxPercent ", f"{key} ") if found.startswith(f"{field}.") else found
+    return found
 
 
 def text_of(key: str, value: str) -> str:

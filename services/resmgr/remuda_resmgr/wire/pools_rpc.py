@@ -20,7 +20,7 @@ from .rpcs import Rpc
 NAME: Final = "ApplyPools"
 
 
-def _apply(request: pb.ApplyPoolsRequest) -> commands.Command:
+def command_of(request: pb.ApplyPoolsRequest) -> commands.ApplyPools:
     return commands.ApplyPools(tuple(
         commands.DescribedPool(one.path, config_of("new", one.config)) for one in request.pools
     ))  # fmt: skip
@@ -28,8 +28,12 @@ def _apply(request: pb.ApplyPoolsRequest) -> commands.Command:
 
 def _applied(request: pb.ApplyPoolsRequest, answer: tuple[str, ...] | InvalidPool) -> pb.ApplyPoolsResponse:
     if isinstance(answer, InvalidPool):
-        return pb.ApplyPoolsResponse(problem=str(answer), path=answer.details.get("at", ""))
+        return problem_of(answer)
     return pb.ApplyPoolsResponse(changes=_some(answer))
+
+
+def problem_of(problem: InvalidPool) -> pb.ApplyPoolsResponse:
+    return pb.ApplyPoolsResponse(problem=str(problem), path=problem.details.get("at", ""))
 
 
 def _some(changes: tuple[str, ...]) -> list[str]:
@@ -47,4 +51,4 @@ def with_ids(command: commands.ApplyPools, new_id: str) -> commands.ApplyPools:
     ))  # fmt: skip
 
 
-RPCS: Final[dict[str, Rpc[Any, Any]]] = {NAME: Rpc(pb.ApplyPoolsRequest, _apply, _applied)}
+RPCS: Final[dict[str, Rpc[Any, Any]]] = {NAME: Rpc(pb.ApplyPoolsRequest, command_of, _applied)}

@@ -164,7 +164,7 @@ def _pending_tasks(state: State, request: pb.GetPendingTasksRequest) -> pb.GetPe
     if pool is None:
         raise RpcError(NOT_FOUND, f"respoolID is {pool_id[:64]!r}: there is no such pool")
     if not pool.is_leaf:
-        raise RpcError(INVALID_ARGUMENT, f"respoolID is {pool_id!r}, which has children; expected a leaf")
+        raise RpcError(INVALID_ARGUMENT, f"respoolID is {pool_id!r}, which is root or has children; expected a leaf")
     response = pb.GetPendingTasksResponse()
     for name, gangs in queries.pending_gangs(state, pool, request.limit).items():
         pending = response.pendingGangsByQueue[name].pendingGangs
@@ -183,8 +183,9 @@ def _hosts(state: State, request: pb.GetHostsByScoresRequest) -> pb.GetHostsBySc
 
 
 def _go_time(at_ms: int) -> str:
-    """Go's default text of a time."""
-    return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f +0000 UTC")
+    """Go's default text of a time: without zeros at the end of the fraction, or the point alone."""
+    text = datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+    return f"{text.rstrip('0').removesuffix('.')} +0000 UTC"
 
 
 RPCS: Final[dict[str, Rpc[Any, Any]]] = {

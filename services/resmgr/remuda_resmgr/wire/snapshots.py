@@ -17,7 +17,7 @@ from remuda_proto.remuda.resmgr.v1 import snapshot_pb2 as pb
 from ..limits import SNAPSHOT_RECORDS_PER_PIECE
 from ..rules.admission import QUEUES
 from ..rules.allocation import Allocation
-from ..rules.hosts import Host
+from ..rules.hosts import Host, SharedHosts
 from ..rules.lifecycle import READY
 from ..rules.placement import Placement
 from ..rules.pools import ROOT, PoolConfig
@@ -42,6 +42,7 @@ HELD: Final = {
 _write_task, _read_task = codec(Task)
 _write_config, _read_config = codec(PoolConfig)
 _write_host, _read_host = codec(Host)
+_write_shared, _read_shared = codec(SharedHosts)
 _write_placement, _read_placement = codec(Placement)
 
 
@@ -105,6 +106,8 @@ def records(inbox_seq: int, state: State) -> Iterator[pb.SnapshotRecord]:
     yield pb.SnapshotRecord(**{"global": overall})  # type: ignore[arg-type]
     for host in state.known_hosts.values():
         yield pb.SnapshotRecord(host=_write_host(host))
+    for shared in state.shared.values():
+        yield pb.SnapshotRecord(shared=_write_shared(shared))
     below = [ROOT]
     while below:
         pool = state.pools[below.pop()]
@@ -146,6 +149,7 @@ def _restore_global(state: State, record: pb.GlobalRecord) -> None:
 
 def _restore_pool(state: State, record: pb.PoolRecord) -> None:
     config = _read_config(record.config)
+    state.pools_changed()
     pool = state.pools[config.id] = Pool(config)
     if config.id != ROOT:
         state.pools[config.parent].children[config.id] = None
@@ -159,6 +163,11 @@ def _restore_host(state: State, record: Any) -> None:
     host = _read_host(record)
     state.known_hosts[host.hostname] = host
     state.host_changed(host.hostname)
+
+
+def _restore_shared(state: State, record: Any) -> None:
+    shared = _read_shared(record)
+    state.shared[shared.name] = shared
 
 
 def _restore_run(state: State, record: pb.RunRecord) -> None:
@@ -202,6 +211,7 @@ def _restore_candidate(state: State, record: pb.CandidateRecord) -> None:
 _RESTORERS: Final[dict[str, Any]] = {
     "global": _restore_global, "pool": _restore_pool, "run": _restore_run, "gang": _restore_gang,
     "placement": _restore_placement, "candidate": _restore_candidate, "host": _restore_host,
+    "shared": _restore_shared,
 }  # fmt: skip
 
 

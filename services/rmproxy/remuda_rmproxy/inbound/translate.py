@@ -17,6 +17,8 @@ from remuda_bus.streams.split import split
 from remuda_proto import bounds
 from remuda_proto.bounds import joined, shown
 from remuda_proto.constants import NODE_PARTITION
+from remuda_proto.guests import PREFIX as GUEST_PREFIX
+from remuda_proto.guests import is_guest
 from remuda_proto.remuda.v1 import config_pb2, inbox_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_rmproxy import limits
@@ -41,14 +43,19 @@ def users_without_groups(message: Message) -> list[str]:
     return list(dict.fromkeys(new.ugi.user for new in request.new if _lacks_groups(new)))
 
 
-def commands_of(message: Message, rm_id: str, limit: int, groups: Mapping[str, Resolution] = NO_GROUPS) -> list[bytes]:
+def commands_of(
+    message: Message, rm_id: str, limit: int, groups: Mapping[str, Resolution] = NO_GROUPS, *, guest: bool = False
+) -> list[bytes]:
     """The serialised command of an application, allocation or node request. A request of more than `limit` bytes is
-    split into several commands. `groups`: of users without groups in the request. Raises InvalidRequest."""
+    split into several commands. `groups`: of users without groups in the request. `guest`: it is about guests, as no
+    other one may be. Raises InvalidRequest."""
     kind = kind_of(message)
     command = inbox_pb2.Command(request_seq=message.seq)
     request = getattr(command, kind)
     _parse(request, message.payload)
     check_sender(request.rmID, rm_id)
+    if not guest and GUEST_PREFIX.encode() in message.payload:  # in hardly any, and looking at each item is slow
+        _check_no_guest(request)
     truncate(request)
     try:
         NORMALISE_BY_KIND[kind](request, SchedulerNames(rm_id))
@@ -143,6 +150,27 @@ def check_sender(sent_rm_id: str, rm_id: str) -> None:
     """The rmID in a request must equal that of its subject. Raises InvalidRequest."""
     if sent_rm_id != rm_id:
         raise InvalidRequest(f"rmID {shown(sent_rm_id)}: expected {shown(rm_id)}, whose subject it was sent on")
+
+
+def _check_no_guest(request: Any) -> None:
+    """IDs and keys of guests are not the RM's. Raises InvalidRequest."""
+    for name, items in item_lists(request):
+        if name == "nodes":
+            for node in items:
+                _check_ids("nodes.existingAllocations", node.existingAllocations)
+        else:
+            _check_ids(name, items)
+
+
+def _check_ids(name: str, items: Any) -> None:
+    for item in items:
+        if is_guest(item.applicationID):
+            reason = f"{name}.applicationID {shown(item.applicationID)}: IDs that begin with {GUEST_PREFIX} are guests'"
+            raise InvalidRequest(reason)
+        key = getattr(item, "allocationKey", "")
+        if is_guest(key):
+            reason = f"{name}.allocationKey {shown(key)}: keys that begin with {GUEST_PREFIX} are guests'"
+            raise InvalidRequest(reason)
 
 
 def truncate(request: Any) -> None:

@@ -1,15 +1,17 @@
 """Which facts become callbacks, and how: one table, and a small function for each kind of fact. Pure.
 
 Facts that are not in `CALLBACK_MAPPINGS` have no callback. Callbacks carry the plain names of partitions (semantics
-section 1).
+section 1). Texts name no guests.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from operator import attrgetter
+from typing import Any, Final
 
+from remuda_proto.guests import without_guests
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_rmproxy.records.correlation import Correlation
@@ -32,7 +34,7 @@ class CallbackMapping:
     """How facts of one kind become callbacks of `kind`. `fill(element, fact, names)` fills an element of
     `response_field` of the response; without a `response_field` it fills the message that `message` makes. `applies`
     selects the facts of that kind that are mapped; without it all are. `prepare` adds what `fill` needs beyond the
-    fact."""
+    fact. `application`: whose the fact is; those of guests do not concern the RM."""
 
     kind: str
     fill: Callable[[Any, Any, PlainNames], None]
@@ -40,6 +42,7 @@ class CallbackMapping:
     message: Callable[[], Any] = si.AllocationResponse
     applies: Callable[[Any, log_pb2.Decision], bool] | None = None
     prepare: Callable[[Any, log_pb2.Decision, log_pb2.Commit], Any] | None = None
+    application: Callable[[Any], str] = attrgetter("application_id")
     number: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
@@ -64,7 +67,7 @@ def _fill_release(target: si.AllocationRelease, fact: Any, names: PlainNames) ->
     target.applicationID = fact.application_id
     target.UUID = fact.uuid
     target.terminationType = fact.termination_type
-    target.message = fact.message
+    target.message = without_guests(fact.message)
     target.allocationKey = fact.allocation_key
 
 
@@ -73,21 +76,21 @@ def _fill_ask_release(target: si.AllocationAskRelease, fact: log_pb2.AskReleased
     target.applicationID = fact.application_id
     target.allocationKey = fact.allocation_key
     target.terminationType = fact.termination_type
-    target.message = fact.message
+    target.message = without_guests(fact.message)
 
 
 def _fill_rejection(target: Any, fact: Any, _: PlainNames) -> None:
     """Fill a RejectedAllocationAsk or a RejectedAllocation."""
     target.allocationKey = fact.allocation_key
     target.applicationID = fact.application_id
-    target.reason = fact.reason
+    target.reason = without_guests(fact.reason)
 
 
 def _fill_rejected_application(
     target: si.RejectedApplication, fact: log_pb2.ApplicationRejected, _: PlainNames
 ) -> None:
     target.applicationID = fact.application_id
-    target.reason = fact.reason
+    target.reason = without_guests(fact.reason)
 
 
 def _fill_accepted_application(
@@ -102,12 +105,12 @@ def _fill_updated_application(
     target.applicationID = fact.application_id
     target.state = fact.state
     target.stateTransitionTimestamp = fact.at_ms * NANOSECONDS_PER_MS
-    target.message = fact.reason
+    target.message = without_guests(fact.reason)
 
 
 def _fill_rejected_node(target: si.RejectedNode, fact: log_pb2.NodeRejected, _: PlainNames) -> None:
     target.nodeID = fact.node_id
-    target.reason = fact.reason
+    target.reason = without_guests(fact.reason)
 
 
 def _fill_accepted_node(target: si.AcceptedNode, fact: log_pb2.NodeAdded, _: PlainNames) -> None:
@@ -119,7 +122,7 @@ def _fill_waiting(target: si.UpdateContainerSchedulingStateRequest, fact: log_pb
     target.applicartionID = fact.application_id
     target.allocationKey = fact.allocation_key
     target.state = states.FAILED if fact.constraint in NO_NODE_FITS else states.SKIPPED
-    target.reason = fact.reason
+    target.reason = without_guests(fact.reason)
 
 
 def _fill_outstanding(
@@ -128,7 +131,7 @@ def _fill_outstanding(
     target.applicartionID = fact.application_id
     target.allocationKey = fact.allocation_key
     target.state = si.UpdateContainerSchedulingStateRequest.FAILED
-    target.reason = fact.reason
+    target.reason = without_guests(fact.reason)
 
 
 def _fill_reserved(target: si.UpdateContainerSchedulingStateRequest, fact: log_pb2.NodeReserved, _: PlainNames) -> None:
@@ -159,12 +162,20 @@ def _refused_update_record(
 ) -> si.EventRecord:
     correlation = Correlation.decode(decision.correlation_id)
     assert correlation is not None, "_is_requested_by_rm holds"
-    return dead_letter_record(fact.reason, int(correlation.id), commit.now_ms * NANOSECONDS_PER_MS)
+    return dead_letter_record(without_guests(fact.reason), int(correlation.id), commit.now_ms * NANOSECONDS_PER_MS)
+
+
+_OF_ALLOCATED: Final = attrgetter("allocation.applicationID")
+_OF_REPLACEMENT: Final = attrgetter("allocation.allocation.applicationID")
+
+
+def _of_none(_: Any) -> str:
+    return ""
 
 
 CALLBACK_MAPPINGS: dict[str, CallbackMapping] = {
-    "allocated": CallbackMapping("allocation", _fill_allocation, "new"),
-    "placeholder_replaced": CallbackMapping("allocation", _fill_replacement, "new"),
+    "allocated": CallbackMapping("allocation", _fill_allocation, "new", application=_OF_ALLOCATED),
+    "placeholder_replaced": CallbackMapping("allocation", _fill_replacement, "new", application=_OF_REPLACEMENT),
     "allocation_released": CallbackMapping(
         "allocation", _fill_release, "released", applies=lambda fact, _: bool(fact.reported)
     ),
@@ -181,14 +192,19 @@ CALLBACK_MAPPINGS: dict[str, CallbackMapping] = {
     "application_rejected": CallbackMapping("application", _fill_rejected_application, "rejected"),
     "application_accepted": CallbackMapping("application", _fill_accepted_application, "accepted"),
     "application_state_changed": CallbackMapping("application", _fill_updated_application, "updated"),
-    "node_rejected": CallbackMapping("node", _fill_rejected_node, "rejected"),
-    "node_added": CallbackMapping("node", _fill_accepted_node, "accepted"),
+    "node_rejected": CallbackMapping("node", _fill_rejected_node, "rejected", application=_of_none),
+    "node_added": CallbackMapping("node", _fill_accepted_node, "accepted", application=_of_none),
     "ask_waiting": CallbackMapping("container", _fill_waiting, message=si.UpdateContainerSchedulingStateRequest),
     "ask_outstanding": CallbackMapping(
         "container", _fill_outstanding, message=si.UpdateContainerSchedulingStateRequest
     ),
     "node_reserved": CallbackMapping("container", _fill_reserved, message=si.UpdateContainerSchedulingStateRequest),
     "configuration_refused": CallbackMapping(
-        "dead_letter", _fill_copy, message=si.EventRecord, applies=_is_requested_by_rm, prepare=_refused_update_record
+        "dead_letter",
+        _fill_copy,
+        message=si.EventRecord,
+        applies=_is_requested_by_rm,
+        prepare=_refused_update_record,
+        application=_of_none,
     ),
-}
+}  # fmt: skip

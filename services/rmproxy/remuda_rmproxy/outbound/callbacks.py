@@ -14,6 +14,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from remuda_proto.guests import is_guest
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_rmproxy import limits
 from remuda_rmproxy.outbound.callback_mapping import CALLBACK_MAPPINGS, RESPONSES, CallbackMapping
@@ -93,6 +94,8 @@ def _groups(commit: log_pb2.Commit, after_fact: int, questions: list[Question]) 
                 continue
             value = getattr(fact, name)
             if mapping.applies is not None and not mapping.applies(value, decision):
+                continue
+            if is_guest(mapping.application(value)):
                 continue
             if mapping.prepare is not None:
                 value = mapping.prepare(value, decision, commit)

@@ -17,7 +17,8 @@ from remuda_bus.bus import Bus, BusError, Headers, Message, Refused
 from remuda_bus.limits import HEADER_ROOM_BYTES
 from remuda_bus.log import LogEntry
 from remuda_bus.rms.faults import QUESTIONS, Faults
-from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
+from remuda_proto.guests import is_guest
+from remuda_proto.remuda.v1 import inbox_pb2, log_pb2, predicates_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_rmproxy import limits
 from remuda_rmproxy.outbound.batch_predicates import batch_answer, batch_request, is_batch
@@ -88,7 +89,9 @@ class PredicateClient:
     async def _answer_to(
         self, question: Question, headers: Headers, timeout_s: float
     ) -> inbox_pb2.PredicateAnswer | None:
-        """None: the RM does not answer in time."""
+        """None: the RM does not answer in time. The RM is not asked about guests, which it does not know."""
+        if is_guest(question.application_id):
+            return answer_for_guest(question)
         subject, payload = request_for(question, self._rm_id)
         request_headers = {**question_headers(question, self._rm_id), **trace_headers(headers)}
         now = asyncio.get_running_loop().time
@@ -118,6 +121,14 @@ def answer_of(question: Question, refusal: str) -> inbox_pb2.PredicateAnswer:
     )
 
 
+def answer_for_guest(question: Question) -> inbox_pb2.PredicateAnswer:
+    """The core's own rules decide."""
+    answer = answer_of(question, "")
+    if isinstance(question, log_pb2.PredicatesAsked):
+        answer.verdicts.extend(predicates_pb2.NodeVerdict(node_id=one, accepted=True) for one in question.node_ids)
+    return answer
+
+
 def request_for(question: Question, rm_id: str) -> tuple[str, bytes]:
     """The subject and the payload."""
     if is_batch(question):
@@ -126,11 +137,12 @@ def request_for(question: Question, rm_id: str) -> tuple[str, bytes]:
         may = si.PredicatesArgs(allocationKey=question.allocation_key, nodeID=question.node_id, allocate=True)
         return subjects.question(rm_id, "predicates"), may.SerializeToString()
     assert isinstance(question, log_pb2.PreemptionAsked), "a question about a class has one"
+    victims = [key for key in question.victim_keys if not is_guest(key)]  # the RM does not know guests
     would = si.PreemptionPredicatesArgs(
         allocationKey=question.allocation_key,
         nodeID=question.node_id,
-        preemptAllocationKeys=question.victim_keys,
-        startIndex=len(question.victim_keys) - 1,  # all of them are needed
+        preemptAllocationKeys=victims,
+        startIndex=max(0, len(victims) - 1),  # all of them are needed
     )
     return subjects.question(rm_id, "preemption_predicates"), would.SerializeToString()
 

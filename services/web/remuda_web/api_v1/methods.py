@@ -18,8 +18,8 @@ from remuda_bus.operator_api.methods import Access, Method, methods
 from remuda_proto.bounds import shown
 from remuda_web.api_v1 import models, schemas
 from remuda_web.api_v1.answers import tagged
+from remuda_web.api_v1.fields import fields_of
 from remuda_web.api_v1.paths import PATHS
-from remuda_web.bodies import NoText, TooLarge, body_of
 from remuda_web.callers import caller_of, sender_of
 from remuda_web.problems import Problem, refused
 from remuda_web.streams import Streams, event
@@ -123,24 +123,5 @@ def _from_query(method: Method, request: Request) -> dict[str, Any]:
 
 
 async def _from_body(method: Method, request: Request) -> dict[str, Any]:
-    """The fields of a JSON object. Any other body is the field `text`, if there is one."""
-    if request.method == "GET":
-        return {}
-    try:
-        body = await body_of(request)
-    except TooLarge as error:
-        raise Problem(413, str(error)) from None
-    except NoText as error:
-        raise Problem(400, str(error)) from None
-    if not body.strip():
-        return {}
-    is_json = request.headers.get("content-type", "").partition(";")[0].strip().lower() == JSON
-    if not is_json and "text" in method.request.DESCRIPTOR.fields_by_name:
-        return {"text": body}
-    try:
-        found = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise Problem(400, f"the body: {error}; expected a JSON object") from None
-    if not isinstance(found, dict):
-        raise Problem(400, f"the body is a {type(found).__name__}, expected a JSON object")
-    return found
+    has_text = "text" in method.request.DESCRIPTOR.fields_by_name
+    return {} if request.method == "GET" else await fields_of(request, has_text=has_text)

@@ -101,6 +101,30 @@ def of_rows(kind: str) -> Schema:
     return {"type": "object", "required": list(properties), "properties": properties}
 
 
+_POOLS_CHANGE: Final[Schema] = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string"}, "path": {"type": "string"}, "delete": {"type": "boolean"},
+        "set": {"type": "object", "additionalProperties": {"type": "string"}},
+    },
+}  # fmt: skip
+_POOLS_CHANGED: Final[Schema] = {
+    "type": "object", "required": ["changes"],
+    "properties": {"changes": {"type": "array", "items": {"type": "string"}}},
+}  # fmt: skip
+
+
+def of_pools_change() -> Schema:
+    content = {"application/json": {"schema": _POOLS_CHANGE}, "application/yaml": {"schema": {"type": "string"}}}
+    return {"requestBody": {"content": content, "required": False}, "responses": answers(_POOLS_CHANGED)}
+
+
+def of_pools_preview() -> Schema:
+    of_text: Schema = {"type": "object", "required": ["text"], "properties": {"text": {"type": "string"}}}
+    content = {"application/json": {"schema": of_text}, "application/yaml": {"schema": {"type": "string"}}}
+    return {"requestBody": {"content": content, "required": True}, "responses": answers(OBJECT)}
+
+
 def components() -> Schema:
     """The schemas that others refer to, by name."""
     models: list[type[BaseModel]] = []

@@ -37,6 +37,7 @@ export const paths = {
   events: (count) => `${V1}/events${query({ count })}`,
   rm: (rm, rest, fields = {}) => `${below(rm)}/${rest}${query(fields)}`,
   pelotonPools: (cluster) => `${V1}/peloton/${encodeURIComponent(cluster)}/pools`,
+  pelotonPreview: (cluster) => `${V1}/peloton/${encodeURIComponent(cluster)}/pools/preview`,
   queueHistory: (rm, partition, queue) => `${below(rm)}/queue-history${query({ partition, queue })}`,
   whatIf: (rm, application, key, partition) => `${below(rm)}/what-if${query({ application, key, partition })}`,
   story: (rm, id) => `${below(rm)}/story${query({ id })}`,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from remuda_web.ws_v1.amounts import percent
-from remuda_web.ws_v1.go_json import Json, without_empty
+from remuda_web.ws_v1.go_json import Json, nanoseconds, without_empty
 from remuda_web.ws_v1.partitions import Place
 
 NOTHING_PENDING: Final = -(2**31)
@@ -45,6 +45,7 @@ def queue(place: Place, row: Row, allocating: list[str]) -> Json:
         "guaranteedResource": row["guaranteed"],
         "allocatedResource": row["allocated"],
         "preemptingResource": row["preempting"],
+        "excess": excess(row["excess"]) if row["excess"] else {},
         "isLeaf": row["leaf"],
         "isManaged": row["managed"],
         "properties": row["properties"],
@@ -57,6 +58,12 @@ def queue(place: Place, row: Row, allocating: list[str]) -> Json:
         "allocatingAcceptedApps": allocating,
     }
     return without_empty(shown, "partition", "isLeaf", "isManaged", "currentPriority")
+
+
+def excess(row: Row) -> Json:
+    """What the queue has to give back, as it is above its maximum: since when, and when allocations are preempted."""
+    since, at = nanoseconds(row["since_ms"]), nanoseconds(row["preempt_at_ms"])
+    return {"resource": row["above"], "since": since, "preemptedAt": at}
 
 
 def template(row: Row) -> Json:

@@ -26,7 +26,7 @@ from remuda_proto.peloton.private.resmgr import resmgr_pb2 as peloton_dot_privat
 from remuda_proto.remuda.resmgr.v1 import log_pb2 as remuda_dot_resmgr_dot_v1_dot_log__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cremuda/resmgr/v1/hosts.proto\x12\x10remuda.resmgr.v1\x1a#peloton/private/resmgr/resmgr.proto\x1a\x1aremuda/resmgr/v1/log.proto\"_\n\x12SetCapacityRequest\x12\x0b\n\x03\x63pu\x18\x01 \x01(\x01\x12\x0b\n\x03gpu\x18\x02 \x01(\x01\x12\x0e\n\x06memory\x18\x03 \x01(\x01\x12\x0c\n\x04\x64isk\x18\x04 \x01(\x01\x12\x11\n\tslack_cpu\x18\x05 \x01(\x01\"\x15\n\x13SetCapacityResponse\"&\n\x11\x44rainHostsRequest\x12\x11\n\thostnames\x18\x01 \x03(\t\"-\n\x12\x44rainHostsResponse\x12\x17\n\x0f\x65mpty_hostnames\x18\x01 \x03(\t\"%\n\x10RankHostsRequest\x12\x11\n\thostnames\x18\x01 \x03(\t\"\x13\n\x11RankHostsResponse\"9\n\x12RecoverRunsRequest\x12#\n\x04runs\x18\x01 \x03(\x0b\x32\x15.remuda.resmgr.v1.Run\"e\n\x03Run\x12*\n\x04task\x18\x01 \x01(\x0b\x32\x1c.peloton.private.resmgr.Task\x12\x0f\n\x07pool_id\x18\x02 \x01(\t\x12\r\n\x05state\x18\x03 \x01(\t\x12\x12\n\nstarted_ms\x18\x04 \x01(\x03\"\x15\n\x13RecoverRunsResponse\"N\n\x13ReserveHostsRequest\x12\x37\n\x0creservations\x18\x01 \x03(\x0b\x32!.remuda.resmgr.v1.HostReservation\"D\n\x0fHostReservation\x12\x10\n\x08hostname\x18\x01 \x01(\t\x12\x0f\n\x07task_id\x18\x02 \x01(\t\x12\x0e\n\x06run_id\x18\x03 \x01(\t\"M\n\x14ReserveHostsResponse\x12\x35\n\x07refused\x18\x01 \x03(\x0b\x32$.remuda.resmgr.v1.RefusedReservation\"]\n\x12RefusedReservation\x12\x36\n\x0breservation\x18\x01 \x01(\x0b\x32!.remuda.resmgr.v1.HostReservation\x12\x0f\n\x07message\x18\x02 \x01(\t\"V\n\x15ReconcileHostsRequest\x12\x10\n\x08\x61s_of_ms\x18\x01 \x01(\x03\x12+\n\x05hosts\x18\x02 \x03(\x0b\x32\x1c.remuda.resmgr.v1.RunsOfHost\"/\n\nRunsOfHost\x12\x10\n\x08hostname\x18\x01 \x01(\t\x12\x0f\n\x07run_ids\x18\x02 \x03(\t\"W\n\x16ReconcileHostsResponse\x12\x0e\n\x06now_ms\x18\x01 \x01(\x03\x12\x17\n\x0funknown_run_ids\x18\x02 \x03(\t\x12\x14\n\x0clost_run_ids\x18\x03 \x03(\t\"V\n\x15ReconcilePoolsRequest\x12\x10\n\x08\x61s_of_ms\x18\x01 \x01(\x03\x12+\n\x05pools\x18\x02 \x03(\x0b\x32\x1c.remuda.resmgr.v1.RunsOfPool\".\n\nRunsOfPool\x12\x0f\n\x07pool_id\x18\x01 \x01(\t\x12\x0f\n\x07run_ids\x18\x02 \x03(\t\"Y\n\x16ReconcilePoolsResponse\x12\x0e\n\x06now_ms\x18\x01 \x01(\x03\x12\x17\n\x0funknown_run_ids\x18\x02 \x03(\t\x12\x16\n\x0ekilled_run_ids\x18\x03 \x03(\t\"8\n\x0fPutHostsRequest\x12%\n\x05hosts\x18\x01 \x03(\x0b\x32\x16.remuda.resmgr.v1.Host\"\x12\n\x10PutHostsResponse\"\'\n\x12RemoveHostsRequest\x12\x11\n\thostnames\x18\x01 \x03(\t\"\x15\n\x13RemoveHostsResponse\"8\n\x10ListHostsRequest\x12\x10\n\x08since_ms\x18\x01 \x01(\x03\x12\x12\n\nwith_tasks\x18\x02 \x01(\x08\"\\\n\x11ListHostsResponse\x12(\n\x05hosts\x18\x01 \x03(\x0b\x32\x19.remuda.resmgr.v1.HostUse\x12\x0e\n\x06now_ms\x18\x02 \x01(\x03\x12\r\n\x05\x63ount\x18\x03 \x01(\x03\"\xaa\x01\n\x07HostUse\x12$\n\x04host\x18\x01 \x01(\x0b\x32\x16.remuda.resmgr.v1.Host\x12\x0c\n\x04room\x18\x02 \x03(\x01\x12\x16\n\x0eslack_cpu_room\x18\x03 \x01(\x01\x12\x12\n\nused_ports\x18\x04 \x03(\x03\x12)\n\x05tasks\x18\x05 \x03(\x0b\x32\x1a.remuda.resmgr.v1.HeldTask\x12\x14\n\x0creserved_for\x18\x06 \x01(\t\"*\n\x08HeldTask\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0e\n\x06labels\x18\x02 \x01(\x0c\x32\x9c\x07\n\x05Hosts\x12Z\n\x0bSetCapacity\x12$.remuda.resmgr.v1.SetCapacityRequest\x1a%.remuda.resmgr.v1.SetCapacityResponse\x12W\n\nDrainHosts\x12#.remuda.resmgr.v1.DrainHostsRequest\x1a$.remuda.resmgr.v1.DrainHostsResponse\x12T\n\tRankHosts\x12\".remuda.resmgr.v1.RankHostsRequest\x1a#.remuda.resmgr.v1.RankHostsResponse\x12Z\n\x0bRecoverRuns\x12$.remuda.resmgr.v1.RecoverRunsRequest\x1a%.remuda.resmgr.v1.RecoverRunsResponse\x12Q\n\x08PutHosts\x12!.remuda.resmgr.v1.PutHostsRequest\x1a\".remuda.resmgr.v1.PutHostsResponse\x12Z\n\x0bRemoveHosts\x12$.remuda.resmgr.v1.RemoveHostsRequest\x1a%.remuda.resmgr.v1.RemoveHostsResponse\x12]\n\x0cReserveHosts\x12%.remuda.resmgr.v1.ReserveHostsRequest\x1a&.remuda.resmgr.v1.ReserveHostsResponse\x12\x63\n\x0eReconcileHosts\x12\'.remuda.resmgr.v1.ReconcileHostsRequest\x1a(.remuda.resmgr.v1.ReconcileHostsResponse\x12\x63\n\x0eReconcilePools\x12\'.remuda.resmgr.v1.ReconcilePoolsRequest\x1a(.remuda.resmgr.v1.ReconcilePoolsResponse\x12T\n\tListHosts\x12\".remuda.resmgr.v1.ListHostsRequest\x1a#.remuda.resmgr.v1.ListHostsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cremuda/resmgr/v1/hosts.proto\x12\x10remuda.resmgr.v1\x1a#peloton/private/resmgr/resmgr.proto\x1a\x1aremuda/resmgr/v1/log.proto\"_\n\x12SetCapacityRequest\x12\x0b\n\x03\x63pu\x18\x01 \x01(\x01\x12\x0b\n\x03gpu\x18\x02 \x01(\x01\x12\x0e\n\x06memory\x18\x03 \x01(\x01\x12\x0c\n\x04\x64isk\x18\x04 \x01(\x01\x12\x11\n\tslack_cpu\x18\x05 \x01(\x01\"\x15\n\x13SetCapacityResponse\"&\n\x11\x44rainHostsRequest\x12\x11\n\thostnames\x18\x01 \x03(\t\"-\n\x12\x44rainHostsResponse\x12\x17\n\x0f\x65mpty_hostnames\x18\x01 \x03(\t\"%\n\x10RankHostsRequest\x12\x11\n\thostnames\x18\x01 \x03(\t\"\x13\n\x11RankHostsResponse\"9\n\x12RecoverRunsRequest\x12#\n\x04runs\x18\x01 \x03(\x0b\x32\x15.remuda.resmgr.v1.Run\"e\n\x03Run\x12*\n\x04task\x18\x01 \x01(\x0b\x32\x1c.peloton.private.resmgr.Task\x12\x0f\n\x07pool_id\x18\x02 \x01(\t\x12\r\n\x05state\x18\x03 \x01(\t\x12\x12\n\nstarted_ms\x18\x04 \x01(\x03\"\x15\n\x13RecoverRunsResponse\"N\n\x13ReserveHostsRequest\x12\x37\n\x0creservations\x18\x01 \x03(\x0b\x32!.remuda.resmgr.v1.HostReservation\"D\n\x0fHostReservation\x12\x10\n\x08hostname\x18\x01 \x01(\t\x12\x0f\n\x07task_id\x18\x02 \x01(\t\x12\x0e\n\x06run_id\x18\x03 \x01(\t\"M\n\x14ReserveHostsResponse\x12\x35\n\x07refused\x18\x01 \x03(\x0b\x32$.remuda.resmgr.v1.RefusedReservation\"]\n\x12RefusedReservation\x12\x36\n\x0breservation\x18\x01 \x01(\x0b\x32!.remuda.resmgr.v1.HostReservation\x12\x0f\n\x07message\x18\x02 \x01(\t\"V\n\x15ReconcileHostsRequest\x12\x10\n\x08\x61s_of_ms\x18\x01 \x01(\x03\x12+\n\x05hosts\x18\x02 \x03(\x0b\x32\x1c.remuda.resmgr.v1.RunsOfHost\"/\n\nRunsOfHost\x12\x10\n\x08hostname\x18\x01 \x01(\t\x12\x0f\n\x07run_ids\x18\x02 \x03(\t\"W\n\x16ReconcileHostsResponse\x12\x0e\n\x06now_ms\x18\x01 \x01(\x03\x12\x17\n\x0funknown_run_ids\x18\x02 \x03(\t\x12\x14\n\x0clost_run_ids\x18\x03 \x03(\t\"V\n\x15ReconcilePoolsRequest\x12\x10\n\x08\x61s_of_ms\x18\x01 \x01(\x03\x12+\n\x05pools\x18\x02 \x03(\x0b\x32\x1c.remuda.resmgr.v1.RunsOfPool\"Y\n\nRunsOfPool\x12\x0f\n\x07pool_id\x18\x01 \x01(\t\x12\x0f\n\x07run_ids\x18\x02 \x03(\t\x12\x13\n\x0b\x66rom_run_id\x18\x03 \x01(\t\x12\x14\n\x0c\x62\x65low_run_id\x18\x04 \x01(\t\"Y\n\x16ReconcilePoolsResponse\x12\x0e\n\x06now_ms\x18\x01 \x01(\x03\x12\x17\n\x0funknown_run_ids\x18\x02 \x03(\t\x12\x16\n\x0ekilled_run_ids\x18\x03 \x03(\t\"8\n\x0fPutHostsRequest\x12%\n\x05hosts\x18\x01 \x03(\x0b\x32\x16.remuda.resmgr.v1.Host\"\x12\n\x10PutHostsResponse\"\'\n\x12RemoveHostsRequest\x12\x11\n\thostnames\x18\x01 \x03(\t\"\x15\n\x13RemoveHostsResponse\"\xab\x01\n\x11ShareHostsRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12\x10\n\x08\x63\x61pacity\x18\x03 \x03(\x01\x12\x11\n\tslack_cpu\x18\x04 \x01(\x01\x12%\n\x05hosts\x18\x05 \x03(\x0b\x32\x16.remuda.resmgr.v1.Host\x12\x19\n\x11removed_hostnames\x18\x06 \x03(\t\x12\x12\n\ntakes_over\x18\x07 \x01(\x08\"@\n\x12ShareHostsResponse\x12\x0f\n\x07refused\x18\x01 \x01(\t\x12\x19\n\x11\x66oreign_hostnames\x18\x02 \x03(\t\"\xa6\x01\n\x12PlaceSharedRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12\x0e\n\x06number\x18\x03 \x01(\x03\x12\x35\n\nplacements\x18\x04 \x03(\x0b\x32!.peloton.private.resmgr.Placement\x12,\n\x06\x66\x61iled\x18\x05 \x03(\x0b\x32\x1c.remuda.resmgr.v1.FailedGang\"F\n\nFailedGang\x12(\n\x05tasks\x18\x01 \x03(\x0b\x32\x19.remuda.resmgr.v1.TaskRun\x12\x0e\n\x06reason\x18\x02 \x01(\t\"J\n\x13PlaceSharedResponse\x12\x33\n\x07refused\x18\x01 \x03(\x0b\x32\".remuda.resmgr.v1.RefusedPlacement\"Y\n\x10RefusedPlacement\x12\x34\n\tplacement\x18\x01 \x01(\x0b\x32!.peloton.private.resmgr.Placement\x12\x0f\n\x07message\x18\x02 \x01(\t\"R\n\x12PreemptRunsRequest\x12\'\n\x04runs\x18\x01 \x03(\x0b\x32\x19.remuda.resmgr.v1.TaskRun\x12\x13\n\x0bmaintenance\x18\x02 \x01(\x08\"\x15\n\x13PreemptRunsResponse\"3\n\x11ListSharedRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08since_ms\x18\x02 \x01(\x03\"\xf4\x01\n\x12ListSharedResponse\x12-\n\x06shared\x18\x01 \x01(\x0b\x32\x1d.remuda.resmgr.v1.SharedHosts\x12%\n\x05hosts\x18\x02 \x03(\x0b\x32\x16.remuda.resmgr.v1.Host\x12)\n\x04runs\x18\x03 \x03(\x0b\x32\x1b.remuda.resmgr.v1.SharedRun\x12+\n\x05pools\x18\x04 \x03(\x0b\x32\x1c.remuda.resmgr.v1.SharedPool\x12\x0e\n\x06now_ms\x18\x05 \x01(\x03\x12\r\n\x05\x63ount\x18\x06 \x01(\x03\x12\x11\n\thas_pools\x18\x07 \x01(\x08\"\xb9\x01\n\tSharedRun\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x0f\n\x07pool_id\x18\x03 \x01(\t\x12\r\n\x05state\x18\x04 \x01(\t\x12\x10\n\x08hostname\x18\x05 \x01(\t\x12\x10\n\x08resource\x18\x06 \x03(\x01\x12\x11\n\trevocable\x18\x07 \x01(\x08\x12\x13\n\x0bpreemptible\x18\x08 \x01(\x08\x12\x10\n\x08priority\x18\t \x01(\x03\x12\r\n\x05ports\x18\n \x03(\x03\"O\n\nSharedPool\x12\x0f\n\x07pool_id\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x13\n\x0breservation\x18\x03 \x03(\x01\x12\r\n\x05limit\x18\x04 \x03(\x01\"8\n\x10ListHostsRequest\x12\x10\n\x08since_ms\x18\x01 \x01(\x03\x12\x12\n\nwith_tasks\x18\x02 \x01(\x08\"\\\n\x11ListHostsResponse\x12(\n\x05hosts\x18\x01 \x03(\x0b\x32\x19.remuda.resmgr.v1.HostUse\x12\x0e\n\x06now_ms\x18\x02 \x01(\x03\x12\r\n\x05\x63ount\x18\x03 \x01(\x03\"\xaa\x01\n\x07HostUse\x12$\n\x04host\x18\x01 \x01(\x0b\x32\x16.remuda.resmgr.v1.Host\x12\x0c\n\x04room\x18\x02 \x03(\x01\x12\x16\n\x0eslack_cpu_room\x18\x03 \x01(\x01\x12\x12\n\nused_ports\x18\x04 \x03(\x03\x12)\n\x05tasks\x18\x05 \x03(\x0b\x32\x1a.remuda.resmgr.v1.HeldTask\x12\x14\n\x0creserved_for\x18\x06 \x01(\t\"*\n\x08HeldTask\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0e\n\x06labels\x18\x02 \x01(\x0c\x32\x86\n\n\x05Hosts\x12Z\n\x0bSetCapacity\x12$.remuda.resmgr.v1.SetCapacityRequest\x1a%.remuda.resmgr.v1.SetCapacityResponse\x12W\n\nDrainHosts\x12#.remuda.resmgr.v1.DrainHostsRequest\x1a$.remuda.resmgr.v1.DrainHostsResponse\x12T\n\tRankHosts\x12\".remuda.resmgr.v1.RankHostsRequest\x1a#.remuda.resmgr.v1.RankHostsResponse\x12Z\n\x0bRecoverRuns\x12$.remuda.resmgr.v1.RecoverRunsRequest\x1a%.remuda.resmgr.v1.RecoverRunsResponse\x12Q\n\x08PutHosts\x12!.remuda.resmgr.v1.PutHostsRequest\x1a\".remuda.resmgr.v1.PutHostsResponse\x12Z\n\x0bRemoveHosts\x12$.remuda.resmgr.v1.RemoveHostsRequest\x1a%.remuda.resmgr.v1.RemoveHostsResponse\x12]\n\x0cReserveHosts\x12%.remuda.resmgr.v1.ReserveHostsRequest\x1a&.remuda.resmgr.v1.ReserveHostsResponse\x12\x63\n\x0eReconcileHosts\x12\'.remuda.resmgr.v1.ReconcileHostsRequest\x1a(.remuda.resmgr.v1.ReconcileHostsResponse\x12\x63\n\x0eReconcilePools\x12\'.remuda.resmgr.v1.ReconcilePoolsRequest\x1a(.remuda.resmgr.v1.ReconcilePoolsResponse\x12W\n\nShareHosts\x12#.remuda.resmgr.v1.ShareHostsRequest\x1a$.remuda.resmgr.v1.ShareHostsResponse\x12Z\n\x0bPlaceShared\x12$.remuda.resmgr.v1.PlaceSharedRequest\x1a%.remuda.resmgr.v1.PlaceSharedResponse\x12Z\n\x0bPreemptRuns\x12$.remuda.resmgr.v1.PreemptRunsRequest\x1a%.remuda.resmgr.v1.PreemptRunsResponse\x12W\n\nListShared\x12#.remuda.resmgr.v1.ListSharedRequest\x1a$.remuda.resmgr.v1.ListSharedResponse\x12T\n\tListHosts\x12\".remuda.resmgr.v1.ListHostsRequest\x1a#.remuda.resmgr.v1.ListHostsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -68,25 +68,49 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RECONCILEPOOLSREQUEST']._serialized_start=1117
   _globals['_RECONCILEPOOLSREQUEST']._serialized_end=1203
   _globals['_RUNSOFPOOL']._serialized_start=1205
-  _globals['_RUNSOFPOOL']._serialized_end=1251
-  _globals['_RECONCILEPOOLSRESPONSE']._serialized_start=1253
-  _globals['_RECONCILEPOOLSRESPONSE']._serialized_end=1342
-  _globals['_PUTHOSTSREQUEST']._serialized_start=1344
-  _globals['_PUTHOSTSREQUEST']._serialized_end=1400
-  _globals['_PUTHOSTSRESPONSE']._serialized_start=1402
-  _globals['_PUTHOSTSRESPONSE']._serialized_end=1420
-  _globals['_REMOVEHOSTSREQUEST']._serialized_start=1422
-  _globals['_REMOVEHOSTSREQUEST']._serialized_end=1461
-  _globals['_REMOVEHOSTSRESPONSE']._serialized_start=1463
-  _globals['_REMOVEHOSTSRESPONSE']._serialized_end=1484
-  _globals['_LISTHOSTSREQUEST']._serialized_start=1486
-  _globals['_LISTHOSTSREQUEST']._serialized_end=1542
-  _globals['_LISTHOSTSRESPONSE']._serialized_start=1544
-  _globals['_LISTHOSTSRESPONSE']._serialized_end=1636
-  _globals['_HOSTUSE']._serialized_start=1639
-  _globals['_HOSTUSE']._serialized_end=1809
-  _globals['_HELDTASK']._serialized_start=1811
-  _globals['_HELDTASK']._serialized_end=1853
-  _globals['_HOSTS']._serialized_start=1856
-  _globals['_HOSTS']._serialized_end=2780
+  _globals['_RUNSOFPOOL']._serialized_end=1294
+  _globals['_RECONCILEPOOLSRESPONSE']._serialized_start=1296
+  _globals['_RECONCILEPOOLSRESPONSE']._serialized_end=1385
+  _globals['_PUTHOSTSREQUEST']._serialized_start=1387
+  _globals['_PUTHOSTSREQUEST']._serialized_end=1443
+  _globals['_PUTHOSTSRESPONSE']._serialized_start=1445
+  _globals['_PUTHOSTSRESPONSE']._serialized_end=1463
+  _globals['_REMOVEHOSTSREQUEST']._serialized_start=1465
+  _globals['_REMOVEHOSTSREQUEST']._serialized_end=1504
+  _globals['_REMOVEHOSTSRESPONSE']._serialized_start=1506
+  _globals['_REMOVEHOSTSRESPONSE']._serialized_end=1527
+  _globals['_SHAREHOSTSREQUEST']._serialized_start=1530
+  _globals['_SHAREHOSTSREQUEST']._serialized_end=1701
+  _globals['_SHAREHOSTSRESPONSE']._serialized_start=1703
+  _globals['_SHAREHOSTSRESPONSE']._serialized_end=1767
+  _globals['_PLACESHAREDREQUEST']._serialized_start=1770
+  _globals['_PLACESHAREDREQUEST']._serialized_end=1936
+  _globals['_FAILEDGANG']._serialized_start=1938
+  _globals['_FAILEDGANG']._serialized_end=2008
+  _globals['_PLACESHAREDRESPONSE']._serialized_start=2010
+  _globals['_PLACESHAREDRESPONSE']._serialized_end=2084
+  _globals['_REFUSEDPLACEMENT']._serialized_start=2086
+  _globals['_REFUSEDPLACEMENT']._serialized_end=2175
+  _globals['_PREEMPTRUNSREQUEST']._serialized_start=2177
+  _globals['_PREEMPTRUNSREQUEST']._serialized_end=2259
+  _globals['_PREEMPTRUNSRESPONSE']._serialized_start=2261
+  _globals['_PREEMPTRUNSRESPONSE']._serialized_end=2282
+  _globals['_LISTSHAREDREQUEST']._serialized_start=2284
+  _globals['_LISTSHAREDREQUEST']._serialized_end=2335
+  _globals['_LISTSHAREDRESPONSE']._serialized_start=2338
+  _globals['_LISTSHAREDRESPONSE']._serialized_end=2582
+  _globals['_SHAREDRUN']._serialized_start=2585
+  _globals['_SHAREDRUN']._serialized_end=2770
+  _globals['_SHAREDPOOL']._serialized_start=2772
+  _globals['_SHAREDPOOL']._serialized_end=2851
+  _globals['_LISTHOSTSREQUEST']._serialized_start=2853
+  _globals['_LISTHOSTSREQUEST']._serialized_end=2909
+  _globals['_LISTHOSTSRESPONSE']._serialized_start=2911
+  _globals['_LISTHOSTSRESPONSE']._serialized_end=3003
+  _globals['_HOSTUSE']._serialized_start=3006
+  _globals['_HOSTUSE']._serialized_end=3176
+  _globals['_HELDTASK']._serialized_start=3178
+  _globals['_HELDTASK']._serialized_end=3220
+  _globals['_HOSTS']._serialized_start=3223
+  _globals['_HOSTS']._serialized_end=4509
 # @@protoc_insertion_point(module_scope)

@@ -411,7 +411,14 @@ class RunsOfPool(_message.Message):
 
     POOL_ID_FIELD_NUMBER: _builtins.int
     RUN_IDS_FIELD_NUMBER: _builtins.int
+    FROM_RUN_ID_FIELD_NUMBER: _builtins.int
+    BELOW_RUN_ID_FIELD_NUMBER: _builtins.int
     pool_id: _builtins.str
+    from_run_id: _builtins.str
+    """A part of the pool: all runs whose IDs are at or above the first one and below the second, in the order of their
+    bytes. Empty: no bound.
+    """
+    below_run_id: _builtins.str
     @_builtins.property
     def run_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Of all job managers, and of tasks in any state that is not terminal: mesos task IDs."""
@@ -421,10 +428,12 @@ class RunsOfPool(_message.Message):
         *,
         pool_id: _builtins.str = ...,
         run_ids: _abc.Iterable[_builtins.str] | None = ...,
+        from_run_id: _builtins.str = ...,
+        below_run_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["pool_id", b"pool_id", "run_ids", b"run_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["below_run_id", b"below_run_id", "from_run_id", b"from_run_id", "pool_id", b"pool_id", "run_ids", b"run_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -530,6 +539,367 @@ class RemoveHostsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RemoveHostsResponse: _TypeAlias = RemoveHostsResponse  # noqa: Y015
+
+@_typing.final
+class ShareHostsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    CAPACITY_FIELD_NUMBER: _builtins.int
+    SLACK_CPU_FIELD_NUMBER: _builtins.int
+    HOSTS_FIELD_NUMBER: _builtins.int
+    REMOVED_HOSTNAMES_FIELD_NUMBER: _builtins.int
+    TAKES_OVER_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Of the resource manager and its partition: "rm-1/default"."""
+    epoch: _builtins.int
+    slack_cpu: _builtins.float
+    takes_over: _builtins.bool
+    """The engine begins: its epoch must be higher than that of each engine before. Otherwise it must be that of the engine that
+    has begun last. So two engines that begin at the same time do not have the same epoch.
+    """
+    @_builtins.property
+    def capacity(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """What tasks on these hosts may hold together."""
+
+    @_builtins.property
+    def hosts(self) -> _containers.RepeatedCompositeFieldContainer[_log_pb2.Host]:
+        """Those that are new or have changed."""
+
+    @_builtins.property
+    def removed_hostnames(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        epoch: _builtins.int = ...,
+        capacity: _abc.Iterable[_builtins.float] | None = ...,
+        slack_cpu: _builtins.float = ...,
+        hosts: _abc.Iterable[_log_pb2.Host] | None = ...,
+        removed_hostnames: _abc.Iterable[_builtins.str] | None = ...,
+        takes_over: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "epoch", b"epoch", "hosts", b"hosts", "name", b"name", "removed_hostnames", b"removed_hostnames", "slack_cpu", b"slack_cpu", "takes_over", b"takes_over"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ShareHostsRequest: _TypeAlias = ShareHostsRequest  # noqa: Y015
+
+@_typing.final
+class ShareHostsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REFUSED_FIELD_NUMBER: _builtins.int
+    FOREIGN_HOSTNAMES_FIELD_NUMBER: _builtins.int
+    refused: _builtins.str
+    """Why nothing has changed; empty: it has."""
+    @_builtins.property
+    def foreign_hostnames(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Described by a host manager already: left as they are."""
+
+    def __init__(
+        self,
+        *,
+        refused: _builtins.str = ...,
+        foreign_hostnames: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["foreign_hostnames", b"foreign_hostnames", "refused", b"refused"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ShareHostsResponse: _TypeAlias = ShareHostsResponse  # noqa: Y015
+
+@_typing.final
+class PlaceSharedRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    PLACEMENTS_FIELD_NUMBER: _builtins.int
+    FAILED_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    epoch: _builtins.int
+    number: _builtins.int
+    """Grows with each request of the engine; ListShared shows the last one."""
+    @_builtins.property
+    def placements(self) -> _containers.RepeatedCompositeFieldContainer[_resmgr_pb2.Placement]: ...
+    @_builtins.property
+    def failed(self) -> _containers.RepeatedCompositeFieldContainer[Global___FailedGang]: ...
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        epoch: _builtins.int = ...,
+        number: _builtins.int = ...,
+        placements: _abc.Iterable[_resmgr_pb2.Placement] | None = ...,
+        failed: _abc.Iterable[Global___FailedGang] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "failed", b"failed", "name", b"name", "number", b"number", "placements", b"placements"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlaceSharedRequest: _TypeAlias = PlaceSharedRequest  # noqa: Y015
+
+@_typing.final
+class FailedGang(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASKS_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    reason: _builtins.str
+    @_builtins.property
+    def tasks(self) -> _containers.RepeatedCompositeFieldContainer[_log_pb2.TaskRun]: ...
+    def __init__(
+        self,
+        *,
+        tasks: _abc.Iterable[_log_pb2.TaskRun] | None = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "tasks", b"tasks"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FailedGang: _TypeAlias = FailedGang  # noqa: Y015
+
+@_typing.final
+class PlaceSharedResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REFUSED_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def refused(self) -> _containers.RepeatedCompositeFieldContainer[Global___RefusedPlacement]: ...
+    def __init__(
+        self,
+        *,
+        refused: _abc.Iterable[Global___RefusedPlacement] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["refused", b"refused"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlaceSharedResponse: _TypeAlias = PlaceSharedResponse  # noqa: Y015
+
+@_typing.final
+class RefusedPlacement(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLACEMENT_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    message: _builtins.str
+    @_builtins.property
+    def placement(self) -> _resmgr_pb2.Placement: ...
+    def __init__(
+        self,
+        *,
+        placement: _resmgr_pb2.Placement | None = ...,
+        message: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["placement", b"placement"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "placement", b"placement"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RefusedPlacement: _TypeAlias = RefusedPlacement  # noqa: Y015
+
+@_typing.final
+class PreemptRunsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUNS_FIELD_NUMBER: _builtins.int
+    MAINTENANCE_FIELD_NUMBER: _builtins.int
+    maintenance: _builtins.bool
+    """Their host is to be emptied: HOST_MAINTENANCE; else REVOKE_RESOURCES."""
+    @_builtins.property
+    def runs(self) -> _containers.RepeatedCompositeFieldContainer[_log_pb2.TaskRun]: ...
+    def __init__(
+        self,
+        *,
+        runs: _abc.Iterable[_log_pb2.TaskRun] | None = ...,
+        maintenance: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["maintenance", b"maintenance", "runs", b"runs"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PreemptRunsRequest: _TypeAlias = PreemptRunsRequest  # noqa: Y015
+
+@_typing.final
+class PreemptRunsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PreemptRunsResponse: _TypeAlias = PreemptRunsResponse  # noqa: Y015
+
+@_typing.final
+class ListSharedRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    SINCE_MS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    since_ms: _builtins.int
+    """Only what has changed since the answer with this `now_ms`. 0: all."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        since_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "since_ms", b"since_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListSharedRequest: _TypeAlias = ListSharedRequest  # noqa: Y015
+
+@_typing.final
+class ListSharedResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SHARED_FIELD_NUMBER: _builtins.int
+    HOSTS_FIELD_NUMBER: _builtins.int
+    RUNS_FIELD_NUMBER: _builtins.int
+    POOLS_FIELD_NUMBER: _builtins.int
+    NOW_MS_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    HAS_POOLS_FIELD_NUMBER: _builtins.int
+    now_ms: _builtins.int
+    count: _builtins.int
+    """Of all hosts: another number than the caller has: some were removed."""
+    has_pools: _builtins.bool
+    @_builtins.property
+    def shared(self) -> _log_pb2.SharedHosts: ...
+    @_builtins.property
+    def hosts(self) -> _containers.RepeatedCompositeFieldContainer[_log_pb2.Host]: ...
+    @_builtins.property
+    def runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___SharedRun]:
+        """All on these hosts, and all those that an engine has."""
+
+    @_builtins.property
+    def pools(self) -> _containers.RepeatedCompositeFieldContainer[Global___SharedPool]:
+        """Leaves: all of them, or none, if no pool has changed."""
+
+    def __init__(
+        self,
+        *,
+        shared: _log_pb2.SharedHosts | None = ...,
+        hosts: _abc.Iterable[_log_pb2.Host] | None = ...,
+        runs: _abc.Iterable[Global___SharedRun] | None = ...,
+        pools: _abc.Iterable[Global___SharedPool] | None = ...,
+        now_ms: _builtins.int = ...,
+        count: _builtins.int = ...,
+        has_pools: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["shared", b"shared"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "has_pools", b"has_pools", "hosts", b"hosts", "now_ms", b"now_ms", "pools", b"pools", "runs", b"runs", "shared", b"shared"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListSharedResponse: _TypeAlias = ListSharedResponse  # noqa: Y015
+
+@_typing.final
+class SharedRun(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_ID_FIELD_NUMBER: _builtins.int
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    POOL_ID_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    HOSTNAME_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    REVOCABLE_FIELD_NUMBER: _builtins.int
+    PREEMPTIBLE_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    PORTS_FIELD_NUMBER: _builtins.int
+    task_id: _builtins.str
+    run_id: _builtins.str
+    pool_id: _builtins.str
+    state: _builtins.str
+    """A name of peloton.api.v0.task.TaskState."""
+    hostname: _builtins.str
+    revocable: _builtins.bool
+    preemptible: _builtins.bool
+    priority: _builtins.int
+    @_builtins.property
+    def resource(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]: ...
+    @_builtins.property
+    def ports(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        task_id: _builtins.str = ...,
+        run_id: _builtins.str = ...,
+        pool_id: _builtins.str = ...,
+        state: _builtins.str = ...,
+        hostname: _builtins.str = ...,
+        resource: _abc.Iterable[_builtins.float] | None = ...,
+        revocable: _builtins.bool = ...,
+        preemptible: _builtins.bool = ...,
+        priority: _builtins.int = ...,
+        ports: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hostname", b"hostname", "pool_id", b"pool_id", "ports", b"ports", "preemptible", b"preemptible", "priority", b"priority", "resource", b"resource", "revocable", b"revocable", "run_id", b"run_id", "state", b"state", "task_id", b"task_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SharedRun: _TypeAlias = SharedRun  # noqa: Y015
+
+@_typing.final
+class SharedPool(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POOL_ID_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    RESERVATION_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    pool_id: _builtins.str
+    path: _builtins.str
+    @_builtins.property
+    def reservation(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]: ...
+    @_builtins.property
+    def limit(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]: ...
+    def __init__(
+        self,
+        *,
+        pool_id: _builtins.str = ...,
+        path: _builtins.str = ...,
+        reservation: _abc.Iterable[_builtins.float] | None = ...,
+        limit: _abc.Iterable[_builtins.float] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit", "path", b"path", "pool_id", b"pool_id", "reservation", b"reservation"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SharedPool: _TypeAlias = SharedPool  # noqa: Y015
 
 @_typing.final
 class ListHostsRequest(_message.Message):

@@ -79,6 +79,26 @@ class HostsStub:
                 request_serializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ReconcilePoolsRequest.SerializeToString,
                 response_deserializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ReconcilePoolsResponse.FromString,
                 _registered_method=True)
+        self.ShareHosts = channel.unary_unary(
+                '/remuda.resmgr.v1.Hosts/ShareHosts',
+                request_serializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ShareHostsRequest.SerializeToString,
+                response_deserializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ShareHostsResponse.FromString,
+                _registered_method=True)
+        self.PlaceShared = channel.unary_unary(
+                '/remuda.resmgr.v1.Hosts/PlaceShared',
+                request_serializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.PlaceSharedRequest.SerializeToString,
+                response_deserializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.PlaceSharedResponse.FromString,
+                _registered_method=True)
+        self.PreemptRuns = channel.unary_unary(
+                '/remuda.resmgr.v1.Hosts/PreemptRuns',
+                request_serializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.PreemptRunsRequest.SerializeToString,
+                response_deserializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.PreemptRunsResponse.FromString,
+                _registered_method=True)
+        self.ListShared = channel.unary_unary(
+                '/remuda.resmgr.v1.Hosts/ListShared',
+                request_serializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ListSharedRequest.SerializeToString,
+                response_deserializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ListSharedResponse.FromString,
+                _registered_method=True)
         self.ListHosts = channel.unary_unary(
                 '/remuda.resmgr.v1.Hosts/ListHosts',
                 request_serializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ListHostsRequest.SerializeToString,
@@ -155,6 +175,35 @@ class HostsServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ShareHosts(self, request, context):
+        """For the engine of hosts that are shared with a resource manager of si.v1: describes them, and from then on it alone places
+        there. An engine with a lower epoch is refused.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PlaceShared(self, request, context):
+        """SetPlacements of that engine.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PreemptRuns(self, request, context):
+        """Preempts runs, as those on a host that drains.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListShared(self, request, context):
+        """All that such an engine compares with the allocations of its tasks: hosts, runs and pools.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListHosts(self, request, context):
         """Hosts with what tasks hold there, for placement engines.
         """
@@ -209,6 +258,26 @@ def add_HostsServicer_to_server(servicer, server):
                     servicer.ReconcilePools,
                     request_deserializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ReconcilePoolsRequest.FromString,
                     response_serializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ReconcilePoolsResponse.SerializeToString,
+            ),
+            'ShareHosts': grpc.unary_unary_rpc_method_handler(
+                    servicer.ShareHosts,
+                    request_deserializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ShareHostsRequest.FromString,
+                    response_serializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ShareHostsResponse.SerializeToString,
+            ),
+            'PlaceShared': grpc.unary_unary_rpc_method_handler(
+                    servicer.PlaceShared,
+                    request_deserializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.PlaceSharedRequest.FromString,
+                    response_serializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.PlaceSharedResponse.SerializeToString,
+            ),
+            'PreemptRuns': grpc.unary_unary_rpc_method_handler(
+                    servicer.PreemptRuns,
+                    request_deserializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.PreemptRunsRequest.FromString,
+                    response_serializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.PreemptRunsResponse.SerializeToString,
+            ),
+            'ListShared': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListShared,
+                    request_deserializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ListSharedRequest.FromString,
+                    response_serializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ListSharedResponse.SerializeToString,
             ),
             'ListHosts': grpc.unary_unary_rpc_method_handler(
                     servicer.ListHosts,
@@ -459,6 +528,114 @@ class Hosts:
             '/remuda.resmgr.v1.Hosts/ReconcilePools',
             remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ReconcilePoolsRequest.SerializeToString,
             remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ReconcilePoolsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ShareHosts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/remuda.resmgr.v1.Hosts/ShareHosts',
+            remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ShareHostsRequest.SerializeToString,
+            remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ShareHostsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PlaceShared(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/remuda.resmgr.v1.Hosts/PlaceShared',
+            remuda_dot_resmgr_dot_v1_dot_hosts__pb2.PlaceSharedRequest.SerializeToString,
+            remuda_dot_resmgr_dot_v1_dot_hosts__pb2.PlaceSharedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PreemptRuns(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/remuda.resmgr.v1.Hosts/PreemptRuns',
+            remuda_dot_resmgr_dot_v1_dot_hosts__pb2.PreemptRunsRequest.SerializeToString,
+            remuda_dot_resmgr_dot_v1_dot_hosts__pb2.PreemptRunsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListShared(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/remuda.resmgr.v1.Hosts/ListShared',
+            remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ListSharedRequest.SerializeToString,
+            remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ListSharedResponse.FromString,
             options,
             channel_credentials,
             insecure,

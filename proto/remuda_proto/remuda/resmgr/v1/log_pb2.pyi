@@ -139,6 +139,8 @@ class Fact(_message.Message):
     HOSTS_REMOVED_FIELD_NUMBER: _builtins.int
     GANG_REQUEUED_FIELD_NUMBER: _builtins.int
     HOST_RESERVED_FIELD_NUMBER: _builtins.int
+    HOSTS_SHARED_FIELD_NUMBER: _builtins.int
+    SHARED_PLACED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def pool_created(self) -> Global___PoolCreated: ...
     @_builtins.property
@@ -191,6 +193,10 @@ class Fact(_message.Message):
     def gang_requeued(self) -> Global___GangRequeued: ...
     @_builtins.property
     def host_reserved(self) -> Global___HostReserved: ...
+    @_builtins.property
+    def hosts_shared(self) -> Global___HostsShared: ...
+    @_builtins.property
+    def shared_placed(self) -> Global___SharedPlaced: ...
     def __init__(
         self,
         *,
@@ -220,12 +226,14 @@ class Fact(_message.Message):
         hosts_removed: Global___HostsRemoved | None = ...,
         gang_requeued: Global___GangRequeued | None = ...,
         host_reserved: Global___HostReserved | None = ...,
+        hosts_shared: Global___HostsShared | None = ...,
+        shared_placed: Global___SharedPlaced | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["candidate_queued", b"candidate_queued", "candidates_taken", b"candidates_taken", "capacity_changed", b"capacity_changed", "entitlements_changed", b"entitlements_changed", "events_acknowledged", b"events_acknowledged", "fact", b"fact", "gang_admitted", b"gang_admitted", "gang_dequeued", b"gang_dequeued", "gang_enqueued", b"gang_enqueued", "gang_moved", b"gang_moved", "gang_reduced", b"gang_reduced", "gang_requeued", b"gang_requeued", "host_reserved", b"host_reserved", "hosts_put", b"hosts_put", "hosts_ranked", b"hosts_ranked", "hosts_removed", b"hosts_removed", "over_allocation_counted", b"over_allocation_counted", "placement_queued", b"placement_queued", "placement_taken", b"placement_taken", "pool_created", b"pool_created", "pool_deleted", b"pool_deleted", "pool_updated", b"pool_updated", "run_ended", b"run_ended", "run_recovered", b"run_recovered", "task_moved", b"task_moved", "task_requeued", b"task_requeued", "time_passed", b"time_passed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["candidate_queued", b"candidate_queued", "candidates_taken", b"candidates_taken", "capacity_changed", b"capacity_changed", "entitlements_changed", b"entitlements_changed", "events_acknowledged", b"events_acknowledged", "fact", b"fact", "gang_admitted", b"gang_admitted", "gang_dequeued", b"gang_dequeued", "gang_enqueued", b"gang_enqueued", "gang_moved", b"gang_moved", "gang_reduced", b"gang_reduced", "gang_requeued", b"gang_requeued", "host_reserved", b"host_reserved", "hosts_put", b"hosts_put", "hosts_ranked", b"hosts_ranked", "hosts_removed", b"hosts_removed", "hosts_shared", b"hosts_shared", "over_allocation_counted", b"over_allocation_counted", "placement_queued", b"placement_queued", "placement_taken", b"placement_taken", "pool_created", b"pool_created", "pool_deleted", b"pool_deleted", "pool_updated", b"pool_updated", "run_ended", b"run_ended", "run_recovered", b"run_recovered", "shared_placed", b"shared_placed", "task_moved", b"task_moved", "task_requeued", b"task_requeued", "time_passed", b"time_passed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate_queued", b"candidate_queued", "candidates_taken", b"candidates_taken", "capacity_changed", b"capacity_changed", "entitlements_changed", b"entitlements_changed", "events_acknowledged", b"events_acknowledged", "fact", b"fact", "gang_admitted", b"gang_admitted", "gang_dequeued", b"gang_dequeued", "gang_enqueued", b"gang_enqueued", "gang_moved", b"gang_moved", "gang_reduced", b"gang_reduced", "gang_requeued", b"gang_requeued", "host_reserved", b"host_reserved", "hosts_put", b"hosts_put", "hosts_ranked", b"hosts_ranked", "hosts_removed", b"hosts_removed", "over_allocation_counted", b"over_allocation_counted", "placement_queued", b"placement_queued", "placement_taken", b"placement_taken", "pool_created", b"pool_created", "pool_deleted", b"pool_deleted", "pool_updated", b"pool_updated", "run_ended", b"run_ended", "run_recovered", b"run_recovered", "task_moved", b"task_moved", "task_requeued", b"task_requeued", "time_passed", b"time_passed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate_queued", b"candidate_queued", "candidates_taken", b"candidates_taken", "capacity_changed", b"capacity_changed", "entitlements_changed", b"entitlements_changed", "events_acknowledged", b"events_acknowledged", "fact", b"fact", "gang_admitted", b"gang_admitted", "gang_dequeued", b"gang_dequeued", "gang_enqueued", b"gang_enqueued", "gang_moved", b"gang_moved", "gang_reduced", b"gang_reduced", "gang_requeued", b"gang_requeued", "host_reserved", b"host_reserved", "hosts_put", b"hosts_put", "hosts_ranked", b"hosts_ranked", "hosts_removed", b"hosts_removed", "hosts_shared", b"hosts_shared", "over_allocation_counted", b"over_allocation_counted", "placement_queued", b"placement_queued", "placement_taken", b"placement_taken", "pool_created", b"pool_created", "pool_deleted", b"pool_deleted", "pool_updated", b"pool_updated", "run_ended", b"run_ended", "run_recovered", b"run_recovered", "shared_placed", b"shared_placed", "task_moved", b"task_moved", "task_requeued", b"task_requeued", "time_passed", b"time_passed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_fact: _TypeAlias = _typing.Literal["pool_created", "pool_updated", "pool_deleted", "capacity_changed", "entitlements_changed", "gang_enqueued", "gang_reduced", "gang_moved", "gang_admitted", "gang_dequeued", "task_requeued", "placement_queued", "placement_taken", "task_moved", "run_ended", "run_recovered", "candidate_queued", "candidates_taken", "over_allocation_counted", "hosts_ranked", "events_acknowledged", "time_passed", "hosts_put", "hosts_removed", "gang_requeued", "host_reserved"]  # noqa: Y015
+    _WhichOneofReturnType_fact: _TypeAlias = _typing.Literal["pool_created", "pool_updated", "pool_deleted", "capacity_changed", "entitlements_changed", "gang_enqueued", "gang_reduced", "gang_moved", "gang_admitted", "gang_dequeued", "task_requeued", "placement_queued", "placement_taken", "task_moved", "run_ended", "run_recovered", "candidate_queued", "candidates_taken", "over_allocation_counted", "hosts_ranked", "events_acknowledged", "time_passed", "hosts_put", "hosts_removed", "gang_requeued", "host_reserved", "hosts_shared", "shared_placed"]  # noqa: Y015
     _WhichOneofArgType_fact: _TypeAlias = _typing.Literal["fact", b"fact"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_fact) -> _WhichOneofReturnType_fact | None: ...
 
@@ -1218,12 +1226,15 @@ class Host(_message.Message):
     LABELS_FIELD_NUMBER: _builtins.int
     FIRST_PORT_FIELD_NUMBER: _builtins.int
     LAST_PORT_FIELD_NUMBER: _builtins.int
+    SHARED_WITH_FIELD_NUMBER: _builtins.int
     hostname: _builtins.str
     slack_cpu: _builtins.float
     pool: _builtins.str
     draining: _builtins.bool
     first_port: _builtins.int
     last_port: _builtins.int
+    shared_with: _builtins.str
+    """The name of the SharedHosts to which it belongs; empty: none."""
     @_builtins.property
     def capacity(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]: ...
     @_builtins.property
@@ -1239,14 +1250,96 @@ class Host(_message.Message):
         labels: _abc.Iterable[Global___HostLabel] | None = ...,
         first_port: _builtins.int = ...,
         last_port: _builtins.int = ...,
+        shared_with: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "draining", b"draining", "first_port", b"first_port", "hostname", b"hostname", "labels", b"labels", "last_port", b"last_port", "pool", b"pool", "slack_cpu", b"slack_cpu"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "draining", b"draining", "first_port", b"first_port", "hostname", b"hostname", "labels", b"labels", "last_port", b"last_port", "pool", b"pool", "shared_with", b"shared_with", "slack_cpu", b"slack_cpu"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Host: _TypeAlias = Host  # noqa: Y015
+
+@_typing.final
+class SharedHosts(_message.Message):
+    """Hosts that are nodes of a resource manager of si.v1, too. One engine places there, which asks the core of that resource
+    manager for room. `name`: of the resource manager and its partition. `epoch`: of the engine; a later one has a larger number.
+    `capacity`, `slack_cpu`: what tasks on these hosts may hold together. `placed`: the number of the engine's newest placements.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    CAPACITY_FIELD_NUMBER: _builtins.int
+    SLACK_CPU_FIELD_NUMBER: _builtins.int
+    PLACED_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    epoch: _builtins.int
+    slack_cpu: _builtins.float
+    placed: _builtins.int
+    @_builtins.property
+    def capacity(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]: ...
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        epoch: _builtins.int = ...,
+        capacity: _abc.Iterable[_builtins.float] | None = ...,
+        slack_cpu: _builtins.float = ...,
+        placed: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "epoch", b"epoch", "name", b"name", "placed", b"placed", "slack_cpu", b"slack_cpu"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SharedHosts: _TypeAlias = SharedHosts  # noqa: Y015
+
+@_typing.final
+class HostsShared(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SHARED_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def shared(self) -> Global___SharedHosts: ...
+    def __init__(
+        self,
+        *,
+        shared: Global___SharedHosts | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["shared", b"shared"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["shared", b"shared"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HostsShared: _TypeAlias = HostsShared  # noqa: Y015
+
+@_typing.final
+class SharedPlaced(_message.Message):
+    """The engine of shared hosts has set placements."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    number: _builtins.int
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        number: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "number", b"number"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SharedPlaced: _TypeAlias = SharedPlaced  # noqa: Y015
 
 @_typing.final
 class HostsPut(_message.Message):

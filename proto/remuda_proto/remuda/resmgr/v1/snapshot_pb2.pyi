@@ -69,6 +69,7 @@ class SnapshotRecord(_message.Message):
     PLACEMENT_FIELD_NUMBER: _builtins.int
     CANDIDATE_FIELD_NUMBER: _builtins.int
     HOST_FIELD_NUMBER: _builtins.int
+    SHARED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def pool(self) -> Global___PoolRecord: ...
     @_builtins.property
@@ -81,6 +82,8 @@ class SnapshotRecord(_message.Message):
     def candidate(self) -> Global___CandidateRecord: ...
     @_builtins.property
     def host(self) -> _log_pb2.Host: ...
+    @_builtins.property
+    def shared(self) -> _log_pb2.SharedHosts: ...
     def __init__(
         self,
         *,
@@ -90,12 +93,13 @@ class SnapshotRecord(_message.Message):
         placement: Global___PlacementRecord | None = ...,
         candidate: Global___CandidateRecord | None = ...,
         host: _log_pb2.Host | None = ...,
+        shared: _log_pb2.SharedHosts | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate", "gang", b"gang", "global", b"global", "host", b"host", "placement", b"placement", "pool", b"pool", "record", b"record", "run", b"run"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate", "gang", b"gang", "global", b"global", "host", b"host", "placement", b"placement", "pool", b"pool", "record", b"record", "run", b"run", "shared", b"shared"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate", "gang", b"gang", "global", b"global", "host", b"host", "placement", b"placement", "pool", b"pool", "record", b"record", "run", b"run"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate", "gang", b"gang", "global", b"global", "host", b"host", "placement", b"placement", "pool", b"pool", "record", b"record", "run", b"run", "shared", b"shared"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_record: _TypeAlias = _typing.Literal["global", "pool", "run", "gang", "placement", "candidate", "host"]  # noqa: Y015
+    _WhichOneofReturnType_record: _TypeAlias = _typing.Literal["global", "pool", "run", "gang", "placement", "candidate", "host", "shared"]  # noqa: Y015
     _WhichOneofArgType_record: _TypeAlias = _typing.Literal["record", b"record"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_record) -> _WhichOneofReturnType_record | None: ...
 

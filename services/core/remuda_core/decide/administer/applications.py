@@ -18,6 +18,7 @@ from ...rules.properties import FAIR, sort_policy
 from ...rules.resource import Resource, total_of
 from ...state import Application, Partition, Queue, State
 from ..gang import fail
+from ..quota import booked_above_quotas
 from .problem import Problem, problems_of_access, running_application, why
 from .queues import under_way_ends
 
@@ -139,4 +140,5 @@ def move_application(
     application, queue = partition.applications[action.application_id], partition.queues[action.queue.lower()]
     if (held := held_queue(queue)) is not None:
         yield from under_way_ends(partition, [application], f"queue {held.path} is held")
-    yield facts.ApplicationMoved(partition.name, application.id, queue.path, application.queue.path)
+    moved = facts.ApplicationMoved(partition.name, application.id, queue.path, application.queue.path)
+    yield from booked_above_quotas(partition, queue.path_to_root, moved, now_ms)

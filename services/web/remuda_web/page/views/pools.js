@@ -5,6 +5,7 @@ import { useRows } from "../data.js";
 import { amount, number } from "../format.js";
 import { List } from "../list.js";
 import { Badge, Bar, Choice, Search, State, matching } from "../parts.js";
+import { PoolForm, PoolsText } from "../pool_forms.js";
 import { fullest } from "../shares.js";
 
 const PAGES = { rows: "pools", next: "next", after: "after", everyMs: 2000, few: "" };
@@ -34,6 +35,9 @@ export function Pools({ item }) {
   const { rows = [], first, more, error } = useRows(paths.pelotonPools(cluster), undefined, PAGES);
   const [text, search] = useState("");
   const [chosen, choose] = useState("");
+  const [form, open] = useState(null); // {pool} to change, or {above} of a new one
+  const [done, setDone] = useState("");
+  const close = (text = "") => { open(null); setDone(text); };
   const all = rows.map(shown).sort((a, b) => (a.order < b.order ? -1 : 1));
   const found = matching(all, text, ({ pool }) => `${pool.path} ${pool.owning_team} ${pool.description}`);
   const of = (some) => listed(chosen ? { [chosen]: some[chosen] } : some);
@@ -42,7 +46,8 @@ export function Pools({ item }) {
     return html`<${Bar} name=${name} used=${held[name]} whole=${limit[name]} guaranteed=${reservation[name]} limited=${true} />`;
   };
   const columns = [
-    { name: "pool", cell: ({ pool, name, depth }) => html`<span class="node" style=${`padding-left:${depth * 0.9}rem`} title=${`${pool.path} ${pool.description}`}>${name}
+    { name: "pool", cell: ({ pool, name, depth }) => html`<span class="node" style=${`padding-left:${depth * 0.9}rem`} title=${`${pool.path} ${pool.description}`}>${depth ? html`<button class="link" onClick=${() => open({ pool })}>${name}</button>` : name}
+      <button class="link" aria-label=${`New pool below ${pool.path}`} title="New pool below it" onClick=${() => open({ above: depth ? pool.path : "" })}>+</button>
       ${pool.over_cycles > 0 && html`<${Badge} kind="warn">over its entitlement</${Badge}>`}</span>`, width: "min(17rem, 38vw)" },
     { name: "held of limit", cell: bar },
     { name: "entitlement", cell: ({ entitlement }) => of(entitlement), width: "13rem", extra: true },
@@ -55,5 +60,7 @@ export function Pools({ item }) {
   return html`<h2>Pools of ${cluster}</h2><${State} ready=${first} error=${error} empty=${first && more && "Further ones are being read."} />
     ${first && html`<div class="controls"><${Search} label="Search pools" text=${text} onText=${search} found=${found.length} of=${all.length} />
       <${Choice} label="Resource" value=${chosen} options=${[["", "the fullest"], ...kinds]} onChoice=${choose} /></div>
-    <${List} label="Pools" columns=${columns} rows=${found} keyOf=${({ pool }) => pool.id} rowHeight=${38} />`}`;
+    <${List} label="Pools" columns=${columns} rows=${found} keyOf=${({ pool }) => pool.id} rowHeight=${38} />
+    <p class="actions">${done && html`<span role="status" class="good">${done}</span>`}</p>
+    ${form && html`<${PoolForm} cluster=${cluster} ...${form} onClose=${close} />`}<${PoolsText} cluster=${cluster} />`}`;
 }

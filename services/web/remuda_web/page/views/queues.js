@@ -58,7 +58,7 @@ function Tree({ rm, rows, partitions, error }) {
 }
 
 function Marks({ row }) {
-  return html`${row.status !== "Active" && html`<${Badge} kind="warn">${row.status}</${Badge}>`}${row.held && html`<${Badge} kind="warn">held</${Badge}>`}`;
+  return html`${row.status !== "Active" && html`<${Badge} kind="warn">${row.status}</${Badge}>`}${row.held && html`<${Badge} kind="warn">held</${Badge}>`}${row.excess && html`<${Badge} kind="warn">above maximum</${Badge}>`}`;
 }
 
 function Queue({ rm, atMs, row, share, whole }) {

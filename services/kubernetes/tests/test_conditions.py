@@ -1,0 +1,31 @@
+"""Conditions and events of pods that wait."""
+
+from __future__ import annotations
+
+from remuda_kubernetes.shim.effects import RecordEvent, SetCondition
+from remuda_kubernetes.shim.shim import STATES
+from remuda_proto.si.v1 import si_pb2 as si
+from services.kubernetes.tests.reporting_shim import shim
+from tests.kubernetes.objects import pod
+
+
+def test_condition_is_said_again_after_a_binding_that_failed() -> None:
+    """The API server may have another one by then."""
+    it = shim("n1")
+    it.pod_changed(pod("p", app="app"))
+    full = STATES(allocationKey="uid-p", state=STATES.FAILED, reason="full")
+    for _ in range(2):
+        it.scheduling_state(full)
+        assert [effect.message for effect in it.take() if isinstance(effect, SetCondition)] == ["full"]
+        it.allocation(si.AllocationResponse(new=[si.Allocation(allocationKey="uid-p", UUID="u", nodeID="n1")]))
+        it.binding_failed("uid-p", "n1", "no")
+        it.take()
+
+
+def test_pod_is_told_once_which_gates_it_waits_for() -> None:
+    """Other changes of it say nothing new: each event is a call of the API."""
+    it = shim()
+    for gates, labels in ((["a", "b"], {}), (["a", "b"], {"more": ""}), (["b"], {}), (["b"], {"more": ""})):
+        it.pod_changed(pod("p", app="app", labels=labels, schedulingGates=[{"name": gate} for gate in gates]))
+    notes = [effect.note for effect in it.take() if isinstance(effect, RecordEvent)]
+    assert notes == ["waiting for scheduling gates: a, b", "waiting for scheduling gates: b"]

@@ -1,0 +1,1 @@
+"""Guests: applications of another scheduler in the partitions of an RM (ADR 0113)."""
