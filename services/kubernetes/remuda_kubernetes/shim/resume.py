@@ -220,5 +220,5 @@ def _as_known(entry: NodeEntry, row: NodeRow) -> None:
     entry.capacity, entry.occupied = row.capacity, row.occupied
     entry.is_ready = row.attributes.get("ready") != "false"
     entry.selected_by = row.attributes.get(names.ATTRIBUTE_PREDICATES, "")
-    # A node that an operator drains does not say whether it is cordoned, too.
-    entry.is_drained = entry.node.spec.unschedulable if row.drained else row.status == "Draining"
+    # A node that an operator drains does not say whether it is cordoned, too: that is reported in any case.
+    entry.is_drained = not entry.node.spec.unschedulable if row.drained else row.status == "Draining"
