@@ -93,6 +93,13 @@ class KubernetesSettings(Settings):
     webhook_validation: str = setting(
         "kubernetes.webhook_validation", "", "URL of `remuda run web`, which checks configurations; empty: no check"
     )
+    webhook_validation_token: ReadableFile = setting(
+        "kubernetes.webhook_validation_token", None,
+        "file: bearer token for that web service, where it asks for a login; read at each check",
+    )  # fmt: skip
+    webhook_validation_ca: ReadableFile = setting(
+        "kubernetes.webhook_validation_ca", None, "file: CA of that web service; without it, those of the system"
+    )
     process_namespaces: Texts = setting(
         "kubernetes.process_namespaces", (), "webhook: namespaces whose pods are managed; none: all (expressions)"
     )

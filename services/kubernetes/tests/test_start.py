@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import ssl
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from remuda_kubernetes.shell.plugin import version_of
 from remuda_kubernetes.shell.server import served
 from remuda_kubernetes.shell.start import until_answered
 from remuda_kubernetes.shell.webhook import problem_of
+from remuda_kubernetes.webhook.certificates import made
 from remuda_kubernetes.webhook.registration import Place
 
 
@@ -97,8 +99,41 @@ async def test_configuration_that_was_not_checked_is_reported(
     routes = [web.post("/ws/v1/validate-conf", answer)]
     with structlog.testing.capture_logs() as logs:
         async with served(routes, "127.0.0.1", port, 1_000, None), aiohttp.ClientSession() as http:
-            assert await problem_of(http, f"http://127.0.0.1:{port}", "text") == problem
+            settings = KubernetesSettings(webhook_validation=f"http://127.0.0.1:{port}/")
+            assert await problem_of(http, settings, "text") == problem
     assert [one["event"] for one in logs] == ["a configuration was not checked"] * warnings
+
+
+async def test_configuration_is_checked_where_the_web_service_asks_for_a_login(tmp_path: Path) -> None:
+    """A token that changes, as that of a secret does, counts from the next check on."""
+    certificates = made(("127.0.0.1",), datetime.now(UTC))
+    ca, served_by, token = (tmp_path / name for name in ("ca.pem", "served.pem", "token"))
+    ca.write_bytes(certificates.bundle)
+    served_by.write_bytes(certificates.key + certificates.certificate)
+    token.write_text("former\n")
+
+    async def answer(request: web.Request) -> web.Response:
+        if request.headers.get("Authorization") != "Bearer current":
+            return web.json_response({}, status=401)
+        return web.json_response({"allowed": False, "reason": "no queues"})
+
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(served_by)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    settings = KubernetesSettings(
+        webhook_validation=f"https://127.0.0.1:{port}", webhook_validation_token=token, webhook_validation_ca=ca
+    )
+    async with (
+        served([web.post("/ws/v1/validate-conf", answer)], "127.0.0.1", port, 1_000, context),
+        aiohttp.ClientSession() as http,
+    ):
+        assert await problem_of(http, settings, "text") == ""
+        token.write_text("current\n")
+        assert await problem_of(http, settings, "text") == "no queues"
+        token.unlink()
+        assert await problem_of(http, settings, "text") == ""
 
 
 PLUGIN: dict[str, Any] = {"mode": "plugin", "hold": "extender"}

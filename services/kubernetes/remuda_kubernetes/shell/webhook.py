@@ -109,8 +109,7 @@ class Webhook:
             text = queues_of(review.object, below, above)
         except Denied as denied:
             return web.json_response(refused(review.uid, str(denied)))
-        url = self._settings.webhook_validation
-        problem = await problem_of(self._http, url, text) if url and text.strip() else ""
+        problem = await problem_of(self._http, self._settings, text) if text.strip() else ""
         return web.json_response(refused(review.uid, problem) if problem else allowed(review.uid))
 
     async def _stored(self, names: Sequence[str]) -> list[ConfigMap]:
@@ -127,21 +126,21 @@ class Webhook:
         return found
 
 
-async def problem_of(http: aiohttp.ClientSession, url: str, text: str) -> str:
-    """What is wrong with a queue configuration, as the web service at this URL says. Empty: nothing, or it has not
-    checked it, which is logged."""
+async def problem_of(http: aiohttp.ClientSession, settings: KubernetesSettings, text: str) -> str:
+    """What is wrong with a queue configuration, as the web service of `webhook_validation` says. Empty: nothing, or it
+    has not checked it, which is logged."""
+    if not settings.webhook_validation:
+        return ""
+    url, token = settings.webhook_validation.rstrip("/"), settings.webhook_validation_token
     try:
-        async with http.post(f"{url.rstrip('/')}/ws/v1/validate-conf", data=text.encode()) as answered:
+        headers = {"Authorization": f"Bearer {token.read_text().strip()}"} if token else {}
+        context = ssl.create_default_context(cafile=settings.webhook_validation_ca)
+        async with http.post(
+            f"{url}/ws/v1/validate-conf", data=text.encode(), headers=headers, ssl=context
+        ) as answered:
             answered.raise_for_status()
             verdict = msgspec.json.decode(await answered.read(), type=_Verdict)
-    except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+    except (aiohttp.ClientError, OSError, ValueError) as error:
         log.warning("a configuration was not checked", error=str(error) or type(error).__name__)
         return ""
     return "" if verdict.allowed else verdict.reason or "not allowed"
-
-
-async def _read(request: web.Request) -> Request:
-    try:
-        return request_of(await request.read())
-    except ValueError as error:
-        raise web.HTTPBadRequest(text=str(error)) from None
