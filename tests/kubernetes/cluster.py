@@ -127,17 +127,26 @@ class Cluster:
     async def told(self, reason: str, name: str = "") -> None:
         """Waits for an event with this reason, on the object of this name or on any."""
         async with asyncio.timeout(WITHIN_S):
-            while not any(name in ("", of) and why == reason for of, why in await self._events()):  # noqa: ASYNC110
+            while not await self.reported(reason, name):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
 
     async def reported(self, reason: str, name: str) -> bool:
-        """Whether there is an event with this reason on the object of this name."""
-        return (name, reason) in await self._events()
+        """Whether there is an event with this reason on the object of this name. Empty: on any."""
+        return bool(await self._events(reason, name))
 
-    async def _events(self) -> list[tuple[str, str]]:
+    async def counted(self, reason: str, name: str) -> int:
+        """How often the only event with this reason on this object has happened, once it is counted."""
+        async with asyncio.timeout(WITHIN_S):
+            while True:
+                (event,) = await self._events(reason, name)
+                if "series" in event:
+                    return int(event["series"]["count"])
+                await asyncio.sleep(0.05)
+
+    async def _events(self, reason: str, name: str) -> list[dict[str, Any]]:
         content = await self.client.call("GET", "/apis/events.k8s.io/v1/events")
-        items = msgspec.json.decode(content)["items"]
-        return [(one["regarding"]["name"], one["reason"]) for one in items]
+        events: list[dict[str, Any]] = msgspec.json.decode(content)["items"]
+        return [one for one in events if one["reason"] == reason and name in ("", one["regarding"]["name"])]
 
     # The scheduler
 

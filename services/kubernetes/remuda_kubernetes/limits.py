@@ -69,9 +69,16 @@ FAILED_BINDINGS = 3
 WAITING_WRITES = 10_000
 # Characters of a message of an event: the API server refuses longer ones.
 EVENT_CHARACTERS = 1_023
-# Of the name of an event, before what the API server adds; and of the name of a process: the API server refuses more.
+# Of the name of an object in the name of its event; and of the name of a process: the API server refuses more.
 EVENT_NAME_CHARACTERS = 200
 INSTANCE_CHARACTERS = 128
+# The same event within this time is counted at the first one. As client-go does: tools show such a series as one line.
+EVENT_SERIES_S = 360
+# An object gets so many events at once, then one in this time. As client-go does.
+EVENT_BURST = 25
+EVENT_EVERY_S = 300
+# Events and objects remembered for this.
+EVENTS_REMEMBERED = 4_096
 
 # Messages
 

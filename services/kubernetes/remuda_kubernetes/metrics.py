@@ -20,7 +20,10 @@ NOT_BOUND = counter("remuda_kubernetes_failed_bindings", "Bindings and approvals
 BINDING_SECONDS = histogram(
     "remuda_kubernetes_binding_seconds", "Time from the allocation of a pod until the API server has its binding."
 )
-DROPPED = counter("remuda_kubernetes_dropped_notes", "Events and conditions that were dropped: too many waited.")
+DROPPED = counter(
+    "remuda_kubernetes_dropped_notes",
+    "Events and conditions that were dropped: too many waited, or were of one object.",
+)
 
 
 class Places:

@@ -6,7 +6,7 @@ import json
 
 from remuda_kubernetes.shim import names
 from remuda_kubernetes.shim.books import ShimPolicy
-from remuda_kubernetes.shim.effects import Ask, CreatePlaceholder, Submit
+from remuda_kubernetes.shim.effects import Ask, CreatePlaceholder, RecordEvent, Submit
 from remuda_kubernetes.shim.resume import ApplicationRow, KeptState
 from remuda_kubernetes.shim.shim import Shim
 from remuda_proto.si.v1 import si_pb2 as si
@@ -104,3 +104,32 @@ def test_gang_that_begins_again_has_placeholders_again() -> None:
     assert any(isinstance(effect, Submit) for effect in it.take())
     it.application(ACCEPTED)
     assert created(it) == 2
+
+
+def test_events_tell_the_story_of_a_gang() -> None:
+    it = shim("n1")
+    member = pod("one", app="app", cpu="1", annotations={names.TASK_GROUPS: GROUPS, names.TASK_GROUP: "workers"})
+    it.pod_changed(member)
+    it.application(ACCEPTED)
+    told, standing = [], []
+    for effect in it.take():
+        if isinstance(effect, RecordEvent):
+            told.append((effect.of.name, effect.reason))
+        if isinstance(effect, CreatePlaceholder):
+            standing.append(effect.manifest["metadata"]["name"])
+    for name in standing:
+        annotations = {names.PLACEHOLDER: "true", names.TASK_GROUP: "workers"}
+        it.pod_changed(pod(name, app="app", cpu="1", annotations=annotations))
+        new = si.Allocation(allocationKey=f"uid-{name}", UUID=f"u-{name}", nodeID="n1", applicationID="default.app")
+        it.allocation(si.AllocationResponse(new=[new]))
+        it.pod_changed(pod(name, app="app", cpu="1", annotations=annotations, node="n1"))
+    told += [(effect.of.name, effect.reason) for effect in it.take() if isinstance(effect, RecordEvent)]
+    assert [reason for name, reason in told if name == "one"] == [
+        "CreatingPlaceholders",
+        "PlaceholderAllocated",
+        "PlaceholderAllocated",
+        "GangReservationComplete",
+        "Scheduling",
+        "TaskGroupMatch",
+    ]
+    assert [reason for name, reason in told if name == standing[0]] == ["Scheduling", "Scheduled"]

@@ -86,6 +86,17 @@ async def test_quota_of_a_namespace(mode: Mode, server: NatsServer) -> None:
         await it.told("InvalidQuota", "wrong")
 
 
+async def test_event_that_is_repeated_is_counted(mode: Mode, server: NatsServer) -> None:
+    """With the rights of the manifests."""
+    async with mode.cluster(server.url) as it:
+        await it.create_namespace("counted", namespace_quota="lots")
+        await it.told("InvalidQuota", "counted")
+        for quota in ("{}", "lots"):
+            annotations = {names.NAMESPACE_QUOTA: quota}
+            await it.client.patch("/api/v1/namespaces/counted", {"metadata": {"annotations": annotations}})
+        assert await it.counted("InvalidQuota", "counted") == 2
+
+
 async def test_unknown_queue_fails_the_pod(mode: Mode, server: NatsServer, tmp_path: Path) -> None:
     queues = tmp_path / "queues.yaml"
     queues.write_text(TWO_QUEUES)

@@ -24,7 +24,7 @@ from remuda_kubernetes.api.storage import BOUND_BY_CONTROLLER, SELECTED_NODE, Cl
 from remuda_kubernetes.metrics import Places
 from remuda_kubernetes.plugin.effects import Approve, OpenGate, PluginCall, Withhold
 from remuda_kubernetes.shell.approvals import approve, open_gate, set_condition
-from remuda_kubernetes.shell.events import event_body, event_path
+from remuda_kubernetes.shell.events import EventWriter
 from remuda_kubernetes.shell.traces import Traces
 from remuda_kubernetes.shim.effects import (
     Bind,
@@ -54,7 +54,7 @@ class Calls:
 
     def __init__(self, client: Client, instance: str, on_shim: OnShim, traces: Traces, places: Places) -> None:
         self._client = client
-        self._instance = instance
+        self._events = EventWriter(client, instance)
         self._on_shim = on_shim
         self._traces = traces
         self._places = places
@@ -282,4 +282,4 @@ class Calls:
             case Withhold():
                 await set_condition(self._client, note)
             case RecordEvent():
-                await self._client.create(event_path(note), event_body(note, self._instance))
+                await self._events.write(note)

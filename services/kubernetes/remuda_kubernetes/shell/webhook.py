@@ -144,3 +144,10 @@ async def problem_of(http: aiohttp.ClientSession, settings: KubernetesSettings, 
         log.warning("a configuration was not checked", error=str(error) or type(error).__name__)
         return ""
     return "" if verdict.allowed else verdict.reason or "not allowed"
+
+
+async def _read(request: web.Request) -> Request:
+    try:
+        return request_of(await request.read())
+    except ValueError as error:
+        raise web.HTTPBadRequest(text=str(error)) from None

@@ -126,6 +126,16 @@ class Applications:
             self._books.emit(self._questions.ask(entry))
             note = f"{entry.pod.key} is queued and waiting for allocation"
             self._books.record(entry, "Scheduling", note)
+            group = "" if entry.is_placeholder else task_group_of(entry.pod)
+            if any(group == one.name for one in self._books.applications[entry.application].groups):
+                note = f"{entry.pod.key} is in task group {group}"
+                self._books.record(entry, "TaskGroupMatch", note, action="GangScheduling")
+
+    def allocated(self, entry: PodEntry) -> None:
+        self._books.record(entry, "Scheduled", f"{entry.pod.key} is assigned to node {entry.node}")
+        if entry.is_placeholder:
+            note = f"a placeholder of task group {task_group_of(entry.pod)} is allocated"
+            self._record(self._books.applications[entry.application], "PlaceholderAllocated", note)
 
     def waits_for_gates(self, entry: PodEntry, gates: list[str]) -> None:
         condition = "SchedulingGated", f"waiting for scheduling gates: {', '.join(gates)}"

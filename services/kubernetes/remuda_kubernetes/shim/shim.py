@@ -274,7 +274,7 @@ class Shim:
             self._lost(entry)
             return
         self.begin(entry, new.nodeID)
-        self.books.record(entry, "Scheduled", f"{entry.pod.key} is assigned to node {new.nodeID}")
+        self.applications.allocated(entry)
 
     def _released(self, release: si.AllocationRelease) -> None:
         entry = self.books.pods.get(release.allocationKey)
