@@ -1,5 +1,8 @@
 """For all tests: a real nats-server of their own, up within a tenth of a second, and a connection to it with all
-streams declared. The logging configuration of a command ends with its test. And the cost of work, counted in calls."""
+streams declared. The logging configuration of a command ends with its test. And the cost of work, counted in calls.
+
+How long hypothesis searches: HYPOTHESIS_PROFILE=long for a night, otherwise what a change has to pass; =mutants for what
+only has to fail, where no smaller example is looked for."""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import structlog
+from hypothesis import HealthCheck, Phase, settings
 
 from remuda.embedded import NatsServer
 from remuda_bus.nats import NatsBus, connect
@@ -20,6 +24,16 @@ from remuda_proto.si.v1 import si_pb2 as si
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 os.environ["REMUDA_GRPC_PORT"] = "0"  # several systems run at the same time
 os.environ["REMUDA_WEB_PORT"] = "0"
+
+_IGNORED = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
+settings.register_profile(
+    "ci", max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=_IGNORED, derandomize=True
+)
+settings.register_profile(
+    "long", max_examples=2_000, stateful_step_count=80, deadline=None, suppress_health_check=_IGNORED
+)
+settings.register_profile("mutants", settings.get_profile("ci"), phases=(Phase.explicit, Phase.generate))
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 # Files that take longest. `make test` runs them first, so that no process waits for one of them in the end.
 LONGEST = (
