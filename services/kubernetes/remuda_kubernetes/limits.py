@@ -193,8 +193,8 @@ METRIC_SWEEPS = 10
 # The first minor version of Kubernetes 1 that reports storage capacities.
 STORAGE_CAPACITIES_SINCE = 24
 
-# Sweeps until the claims of a pod that was placed count as not bound: a provisioner may take minutes to make a volume.
-VOLUME_SWEEPS = 600
+# The time until the claims of a pod that was placed count as not bound: a provisioner may take minutes for a volume.
+VOLUME_BIND_TIMEOUT_S = 600.0
 
 # The heartbeat: after three intervals without one, nothing is allocated for the cluster.
 HEARTBEAT_S = 5.0

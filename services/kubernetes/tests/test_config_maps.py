@@ -53,6 +53,17 @@ def test_user_of_placeholders() -> None:
     assert found.placeholder_user == PlaceholderUser(1_000, None, 2_000)
 
 
+def test_time_for_volumes() -> None:
+    assert configuration_of([{}]).volume_bind_timeout_s is None
+    assert configuration_of([{"service.volumeBindTimeout": "1m30s"}]).volume_bind_timeout_s == 90
+
+
+@pytest.mark.parametrize("value", ["10", "-10m", "0", "soon"])
+def test_time_for_volumes_that_is_none_names_its_key(value: str) -> None:
+    with pytest.raises(ValueError, match=r"service\.volumeBindTimeout=.*expected a duration"):
+        configuration_of([{"service.volumeBindTimeout": value}])
+
+
 @pytest.mark.parametrize("value", ["root", "-2", "2147483648", "1.5", "9" * 5_000])
 def test_user_of_placeholders_that_is_none_names_its_key(value: str) -> None:
     with pytest.raises(ValueError, match=r"service\.placeholderRunAsUser"):

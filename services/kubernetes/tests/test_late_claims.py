@@ -299,7 +299,7 @@ def test_node_that_was_selected_counts_no_more_when_the_time_is_over() -> None:
     it = made()
     allocated(it, "n1")
     assert feasible(it) == {"n1"}
-    for _ in range(limits.VOLUME_SWEEPS + 2):
+    for _ in range(int(it.books.policy.volume_sweeps) + 2):
         it.sweep()
     assert feasible(it) == {"n1", "n2"}
     it.volumes.claim_changed(claim(selected="n1"))

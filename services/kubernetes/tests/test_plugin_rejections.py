@@ -192,7 +192,7 @@ def test_approval_is_kept_while_the_volumes_of_the_pod_are_bound(begun: str) -> 
     else:
         it.volumes.volume_changed(volume("v", **given_to("c", "uid-c")))
     it.take()
-    for _ in range(limits.VOLUME_SWEEPS):
+    for _ in range(int(it.books.policy.volume_sweeps)):
         it.sweep()
         assert "Release" not in kinds(it.take())
     it.sweep()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -136,11 +137,15 @@ def test_pod_is_bound_when_its_late_claim_is() -> None:
     assert [effect.node for effect in kept(it, Bind)] == ["n1"]
 
 
-def test_late_claim_that_is_not_bound_in_time_is_given_up() -> None:
+@pytest.mark.parametrize(("given_s", "within_s"), [(None, limits.VOLUME_BIND_TIMEOUT_S), (30.0, 30.0)])
+def test_late_claim_that_is_not_bound_in_time_is_given_up(given_s: float | None, within_s: float) -> None:
     it = late()
+    it.books.policy = replace(it.books.policy, volume_bind_timeout_s=given_s)
     allocated(it, "n1")
-    for _ in range(limits.VOLUME_SWEEPS + 2):
+    for _ in range(int(within_s / limits.SWEEP_EVERY_S)):
         it.sweep()
+    assert not kept(it, Release, Ask)
+    it.sweep()
     assert [type(effect) for effect in kept(it, Release, Ask)] == [Release, Ask]
     withdrawn, call = allocated(it, "n2")  # either ask may be the one that was allocated
     assert isinstance(withdrawn, Release) and isinstance(call, BindVolumes)

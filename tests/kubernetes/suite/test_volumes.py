@@ -170,7 +170,7 @@ async def test_volume_that_is_not_made_in_time_gives_the_allocation_back(
     plane: Plane, server: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another pod gets the room. As with the default scheduler, only its provisioner may end the selection."""
-    monkeypatch.setattr(limits, "VOLUME_SWEEPS", 3)
+    monkeypatch.setattr(limits, "VOLUME_BIND_TIMEOUT_S", 3.0)
     async with cluster(plane, server.url) as it:
         maker = Provisioner(it.client)
         maker.may_make.clear()

@@ -63,7 +63,7 @@ def _environment(random: Random) -> Iterator[None]:
             LIST_PAGE=7,
             UNFIT_SWEEPS=8,
             APPROVAL_SWEEPS=12,
-            VOLUME_SWEEPS=25,
+            VOLUME_BIND_TIMEOUT_S=25.0,
             WATCH_S=20,
             WATCH_SILENCE_S=5.0,
             CALL_WITHIN_S=10.0,

@@ -260,7 +260,8 @@ class PluginShim(Shim):
             return
         age = self.books.sweeps - approval.since
         has_node = approval.is_in_progress or self._plugin.hold is Hold.GATES
-        if has_node and age < limits.VOLUME_SWEEPS and self.books.storage.has_begun(entry.pod, approval.node):
+        is_in_time = age < self.books.policy.volume_sweeps
+        if has_node and is_in_time and self.books.storage.has_begun(entry.pod, approval.node):
             return  # the default scheduler waits for the volumes of the pod
         if self._plugin.hold is Hold.EXTENDER:
             self._check_extended(entry, approval, age)

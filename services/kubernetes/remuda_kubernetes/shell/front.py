@@ -140,6 +140,7 @@ class Front:
             placeholder_image=image,
             placeholder_user=configuration.placeholder_user,
             gangs=own.gangs and configuration.gangs,
+            volume_bind_timeout_s=configuration.volume_bind_timeout_s,
         )
 
     def _configuration_changed(self) -> None:

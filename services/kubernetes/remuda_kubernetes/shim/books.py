@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
+from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Namespace, Node, Pod, PriorityClass
 from remuda_kubernetes.predicates.pod_groups import PodGroups
 from remuda_kubernetes.predicates.volumes import Storage, claim_names
@@ -19,7 +20,7 @@ from remuda_proto.si.v1 import si_pb2 as si
 class ShimPolicy:
     """Settings that decisions depend on. `scheduler_names`: pods that name one of these are ours. `generate_unique`: a
     pod without an application gets one of its own. `gangs`: task groups have an effect. `predicates`: pods are placed
-    only where they suit."""
+    only where they suit. `volume_bind_timeout_s`: of a pod that was placed, until its claims count as not bound."""
 
     scheduler_names: frozenset[str]
     placeholder_image: str = "registry.k8s.io/pause:3.7"
@@ -27,6 +28,13 @@ class ShimPolicy:
     gangs: bool = True
     predicates: bool = True
     placeholder_user: PlaceholderUser = USUAL_USER
+    volume_bind_timeout_s: float | None = None  # None: limits.VOLUME_BIND_TIMEOUT_S
+
+    @property
+    def volume_sweeps(self) -> float:
+        """The sweeps of that time."""
+        within_s = self.volume_bind_timeout_s
+        return (limits.VOLUME_BIND_TIMEOUT_S if within_s is None else within_s) / limits.SWEEP_EVERY_S
 
     def manages(self, pod: Pod) -> bool:
         """Whether the pod is an ask; the amounts of all others are occupied."""

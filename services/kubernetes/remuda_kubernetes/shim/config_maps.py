@@ -18,9 +18,11 @@ from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import ConfigMap
 from remuda_kubernetes.shim.task_groups import USUAL_USER, PlaceholderUser
 from remuda_proto.bounds import shown
+from remuda_proto.durations import EXPECTED, milliseconds
 
 POLICY_GROUP: Final = "service.policyGroup"
 HOT_REFRESH: Final = "service.enableConfigHotRefresh"
+VOLUME_BIND_TIMEOUT: Final = "service.volumeBindTimeout"
 PLACEHOLDER_IMAGE: Final = "service.placeholderImage"
 PLACEHOLDER_USER: Final = "service.placeholderRunAsUser"
 PLACEHOLDER_GROUP: Final = "service.placeholderRunAsGroup"
@@ -42,6 +44,7 @@ class MapsConfiguration:
     placeholder_image: str = ""
     gangs: bool = True
     placeholder_user: PlaceholderUser = USUAL_USER
+    volume_bind_timeout_s: float | None = None
 
 
 def configuration_of(maps: Iterable[Mapping[str, str]]) -> MapsConfiguration:
@@ -66,7 +69,19 @@ def configuration_of(maps: Iterable[Mapping[str, str]]) -> MapsConfiguration:
             _number(values, PLACEHOLDER_GROUP, USUAL_USER.group),
             _number(values, PLACEHOLDER_VOLUMES, USUAL_USER.volumes),
         ),
+        _seconds(values, VOLUME_BIND_TIMEOUT),
     )
+
+
+def _seconds(values: Mapping[str, str], key: str) -> float | None:
+    """None: not said."""
+    text = values.get(key, "")
+    if not text:
+        return None
+    duration_ms = milliseconds(text)
+    if not duration_ms:
+        raise ValueError(f"{key}={shown(text)}: {EXPECTED}")
+    return duration_ms / 1_000
 
 
 def _number(values: Mapping[str, str], key: str, default: int | None) -> int | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Node, Pod
 from remuda_kubernetes.api.storage import (
     Claim,
@@ -179,7 +178,7 @@ class Volumes:
             entry = self._books.pods.get(uid)
             if entry is None or entry.volumes_since is None or not entry.uuid or entry.is_bound:
                 del self._binding[uid]
-            elif self._books.sweeps - entry.volumes_since > limits.VOLUME_SWEEPS:
+            elif self._books.sweeps - entry.volumes_since > self._books.policy.volume_sweeps:
                 del self._binding[uid]
                 self._books.storage.drop(self._books.storage.late_claims(entry.pod))
                 self._failed(entry, "its claims were not bound in time")
