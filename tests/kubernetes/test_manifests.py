@@ -69,8 +69,9 @@ def test_webhook_reads_one_secret_and_changes_no_pods() -> None:
 def test_webhook_has_no_key_of_the_bus() -> None:
     """Whoever takes over the webhook, which every user's request passes, must not be able to speak as the RM."""
     pod = named("webhook", "Deployment")["spec"]["template"]
-    mounted = {kind for volume in pod["spec"]["volumes"] for kind in volume if kind != "name"}
-    assert mounted == {"emptyDir", "configMap"}
+    volumes = pod["spec"]["volumes"]
+    assert {kind for volume in volumes for kind in volume if kind != "name"} == {"emptyDir", "configMap", "secret"}
+    assert [volume["secret"]["secretName"] for volume in volumes if "secret" in volume] == ["webhook-validation"]
     assert "remuda" not in pod["metadata"]["labels"]  # the label of pods that may reach NATS
     assert "nats" not in YAML(typ="safe").load(DEPLOY / "webhook/remuda.yaml")
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from remuda_kubernetes import limits
 from remuda_kubernetes.shim import names
 from remuda_kubernetes.shim.books import ShimPolicy
@@ -22,7 +20,6 @@ from remuda_kubernetes.shim.effects import (
     SetCondition,
     Submit,
 )
-from remuda_kubernetes.shim.resume import KeptState, NodeRow
 from remuda_kubernetes.shim.shim import STATES, Shim
 from remuda_proto.si.v1 import si_pb2 as si
 from services.kubernetes.tests.reporting_shim import shim
@@ -246,29 +243,6 @@ def test_changes_of_nodes() -> None:
     (report,) = taken(it)
     assert isinstance(report, ReportNode)
     assert report.node.action == si.NodeInfo.DECOMISSION
-
-
-@pytest.mark.parametrize(
-    ("cordoned", "status", "by_operator", "expected"),
-    [
-        (True, "Schedulable", False, [si.NodeInfo.DRAIN_NODE]),
-        (True, "Draining", False, []),
-        (False, "Draining", False, [si.NodeInfo.DRAIN_TO_SCHEDULABLE]),
-        (False, "Schedulable", False, []),
-        # The row does not say what had been reported.
-        (True, "Draining", True, [si.NodeInfo.DRAIN_NODE]),
-        (False, "Draining", True, [si.NodeInfo.DRAIN_TO_SCHEDULABLE]),
-    ],
-)
-def test_cordon_is_known_after_a_restart(
-    cordoned: bool, status: str, by_operator: bool, expected: list[si.NodeInfo.ActionFromRM.ValueType]
-) -> None:
-    it = Shim(ShimPolicy(frozenset({"remuda"})))
-    it.node_changed(node("n1", cordoned=cordoned))
-    drained: dict[str, object] | None = {"operator": "ops"} if by_operator else None
-    it.resume(KeptState([NodeRow("n1", {"ready": "true"}, status=status, drained=drained)], [], []))
-    sent = [effect.node.action for effect in taken(it) if isinstance(effect, ReportNode)]
-    assert [action for action in sent if action != si.NodeInfo.UPDATE] == expected
 
 
 def test_pods_of_other_schedulers_are_summed() -> None:
