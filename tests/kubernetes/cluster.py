@@ -135,12 +135,12 @@ class Cluster:
         return bool(await self._events(reason, name))
 
     async def counted(self, reason: str, name: str) -> int:
-        """How often the only event with this reason on this object has happened, once it is counted."""
+        """How often an event with this reason on this object has happened, once it is counted."""
         async with asyncio.timeout(WITHIN_S):
             while True:
-                (event,) = await self._events(reason, name)
-                if "series" in event:
-                    return int(event["series"]["count"])
+                for event in await self._events(reason, name):
+                    if event.get("series"):
+                        return int(event["series"]["count"])
                 await asyncio.sleep(0.05)
 
     async def _events(self, reason: str, name: str) -> list[dict[str, Any]]:

@@ -91,7 +91,7 @@ async def test_event_that_is_repeated_is_counted(mode: Mode, server: NatsServer)
     async with mode.cluster(server.url) as it:
         await it.create_namespace("counted", namespace_quota="lots")
         await it.told("InvalidQuota", "counted")
-        for quota in ("{}", "lots"):
+        for quota in ('{"cpu": "1"}', "lots"):
             annotations = {names.NAMESPACE_QUOTA: quota}
             await it.client.patch("/api/v1/namespaces/counted", {"metadata": {"annotations": annotations}})
         assert await it.counted("InvalidQuota", "counted") == 2
