@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -17,6 +18,7 @@ from .permissions import ANYONE, RM_DOMAIN
 # nats-server 2.15 imports into a new account only on the second reload.
 RELOAD_ONCE = "Send SIGHUP to each NATS server to apply this."
 RELOAD = "Reload the NATS servers twice to apply this: send SIGHUP to each, and again one second later."
+DELETED = "key deleted. Send SIGHUP to each NATS server to close its connections."
 
 
 def make_keys(directory: Path) -> None:
@@ -26,21 +28,17 @@ def make_keys(directory: Path) -> None:
 
 
 def add_rm(directory: Path, rm_id: str) -> None:
-    try:
+    with _readable_names():
         seed = Keys(directory).add_rm(rm_id)
-    except ValueError as error:
-        raise UserError(str(error)) from None
     print(f"Key of {rm_id}: {seed} (secret; give it to its owner only)")
     print(f"Connect with:  REMUDA_NATS_SEED={seed.name} REMUDA_NATS_DOMAIN={RM_DOMAIN} REMUDA_NATS_CA=ca.pem")
     print(RELOAD)
 
 
 def remove_rm(directory: Path, rm_id: str) -> None:
-    try:
+    with _readable_names():
         Keys(directory).remove_rm(rm_id)
-    except ValueError as error:
-        raise UserError(str(error)) from None
-    print(f"{rm_id}: key deleted. Send SIGHUP to each NATS server to close its connections.")
+    print(f"{rm_id}: {DELETED}")
 
 
 def add_operator(directory: Path, name: str, groups: str) -> None:
@@ -59,10 +57,8 @@ def set_groups(directory: Path, name: str, groups: str) -> None:
 
 def set_acts_as(directory: Path, front_end: str, operators: str) -> None:
     listed = [one.strip() for one in operators.split(",") if one.strip()]
-    try:
+    with _readable_names():
         Keys(directory).set_acts_as(front_end, [one if one == ANYONE else operator_in(one) for one in listed])
-    except ValueError as error:
-        raise UserError(str(error)) from None
     named = "any operator" if ANYONE in listed else ", ".join(listed) or "no operator"
     print(f"{front_end} acts as {named}. {RELOAD_ONCE}")
 
@@ -76,7 +72,7 @@ def set_log_levels(directory: Path, operators: str) -> None:
 def remove_operator(directory: Path, name: str) -> None:
     operator = _operator(name, "")
     Keys(directory).remove_operator(operator)
-    print(f"{operator.name}: key deleted. Send SIGHUP to each NATS server to close its connections.")
+    print(f"{operator.name}: {DELETED}")
 
 
 def list_operators(directory: Path, as_json: bool) -> None:
@@ -89,21 +85,17 @@ def list_operators(directory: Path, as_json: bool) -> None:
 
 
 def add_client(directory: Path, name: str) -> None:
-    try:
+    with _readable_names():
         seed = Keys(directory).add_client(name)
-    except ValueError as error:
-        raise UserError(str(error)) from None
     print(f"Key of {name}: {seed} (secret; give it to its owner only)")
     print(f"The setting resmgr.clients says what it may do, such as {name}=jobs:/team.")
     print(RELOAD)
 
 
 def remove_client(directory: Path, name: str) -> None:
-    try:
+    with _readable_names():
         Keys(directory).remove_client(name)
-    except ValueError as error:
-        raise UserError(str(error)) from None
-    print(f"{name}: key deleted. Send SIGHUP to each NATS server to close its connections.")
+    print(f"{name}: {DELETED}")
 
 
 def list_clients(directory: Path, as_json: bool) -> None:
@@ -127,8 +119,15 @@ def _print_keys(rows: Sequence[Mapping[str, object]], texts: Sequence[str], none
 
 def _operator(name: str, groups: str) -> Operator:
     """`groups`: separated by commas. Raises UserError."""
-    try:
+    with _readable_names():
         return operator_with(name, (group.strip() for group in groups.split(",") if group.strip()))
+
+
+@contextmanager
+def _readable_names() -> Iterator[None]:
+    """Names that are not allowed are errors of the user."""
+    try:
+        yield
     except ValueError as error:
         raise UserError(str(error)) from None
 

@@ -23,6 +23,7 @@ from remuda_kubernetes.shim.effects import (
     BindVolumes,
     CreatePlaceholder,
     DeletePod,
+    Effect,
     PodName,
     RecordEvent,
     ReportNode,
@@ -64,10 +65,15 @@ async def test_placeholder_that_exists_is_created_if_it_is_our_own(owner: str, f
     driver = pod("driver", annotations=GROUPS)
     (group,) = task_groups_of(driver)
     manifest = placeholder_pod("app", "", group, driver, "suffix", "pause")
-    reported: list[Callable[[Shim], None]] = []
     server = Taken(owned_by(manifest, owner))
+    assert await failures_of(server, CreatePlaceholder("default.app", manifest)) == failures
+
+
+async def failures_of(server: Taken | Changed, change: Effect) -> int:
+    """How often the shim hears of the change, whose conflict the server is asked about."""
+    reported: list[Callable[[Shim], None]] = []
     calls = Calls(server, "here", reported.append, Traces(), Places())  # type: ignore[arg-type]
-    calls.add([CreatePlaceholder("default.app", manifest)])
+    calls.add([change])
     running = asyncio.create_task(calls.run())
     await server.is_asked.wait()
     await asyncio.sleep(0)
@@ -75,7 +81,7 @@ async def test_placeholder_that_exists_is_created_if_it_is_our_own(owner: str, f
     running.cancel()
     with suppress(asyncio.CancelledError):
         await running
-    assert len(reported) == failures
+    return len(reported)
 
 
 class Refusing:
@@ -186,18 +192,9 @@ class Changed:
 @pytest.mark.parametrize(("uid", "failures"), [("uid-c", 0), ("uid-another", 1)])
 async def test_volume_that_has_changed_is_reserved_if_it_is_by_now(uid: str, failures: int) -> None:
     """An earlier attempt, whose answer was lost, may have succeeded."""
-    reported: list[Callable[[Shim], None]] = []
     server = Changed(uid)
-    calls = Calls(server, "here", reported.append, Traces(), Places())  # type: ignore[arg-type]
-    calls.add([BindVolumes(PodName("default", "p", "uid-p"), "n1", ((volume("v1"), claim()),), ())])
-    running = asyncio.create_task(calls.run())
-    await server.is_asked.wait()
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    running.cancel()
-    with suppress(asyncio.CancelledError):
-        await running
-    assert len(reported) == failures
+    change = BindVolumes(PodName("default", "p", "uid-p"), "n1", ((volume("v1"), claim()),), ())
+    assert await failures_of(server, change) == failures
     (patch,) = server.patches
     assert patch["metadata"]["annotations"] == {"pv.kubernetes.io/bound-by-controller": "yes"}
 

@@ -15,7 +15,7 @@ from .limits import PREVIEW_ROWS, PREVIEW_TASKS
 from .rules.entitlement import PoolTree, calculate
 from .rules.pools import AMOUNTS, ROOT, PoolConfig, complete, path_of
 from .rules.ranking import victims
-from .rules.resources import KINDS, ZERO, Vector, by_kind, fits, subtract
+from .rules.resources import KINDS, ZERO, Vector, as_vector, by_kind, fits, subtract
 from .settings import Settings
 from .state import Pool, State
 
@@ -126,7 +126,7 @@ def _entitled(state: State, settings: Settings, tree: PoolTree) -> dict[str, Hel
     pools = [state.pools.get(one) or Pool(PoolConfig(one, one)) for one in tree.ids]
     scale, spread = settings.scale_reservations, settings.spread_leftovers
     found = calculate(tree, usage(tree, pools), state.capacity, state.slack_cpu, scale, spread)
-    tables = [map(_vector, one.tolist()) for one in (found.entitlement, found.non_slack, found.slack)]
+    tables = [map(as_vector, one.tolist()) for one in (found.entitlement, found.non_slack, found.slack)]
     return dict(zip(tree.ids, zip(*tables, strict=True), strict=True))
 
 
@@ -137,11 +137,6 @@ def _over(pool: Pool, after: Held, settings: Settings) -> tuple[Amounts, list[st
     chosen = victims(pool.runs.values(), non_slack, slack, settings.fewest_victims, preempted_states(settings))
     over = {kind: a + b for kind, a, b in zip(KINDS, non_slack, slack, strict=True) if a + b > 0}
     return over, [run.task.id for run in chosen]
-
-
-def _vector(row: list[float]) -> Vector:
-    cpu, gpu, memory, disk = row
-    return cpu, gpu, memory, disk
 
 
 def _same(one: Vector, other: Vector) -> bool:

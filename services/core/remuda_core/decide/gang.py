@@ -46,17 +46,15 @@ def placeholders_ended(
     has not fails (Hard), or continues as a normal application (Soft)."""
     if application.placeholders_until_ms != timer.at_ms:
         return
-    if application.state not in (lifecycle.NEW, lifecycle.ACCEPTED):
-        yield from give_up_placeholders(partition, application, PLACEHOLDERS_OVER)
-        yield from after_release(partition, application, True, now_ms)  # all of them may have been pending
-    elif application.gang_scheduling_style == HARD:
-        yield from fail(partition, application, RESERVATION_TIMEOUT, now_ms)
-    else:
+    if application.state in (lifecycle.NEW, lifecycle.ACCEPTED):
+        if application.gang_scheduling_style == HARD:
+            yield from fail(partition, application, RESERVATION_TIMEOUT, now_ms)
+            return
         yield from transition(partition, application, lifecycle.RESUME, now_ms, RESERVATION_TIMEOUT)
         over = keys_over(application, placeholders(application))
         yield from asks_over(partition, application, over, facts.TIMEOUT, PLACEHOLDERS_OVER)
-        yield from give_up_placeholders(partition, application, PLACEHOLDERS_OVER)
-        yield from after_release(partition, application, True, now_ms)  # all of them may have been pending
+    yield from give_up_placeholders(partition, application, PLACEHOLDERS_OVER)
+    yield from after_release(partition, application, True, now_ms)  # all of them may have been pending
 
 
 def give_up_placeholders(partition: Partition, application: Application, message: str) -> Iterator[Fact]:

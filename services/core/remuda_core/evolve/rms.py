@@ -14,10 +14,8 @@ from .predicate_classes import declaration_changed
 
 
 def rm_registered(state: State, fact: facts.RmRegistered) -> None:
-    if fact.keeps_guests:
-        leave_guests(state)
     if fact.resync != connection.REPLAY:
-        _forget_everything(state)
+        _forget_everything(state, fact.keeps_guests)
     was, state.registered = state.batch_predicates, fact
     state.registration = fact.registration
     state.begin_life(fact.life)
@@ -26,8 +24,10 @@ def rm_registered(state: State, fact: facts.RmRegistered) -> None:
         declaration_changed(state)
 
 
-def _forget_everything(state: State) -> None:
-    """Drop the partitions and the timers, but for guests that were left. IDs may be used again."""
+def _forget_everything(state: State, keeps_guests: bool) -> None:
+    """Drop the partitions and the timers. IDs may be used again."""
+    if keeps_guests:
+        leave_guests(state)
     state.partitions.clear()
     state.configuration = None
     state.timing = Timing()
@@ -46,9 +46,7 @@ def rm_stopped(state: State, fact: facts.RmStopped) -> None:
     state.rm_state = connection.STOPPED
     if fact.deregistered:
         state.registered = None
-        if fact.keeps_guests:
-            leave_guests(state)
-        _forget_everything(state)
+        _forget_everything(state, fact.keeps_guests)
 
 
 def time_passed(state: State, fact: facts.TimePassed) -> None:

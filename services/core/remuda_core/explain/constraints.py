@@ -36,8 +36,8 @@ from ..limits import ALLOCATIONS_PER_NODE, ALLOCATIONS_PER_RM
 from ..rules import lifecycle
 from ..rules.properties import is_state_aware
 from ..rules.required_node import required_node
-from ..rules.resource import Resource, amounts_above, show, total_of
-from ..state import Application, Hold, Node, Partition, PendingAsk, PredicateClass, Queue, State, Tracker
+from ..rules.resource import Resource, show, total_of
+from ..state import Application, Hold, Node, Partition, PendingAsk, PredicateClass, Queue, State, Tracker, to_give_back
 
 # Those that looking at the nodes finds.
 OF_NODES: Final = frozenset({"node", "unknown_node", "unschedulable_node", "full_node", "predicate", "reserved"})
@@ -151,7 +151,7 @@ def queue_constraints(pending: PendingAsk) -> list[Constraint]:
     found = []
     for queue in pending.application.queue.path_to_root:
         what = f"queue {queue.path} is at its maximum"
-        if queue.excess is not None and amounts_above(queue.allocated, queue.settings.max):
+        if to_give_back(queue):
             what = f"queue {queue.path} is above its maximum, and will be preempted"
         held = NOTHING_HELD if pending.has_place else queue.held
         found += _short("queue", queue.path, what, pending.ask.resource, queue.settings.max, queue.allocated, held)

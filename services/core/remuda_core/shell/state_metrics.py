@@ -11,9 +11,9 @@ from remuda_bus.metrics import rm_label
 
 from .. import limits
 from ..decide.names import plain
-from ..rules.resource import Resource, add, amounts_above
+from ..rules.resource import Resource, add
 from ..rules.share import dominant_share, due_to_queue
-from ..state import Partition, Queue, State
+from ..state import Partition, Queue, State, to_give_back
 from . import metrics
 from .rm_standby import RmStandby
 
@@ -56,7 +56,7 @@ def _measure_queues(rm: str, name: str, partition: Partition, most: int) -> int:
             "allocated": queue.allocated, "pending": pending.get(queue, {}), "preempting": queue.preempting,
             "guaranteed": queue.settings.guaranteed,
             "max": queue.settings.max if queue.parent is not None else {**partition.total, **queue.settings.max},
-            "excess": amounts_above(queue.allocated, queue.settings.max) if queue.excess is not None else {},
+            "excess": to_give_back(queue),
         }  # fmt: skip
         for state, found in amounts.items():
             for resource in sorted(found)[: limits.METRIC_RESOURCES]:

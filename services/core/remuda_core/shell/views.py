@@ -17,7 +17,7 @@ from ..rules import lifecycle
 from ..rules.acl import admin_acls
 from ..rules.limits import GROUP
 from ..rules.required_node import required_node
-from ..rules.resource import amounts_above, raise_to
+from ..rules.resource import raise_to
 from ..settings import QueueSettings
 from ..state import (
     Allocation,
@@ -30,6 +30,7 @@ from ..state import (
     RejectedApplication,
     Replacement,
     Tracker,
+    to_give_back,
 )
 from .usage import Usage
 
@@ -113,9 +114,9 @@ def hold(hold: Hold | None) -> View | None:
 
 
 def excess(queue: Queue) -> View | None:
-    """What the queue uses above its maximum, since when, and when allocations are preempted for that, next or for the
-    first time, in ms. None: it has nothing to give back."""
-    over = amounts_above(queue.allocated, queue.settings.max) if queue.excess is not None else {}
+    """The queue's usage above its maximum, since when, and when allocations are preempted for it, next or for the first
+    time, in ms. None: it has nothing to give back."""
+    over = to_give_back(queue)
     if queue.excess is None or not over:
         return None
     return {"above": over, "since_ms": queue.excess.since_ms, "preempt_at_ms": queue.excess.preempt_at_ms}

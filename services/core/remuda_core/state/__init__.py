@@ -24,6 +24,7 @@ from .application import (
     TaskGroup,
     Tracker,
 )
+from .give_back import to_give_back
 from .hold import Hold
 from .left_guest import LeftGuest
 from .partition import KeyHolders, Partition, RejectedApplication, ResourceNames
@@ -66,4 +67,5 @@ __all__ = [
     "Timers",
     "Tracker",
     "after",
+    "to_give_back",
 ]

@@ -8,6 +8,7 @@ from remuda_kubernetes import limits
 from remuda_kubernetes.api.client import JSON_PATCH, Client
 from remuda_kubernetes.api.errors import ApiError, Conflict
 from remuda_kubernetes.api.objects import Pod
+from remuda_kubernetes.api.times import now_text
 from remuda_kubernetes.plugin.effects import Approve, OpenGate, Withhold
 from remuda_kubernetes.plugin.gates import gate_patch
 from remuda_kubernetes.plugin.policy import Pin
@@ -48,7 +49,7 @@ async def set_condition(client: Client, call: Approve | Withhold) -> None:
         "status": status,
         "reason": reason,
         "message": message[: limits.EVENT_CHARACTERS],
-        "lastProbeTime": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        "lastProbeTime": now_text("seconds"),
     }
     await _patch_status(client, call.pod, {"conditions": [condition]})
 

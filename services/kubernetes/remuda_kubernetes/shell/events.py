@@ -8,12 +8,12 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from remuda_kubernetes import limits, metrics
 from remuda_kubernetes.api.client import MERGE_PATCH, Client
 from remuda_kubernetes.api.errors import NotFound
+from remuda_kubernetes.api.times import now_text
 from remuda_kubernetes.shim.effects import PodName, RecordEvent
 
 CONTROLLER = "remuda.io/scheduler"
@@ -73,7 +73,7 @@ class EventWriter:
     async def _write(self, event: RecordEvent, series: _Series) -> None:
         path = _path(event)
         if series.name:
-            now = {"count": series.count + 1, "lastObservedTime": _now()}
+            now = {"count": series.count + 1, "lastObservedTime": now_text()}
             try:
                 await self._client.patch(f"{path}/{series.name}", {"series": now}, MERGE_PATCH)
                 return
@@ -108,7 +108,7 @@ def _body(event: RecordEvent, name: str, instance: str) -> dict[str, Any]:
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {"name": name, "namespace": _namespace(event)},
-        "eventTime": _now(),
+        "eventTime": now_text(),
         "type": "Warning" if event.is_warning else "Normal",
         "reason": event.reason,
         "action": event.action,
@@ -117,10 +117,6 @@ def _body(event: RecordEvent, name: str, instance: str) -> dict[str, Any]:
         "reportingInstance": instance,
         "regarding": regarding,
     }
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def _namespace(event: RecordEvent) -> str:

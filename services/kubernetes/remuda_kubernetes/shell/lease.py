@@ -11,7 +11,6 @@ import random
 import time
 import uuid
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 import structlog
 
@@ -19,6 +18,7 @@ from remuda_kubernetes import limits
 from remuda_kubernetes.api.client import Client
 from remuda_kubernetes.api.errors import ApiError, Conflict, NotFound
 from remuda_kubernetes.api.objects import Lease
+from remuda_kubernetes.api.times import now_text
 
 log = structlog.get_logger()
 
@@ -112,7 +112,7 @@ class Holder:
         return True
 
     def _spec(self, holder: str) -> dict[str, object]:
-        renewed = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        renewed = now_text()
         return {
             "holderIdentity": holder,
             "leaseDurationSeconds": limits.LEASE_S if holder else 1,

@@ -19,7 +19,7 @@ from remuda_kubernetes.api.client import Client, Resource
 from remuda_kubernetes.api.errors import ApiError, NotFound
 from remuda_kubernetes.api.objects import ConfigMap, Namespace, Object, PriorityClass
 from remuda_kubernetes.api.reflector import Reflector
-from remuda_kubernetes.api.resources import NAMESPACES, PRIORITY_CLASSES
+from remuda_kubernetes.api.resources import NAMESPACES, PRIORITY_CLASSES, config_maps
 from remuda_kubernetes.plugin.policy import Hold, hold_of
 from remuda_kubernetes.settings import KubernetesSettings
 from remuda_kubernetes.shell.certificates import CertificateStore
@@ -116,7 +116,7 @@ class Webhook:
         """Those of these ConfigMaps that are there. One that cannot be read counts as not there, and is logged."""
         found: list[ConfigMap] = []
         for name in names:
-            path = f"/api/v1/namespaces/{self._client.namespace}/configmaps/{name}"
+            path = f"{config_maps(self._client.namespace).path}/{name}"
             try:
                 found.append(await self._client.get(path, ConfigMap))
             except NotFound:
@@ -131,12 +131,13 @@ async def problem_of(http: aiohttp.ClientSession, settings: KubernetesSettings, 
     has not checked it, which is logged."""
     if not settings.webhook_validation:
         return ""
-    url, token = settings.webhook_validation.rstrip("/"), settings.webhook_validation_token
+    url = settings.webhook_validation.rstrip("/")
+    token, ca = settings.webhook_validation_token, settings.webhook_validation_ca
     try:
         headers = {"Authorization": f"Bearer {token.read_text().strip()}"} if token else {}
-        context = ssl.create_default_context(cafile=settings.webhook_validation_ca)
+        trusted = ssl.create_default_context(cafile=ca) if ca else True
         async with http.post(
-            f"{url}/ws/v1/validate-conf", data=text.encode(), headers=headers, ssl=context
+            f"{url}/ws/v1/validate-conf", data=text.encode(), headers=headers, ssl=trusted
         ) as answered:
             answered.raise_for_status()
             verdict = msgspec.json.decode(await answered.read(), type=_Verdict)

@@ -25,6 +25,12 @@ def vector(amounts: Mapping[str, float]) -> Vector:
     return cpu, gpu, memory, disk
 
 
+def as_vector(values: Iterable[float]) -> Vector:
+    """A vector from amounts in the order of KINDS. Raises ValueError for more or fewer."""
+    cpu, gpu, memory, disk = values
+    return cpu, gpu, memory, disk
+
+
 def by_kind(amounts: Vector) -> dict[str, float]:
     return dict(zip(KINDS, amounts, strict=True))
 

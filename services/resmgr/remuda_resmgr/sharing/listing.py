@@ -46,7 +46,7 @@ class Listing:
         """`is_all`: what it does not list is not there. Raises Outdated."""
         if is_all:
             self._clear()
-        listed = {host.hostname: host for host in answer.hosts}
+        listed = {host.hostname: self._read_host(host) for host in answer.hosts}
         if not is_all and (answer.now_ms < self.since_ms or self._count_with(listed) != answer.count):
             raise Outdated
         by_host: dict[str, list[Any]] = {name: [] for name in listed}
@@ -56,10 +56,11 @@ class Listing:
                 taken[run.run_id] = run
             elif run.hostname in by_host:
                 by_host[run.hostname].append(run)
-        same = {name for name, runs in by_host.items() if name in self.hosts and runs == self._by_host.get(name)}
-        same = {name for name in same if self._read_host(listed[name]) == self.hosts[name]}
-        for name in listed.keys() - same:
-            self.hosts[name] = self._read_host(listed[name])
+        same = {
+            name for name, runs in by_host.items()
+            if self.hosts.get(name) == listed[name] and self._by_host.get(name) == runs
+        }  # fmt: skip
+        self.hosts.update(listed)
         self._put({name: runs for name, runs in by_host.items() if name not in same})
         if is_all or len(same) < len(listed) or answer.has_pools or taken != self.taken or answer.shared != self.shared:
             self.changes += 1
@@ -67,7 +68,7 @@ class Listing:
             self.pools = {pool.pool_id: pool for pool in answer.pools}
         self.since_ms, self.shared, self.taken = answer.now_ms, answer.shared, taken
 
-    def _count_with(self, listed: Mapping[str, Any]) -> int:
+    def _count_with(self, listed: Mapping[str, Host]) -> int:
         return len(self.hosts) + sum(name not in self.hosts for name in listed)
 
     def _put(self, by_host: Mapping[str, list[Any]]) -> None:

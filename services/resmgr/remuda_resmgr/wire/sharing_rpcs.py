@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from remuda_proto.remuda.resmgr.v1 import hosts_pb2 as pb
@@ -10,7 +11,7 @@ from .. import commands, queries
 from ..limits import AMOUNT, NAME_CHARACTERS
 from ..rules.hosts import Host, SharedHosts
 from ..rules.pools import path_of
-from ..rules.resources import KINDS, Vector
+from ..rules.resources import KINDS, as_vector
 from ..state import State
 from .host_rpcs import check_host, host_of
 from .messages import codec
@@ -34,7 +35,7 @@ def _check(request: pb.ShareHostsRequest) -> None:
 def _share(request: pb.ShareHostsRequest) -> commands.Command:
     engine = commands.SharedEngine(request.name, request.epoch)
     return commands.ShareHosts(
-        engine, _vector(request.capacity), request.slack_cpu, tuple(map(host_of, request.hosts)),
+        engine, as_vector(request.capacity), request.slack_cpu, tuple(map(host_of, request.hosts)),
         tuple(request.removed_hostnames), request.takes_over,
     )  # fmt: skip
 
@@ -65,23 +66,23 @@ def _list(state: State, request: pb.ListSharedRequest) -> pb.ListSharedResponse:
             ports=run.ports,
         )  # fmt: skip
     response.has_pools = state.pools_changed_ms >= request.since_ms
-    configs = state.configs() if response.has_pools else {}
+    if response.has_pools:
+        response.pools.extend(_leaves(state))
+    return response
+
+
+def _leaves(state: State) -> Iterator[pb.SharedPool]:
+    configs = state.configs()
     for pool_id, pool in state.pools.items():
-        if response.has_pools and pool.is_leaf:
-            response.pools.add(
+        if pool.is_leaf:
+            yield pb.SharedPool(
                 pool_id=pool_id, path=path_of(pool_id, configs), reservation=pool.config.amounts("reservation"),
                 limit=pool.config.amounts("limit"),
             )  # fmt: skip
-    return response
 
 
 def _pairs(tasks: Any) -> tuple[tuple[str, str], ...]:
     return tuple((one.task_id, one.run_id) for one in tasks)
-
-
-def _vector(values: Any) -> Vector:
-    cpu, gpu, memory, disk = values
-    return cpu, gpu, memory, disk
 
 
 _write_host, _ = codec(Host)

@@ -21,7 +21,7 @@ from ..rules.hosts import Host, SharedHosts
 from ..rules.lifecycle import READY
 from ..rules.placement import Placement
 from ..rules.pools import ROOT, PoolConfig
-from ..rules.resources import Vector
+from ..rules.resources import as_vector
 from ..rules.task import Task
 from ..state import Gang, Pool, Run, State
 from .messages import codec
@@ -142,7 +142,7 @@ def _run_record(run: Run, *, orphan: bool) -> pb.RunRecord:
 
 def _restore_global(state: State, record: pb.GlobalRecord) -> None:
     state.now_ms, state.slack_cpu = record.now_ms, record.slack_cpu
-    state.capacity = _vector(record.capacity) if record.capacity else None
+    state.capacity = as_vector(record.capacity) if record.capacity else None
     state.ranked_hosts, state.acknowledged = tuple(record.ranked_hosts), record.acknowledged
     state.last_number = record.last_number
 
@@ -154,8 +154,8 @@ def _restore_pool(state: State, record: pb.PoolRecord) -> None:
     if config.id != ROOT:
         state.pools[config.parent].children[config.id] = None
     for name in POOL_SUMS:
-        setattr(pool, name, _vector(getattr(record, name)))
-    pool.allocation = Allocation(**{field: _vector(getattr(record, name)) for name, field in HELD.items()})
+        setattr(pool, name, as_vector(getattr(record, name)))
+    pool.allocation = Allocation(**{field: as_vector(getattr(record, name)) for name, field in HELD.items()})
     pool.over_count = record.over_count
 
 
@@ -213,8 +213,3 @@ _RESTORERS: Final[dict[str, Any]] = {
     "placement": _restore_placement, "candidate": _restore_candidate, "host": _restore_host,
     "shared": _restore_shared,
 }  # fmt: skip
-
-
-def _vector(values: Any) -> Vector:
-    cpu, gpu, memory, disk = values
-    return cpu, gpu, memory, disk

@@ -115,14 +115,18 @@ _POOLS_CHANGED: Final[Schema] = {
 
 
 def of_pools_change() -> Schema:
-    content = {"application/json": {"schema": _POOLS_CHANGE}, "application/yaml": {"schema": {"type": "string"}}}
-    return {"requestBody": {"content": content, "required": False}, "responses": answers(_POOLS_CHANGED)}
+    return {"requestBody": _body(_POOLS_CHANGE, required=False), "responses": answers(_POOLS_CHANGED)}
 
 
 def of_pools_preview() -> Schema:
     of_text: Schema = {"type": "object", "required": ["text"], "properties": {"text": {"type": "string"}}}
-    content = {"application/json": {"schema": of_text}, "application/yaml": {"schema": {"type": "string"}}}
-    return {"requestBody": {"content": content, "required": True}, "responses": answers(OBJECT)}
+    return {"requestBody": _body(of_text, required=True), "responses": answers(OBJECT)}
+
+
+def _body(fields: Schema, *, required: bool) -> Schema:
+    """JSON, or the text alone as YAML."""
+    content = {"application/json": {"schema": fields}, "application/yaml": {"schema": {"type": "string"}}}
+    return {"content": content, "required": required}
 
 
 def components() -> Schema:
