@@ -49,7 +49,7 @@ async def story(bus: Bus, cluster: str, sought: str) -> list[dict[str, Any]]:
 
 
 async def preview_pools(bus: Bus, cluster: str, text: str) -> dict[str, Any]:
-    """What a text that describes all pools would do: the lists `changes` and `effects`. Raises RequestRefused,
+    """Preview a text that describes all pools. The answer has the lists `changes` and `effects`. Raises RequestRefused,
     NoAnswer."""
     return await ask(bus, cluster, "preview", text=text)
 

@@ -14,7 +14,7 @@ PageToken = list[Any]  # opaque
 
 
 class Excess(msgspec.Struct):
-    """What a queue uses above its maximum, and when allocations are preempted for that next."""
+    """The usage of a queue above its maximum, and when allocations are preempted for it next."""
 
     above: Amounts = {}
     since_ms: int = 0

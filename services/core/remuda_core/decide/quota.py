@@ -63,7 +63,7 @@ def ended(partition: Partition, queue: Queue) -> Fact:
 
 
 def quota_due(state: State, partition: Partition, timer: Timer, now_ms: int) -> Iterator[Fact]:
-    """The delay of a queue is over. Queues below it that are due come first: what they release counts for it, too."""
+    """The delay of a queue is over. Queues below it that are due come first: their releases count for it, too."""
     queue = partition.queues.get(timer.key)
     if queue is None or queue.excess is None or queue.excess.preempt_at_ms != timer.at_ms:
         return
