@@ -14,6 +14,7 @@ import pytest
 from remuda_bus.retry import RetryPolicy
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.errors import ApiError, Away, Conflict, error_of
+from remuda_kubernetes.api.storage import Claim, Volume
 from remuda_kubernetes.metrics import Places
 from remuda_kubernetes.shell.calls import Calls
 from remuda_kubernetes.shell.traces import Traces
@@ -173,10 +174,10 @@ async def test_node_is_blamed_for_refused_bindings_only(
 
 
 class Changed:
-    """An API server where a volume has changed since it was read; by now it is reserved for this UID."""
+    """An API server where a volume, or a claim, has changed since it was read. `there`: how it is by now."""
 
-    def __init__(self, uid: str) -> None:
-        self._uid = uid
+    def __init__(self, there: Volume | Claim) -> None:
+        self._there = there
         self.patches: list[dict[str, Any]] = []
         self.is_asked = asyncio.Event()
 
@@ -185,18 +186,30 @@ class Changed:
         raise Conflict("the object has been modified", 409)
 
     async def get(self, path: str, kind: type[Any]) -> Any:
+        assert kind is type(self._there)
         self.is_asked.set()
-        return volume("v1", **given_to("c", self._uid))
+        return self._there
 
 
 @pytest.mark.parametrize(("uid", "failures"), [("uid-c", 0), ("uid-another", 1)])
 async def test_volume_that_has_changed_is_reserved_if_it_is_by_now(uid: str, failures: int) -> None:
     """An earlier attempt, whose answer was lost, may have succeeded."""
-    server = Changed(uid)
+    server = Changed(volume("v1", **given_to("c", uid)))
     change = BindVolumes(PodName("default", "p", "uid-p"), "n1", ((volume("v1"), claim()),), ())
     assert await failures_of(server, change) == failures
     (patch,) = server.patches
     assert patch["metadata"]["annotations"] == {"pv.kubernetes.io/bound-by-controller": "yes"}
+
+
+@pytest.mark.parametrize(("selected", "failures"), [("n1", 0), ("n2", 1), ("", 1)])
+async def test_claim_that_has_changed_is_made_for_the_node_if_it_is_by_now(selected: str, failures: int) -> None:
+    """A decision that was made before another one must not be written over it."""
+    server = Changed(claim(selected=selected))
+    read = claim(metadata={"resourceVersion": "7"})
+    change = BindVolumes(PodName("default", "p", "uid-p"), "n1", (), (read,))
+    assert await failures_of(server, change) == failures
+    (patch,) = server.patches
+    assert patch["metadata"]["resourceVersion"] == "7"
 
 
 class Noting:

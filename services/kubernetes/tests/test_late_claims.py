@@ -306,6 +306,26 @@ def test_node_that_was_selected_counts_no_more_when_the_time_is_over() -> None:
     assert feasible(it) == {"n1"}
 
 
+@pytest.mark.parametrize("how", ["released", "ended", "registered"])
+def test_node_that_was_selected_counts_no_more_when_its_pod_has_lost_it(how: str) -> None:
+    """The scheduler takes it back with the node. That it was selected may have been written for a moment only."""
+    it = made()
+    it.pod_changed(pod("q", app="app", **with_claims("c")))
+    allocated(it, "n1")
+    assert feasible(it, "q") == {"n1"}
+    match how:
+        case "released":
+            of = si.AllocationRelease(allocationKey="uid-p", UUID="u-p", terminationType=si.STOPPED_BY_RM)
+            it.allocation(si.AllocationResponse(released=[of]))
+        case "ended":
+            it.pod_gone(pod("p", app="app", **with_claims("c")))
+        case _:
+            it.report()
+    assert feasible(it, "q") == {"n1", "n2"}
+    it.volumes.claim_changed(claim(selected="n1"))
+    assert feasible(it, "q") == {"n1"}
+
+
 # Restarts
 
 

@@ -200,14 +200,23 @@ class Calls:
                 await self._bind_volumes(change)
 
     async def _bind_volumes(self, change: BindVolumes) -> None:
-        """The controller of volumes does the rest. Raises Conflict when a volume has changed since."""
+        """The controller of volumes does the rest. Raises Conflict when a volume or a claim has changed since."""
         for volume, claim in change.reserved:
             await self._reserve(volume, claim)
         for claim in change.selected:
-            of = claim.metadata
-            path = f"/api/v1/namespaces/{of.namespace}/persistentvolumeclaims/{of.name}"
-            selected = {"uid": of.uid, "annotations": {SELECTED_NODE: change.node}}
-            await self._client.patch(path, {"metadata": selected}, MERGE_PATCH)
+            await self._select(claim, change.node)
+
+    async def _select(self, claim: Claim, node: str) -> None:
+        of = claim.metadata
+        path = f"/api/v1/namespaces/{of.namespace}/persistentvolumeclaims/{of.name}"
+        metadata = {"uid": of.uid, "resourceVersion": of.resource_version, "annotations": {SELECTED_NODE: node}}
+        try:
+            await self._client.patch(path, {"metadata": metadata}, MERGE_PATCH)
+        except Conflict:
+            there = await self._client.get(path, Claim)
+            if there.metadata.uid != of.uid or there.selected_node != node:
+                raise
+            # An earlier attempt, whose answer was lost, has succeeded; or another pod of the claim was first.
 
     async def _reserve(self, volume: Volume, claim: Claim) -> None:
         """A volume that a user has reserved for the claim stays so if the claim gets another one."""

@@ -90,7 +90,7 @@ class Shim:
             entry.uuid = ""
             entry.is_asked = False
             entry.release = None
-            entry.volumes_since = None
+            self.volumes.give_up(entry)
             if entry.application and not entry.is_bound:
                 books.put_on(entry, "")
         books.applications = {name: one for name, one in books.applications.items() if one.pods}
@@ -207,6 +207,7 @@ class Shim:
             self.applications.leave(entry)
         self.books.put_on(entry, "")
         self.books.refused.pop(pod.uid, None)
+        self.volumes.give_up(entry)
         self.volumes.forget(pod)
         del self.books.pods[pod.uid]
 
@@ -294,7 +295,7 @@ class Shim:
     def _lost(self, entry: PodEntry) -> None:
         """The scheduler has dropped an allocation of its own accord, with its node. A pod that was not bound yet is
         asked for again."""
-        entry.volumes_since = None
+        self.volumes.give_up(entry)
         if not entry.is_bound:
             self.books.put_on(entry, "")
         entry.uuid = ""

@@ -78,6 +78,15 @@ class Volumes:
         if reserved or selected:
             self._books.emit(BindVolumes(entry.name, node.metadata.name, reserved, selected))
 
+    def give_up(self, entry: PodEntry) -> None:
+        """The pod has lost its node, or ended. What was assumed of its claims is not so, unless the API server says it:
+        if it has written that for a moment only, nobody may have seen it."""
+        if entry.volumes_since is not None:
+            entry.volumes_since = None
+            self._binding.pop(entry.pod.uid, None)
+            self._books.storage.drop(self._books.storage.late_claims(entry.pod))
+            self._books.is_room_changed = True
+
     def lost(self, entry: PodEntry) -> str:
         """Why the claims of a pod that are being bound will not suit its node any more; empty: they may."""
         on = self._books.nodes.get(entry.node)
@@ -179,8 +188,6 @@ class Volumes:
             if entry is None or entry.volumes_since is None or not entry.uuid or entry.is_bound:
                 del self._binding[uid]
             elif self._books.sweeps - entry.volumes_since > self._books.policy.volume_sweeps:
-                del self._binding[uid]
-                self._books.storage.drop(self._books.storage.late_claims(entry.pod))
                 self._failed(entry, "its claims were not bound in time")
 
 
