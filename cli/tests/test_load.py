@@ -74,7 +74,7 @@ async def test_a_trace_keeps_its_order(tmp_path: Path, more: list[str]) -> None:
 
 
 async def test_the_demo_ends_by_itself_with_a_summary() -> None:
-    code, text = await finished("demo", "--plain", "--seconds", "8")
+    code, text = await finished("demo", "--plain", "--seconds", "14")
     assert code == 0, text
     assert "Summary" in text
     for word in ("placed", "released", "pending", "rejected", "throughput", "analytics", "research"):
