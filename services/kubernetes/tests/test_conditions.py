@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+from msgspec.structs import replace
+
 from remuda_kubernetes.shim.effects import RecordEvent, SetCondition
 from remuda_kubernetes.shim.shim import STATES
 from remuda_proto.si.v1 import si_pb2 as si
@@ -29,3 +32,34 @@ def test_pod_is_told_once_which_gates_it_waits_for() -> None:
         it.pod_changed(pod("p", app="app", labels=labels, schedulingGates=[{"name": gate} for gate in gates]))
     notes = [effect.note for effect in it.take() if isinstance(effect, RecordEvent)]
     assert notes == ["waiting for scheduling gates: a, b", "waiting for scheduling gates: b"]
+
+
+@pytest.mark.parametrize(
+    ("phase", "reason", "told"),
+    [
+        ("Succeeded", "", ["TaskCompleted: default/p has completed"]),
+        ("Failed", "", ["TaskFailed: default/p has failed"]),
+        ("Failed", "Evicted", ["TaskFailed: default/p has failed: Evicted"]),
+        ("Running", "", []),
+    ],
+)
+def test_how_a_pod_ended_is_told_once(phase: str, reason: str, told: list[str]) -> None:
+    it = shim("n1")
+    it.pod_changed(pod("p", app="app", node="n1"))
+    it.take()
+    over = pod("p", app="app", node="n1", phase=phase)
+    over = replace(over, status=replace(over.status, reason=reason))
+    it.pod_changed(over)
+    it.pod_gone(over)
+    events = [effect for effect in it.take() if isinstance(effect, RecordEvent)]
+    assert [f"{one.reason}: {one.note}" for one in events] == told
+
+
+def test_end_of_a_pod_that_was_not_placed_is_none_of_the_scheduler() -> None:
+    it = shim("n1")
+    it.pod_changed(pod("p", app="app"))
+    it.pod_changed(pod("other", node="n1", schedulerName="default"))
+    it.take()
+    it.pod_changed(pod("p", app="app", phase="Failed"))
+    it.pod_changed(pod("other", node="n1", schedulerName="default", phase="Succeeded"))
+    assert not [effect for effect in it.take() if isinstance(effect, RecordEvent)]

@@ -69,6 +69,9 @@ class Applications:
         application.is_reserving = bool(application.groups)
 
     def leave(self, entry: PodEntry) -> None:
+        """The pod has ended, or is gone."""
+        if entry.is_bound:
+            self._record_outcome(entry)
         application = self._books.applications.get(entry.application)
         if application is None:
             return
@@ -78,6 +81,14 @@ class Applications:
         elif application.originator == entry.pod.uid:
             left = (uid for uid in application.pods if not self._books.pods[uid].is_placeholder)
             application.originator = next(left, next(iter(application.pods)))
+
+    def _record_outcome(self, entry: PodEntry) -> None:
+        status, pod = entry.pod.status, entry.pod.key
+        if status.phase == "Succeeded":
+            self._books.record(entry, "TaskCompleted", f"{pod} has completed")
+        elif status.phase == "Failed":
+            reason = f": {status.reason}" if status.reason else ""
+            self._books.record(entry, "TaskFailed", f"{pod} has failed{reason}", warn=True)
 
     def _forget_if_over(self, application: ApplicationEntry) -> None:
         """The scheduler completes an application without pods some time later. Until then it refuses another one of the
