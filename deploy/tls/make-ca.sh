@@ -1,7 +1,8 @@
 #!/bin/sh
 # A CA for tests, and certificates that it signs: make-ca.sh DIRECTORY [DAYS [NAME...]]. `server` is for the NATS servers and
-# `grpc` for the gRPC front ends, `resmgr` for resource managers of Peloton and `client-placement` for their engines; each
-# NAME is a client of either, such as an rmID or a job manager. Existing files stay.
+# `grpc` for the gRPC front ends, `resmgr` for resource managers of Peloton and `client-placement` for their engines,
+# `extender` for the front end for Kubernetes; each NAME is a client of one of them, such as an rmID, a job manager or
+# `default-scheduler`. Existing files stay.
 # In production, certificates come from your own CA; the files have the same names.
 set -eu
 umask 077
@@ -37,6 +38,7 @@ names="$names,DNS:nats-1.nats,DNS:nats-2.nats,DNS:nats-0.nats,DNS:nats.remuda.sv
 certificate server nats "$names"
 certificate grpc grpc "DNS:localhost,IP:127.0.0.1,DNS:grpc,DNS:grpc-1,DNS:grpc-2,DNS:grpc.remuda.svc,DNS:grpc.remuda.svc.cluster.local"
 certificate resmgr resmgr "DNS:localhost,IP:127.0.0.1,DNS:resmgr,DNS:resmgr-1,DNS:resmgr-2,DNS:resmgr.remuda.svc,DNS:resmgr.remuda.svc.cluster.local"
+certificate extender extender "DNS:localhost,IP:127.0.0.1,DNS:remuda-extender.remuda.svc"
 for name in placement "$@"; do
   certificate "client-$name" "$name" "DNS:$name"
 done

@@ -13,10 +13,11 @@ import pytest
 from ruamel.yaml import YAML
 
 from remuda.local.services import check_settings
+from remuda_kubernetes.settings import KubernetesSettings
 from remuda_kubernetes.webhook.configuration_maps import MAPS
 
 DEPLOY = Path(__file__).parents[2] / "deploy/kubernetes"
-FOLDERS = ("scheduler", "webhook", "plugin")
+FOLDERS = ("scheduler", "webhook", "plugin", "extender")
 KUBERNETES = "1.31"
 
 
@@ -146,5 +147,34 @@ def test_patches_of_plugin_mode_apply_to_both_processes() -> None:
 def test_kustomization_builds(folder: str) -> None:
     built = subprocess.run(["kubectl", "kustomize", DEPLOY / folder], check=False, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
-    if folder == "plugin":
+    if folder in ("plugin", "extender"):
         assert built.stdout.count("REMUDA_KUBERNETES_MODE") == 2
+    if folder == "extender":
+        check_extender(list(YAML(typ="safe").load_all(built.stdout)))
+
+
+def check_extender(built: list[dict[str, Any]]) -> None:
+    """One process is ready, which the default scheduler can reach."""
+    kinds = [(one["kind"], one["metadata"]["name"]) for one in built]
+    newer = {"FlowSchema", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+    assert not newer & {kind for kind, _ in kinds}
+    assert ("PodDisruptionBudget", "kubernetes") not in kinds
+    (deployment,) = [one for one in built if (one["kind"], one["metadata"]["name"]) == ("Deployment", "kubernetes")]
+    pod = deployment["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    (service,) = [one for one in manifests("extender") if one["kind"] == "Service"]
+    (policy,) = [one for one in manifests("extender") if one["kind"] == "NetworkPolicy"]
+    assert deployment["spec"]["strategy"] == {"type": "Recreate"}
+    assert selects({"matchLabels": service["spec"]["selector"]}, pod["metadata"]["labels"])
+    assert selects(policy["spec"]["podSelector"], pod["metadata"]["labels"])
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    (port,), (rule,) = service["spec"]["ports"], policy["spec"]["ingress"]
+    assert [one["port"] for one in rule["ports"]] == [ports[port["targetPort"]]]
+    given = {one["name"]: one["value"] for one in container["env"] if "value" in one}
+    assert ports["extender"] == KubernetesSettings().extender_port
+    mounts = {one["name"]: Path(one["mountPath"]) for one in container["volumeMounts"]}
+    for name in ("CERT", "KEY", "CLIENT_CA"):
+        assert Path(given[f"REMUDA_KUBERNETES_EXTENDER_{name}"]).parent == mounts["extender"]
+    (asks,) = YAML(typ="safe").load(DEPLOY / "extender/scheduler-configuration.yaml")["extenders"]
+    assert asks["tlsConfig"]["serverName"] == f"{service['metadata']['name']}.{service['metadata']['namespace']}.svc"
+    assert Path(asks["tlsConfig"]["certFile"]).name == f"client-{given['REMUDA_KUBERNETES_EXTENDER_CLIENTS']}.pem"

@@ -75,6 +75,10 @@ class KubernetesSettings(Settings):
         "kubernetes.extender_client_ca", None,
         "file: CA of the default scheduler's client certificate, which the extender then requires",
     )  # fmt: skip
+    extender_clients: Texts = setting(
+        "kubernetes.extender_clients", (),
+        "common names of client certificates that the extender answers; none: all that the CA has signed",
+    )  # fmt: skip
 
     role: Literal["front", "webhook"] = setting(
         "kubernetes.role", "front", "webhook: the process is the admission webhook, and no front end"
@@ -144,6 +148,11 @@ class KubernetesSettings(Settings):
     @model_validator(mode="after")
     def _extender_knows_its_clients(self) -> Self:
         """Whoever reaches the extender may ask it about any pod, and take approvals back by asking twice."""
+        if self.extender_clients and self.extender_client_ca is None:
+            raise ValueError(
+                f"kubernetes.extender_clients={', '.join(self.extender_clients)!r}: expected also "
+                "kubernetes.extender_client_ca, without which no client has a name"
+            )
         is_served = self.mode == "plugin" and self.hold != "gates" and self.role == "front"
         if is_served and not is_loopback(self.extender_host):
             missing = [

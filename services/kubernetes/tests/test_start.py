@@ -165,6 +165,11 @@ def test_extender_of_this_machine_needs_no_certificates(of: dict[str, Any]) -> N
     KubernetesSettings(**of)
 
 
+def test_names_of_clients_need_their_ca() -> None:
+    with pytest.raises(ValueError, match=r"extender_clients='a, b': expected also kubernetes\.extender_client_ca"):
+        KubernetesSettings(**PLUGIN, extender_clients="a,b")
+
+
 def test_webhook_needs_no_bus() -> None:
     assert not KubernetesSettings(role="webhook").needs_bus
     assert KubernetesSettings().needs_bus

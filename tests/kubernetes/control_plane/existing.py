@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -41,7 +41,7 @@ def chosen() -> Path | None:
 class ExistingPlane:
     """As ControlPlane, of a cluster that runs. Users other than `admin` are service accounts."""
 
-    extender_port = 0
+    of_extender: Mapping[str, Any] = {"extender_port": 0}
     is_existing = True
 
     def __init__(self, kubeconfig: Path, folder: Path) -> None:

@@ -21,6 +21,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
 
+from ruamel.yaml import YAML
+
 from remuda_kubernetes.api.credentials import Credentials, FixedToken, tls_context
 
 VERSION = "1.20.2"
@@ -58,27 +60,25 @@ def programs() -> Path | None:
     return built / "bin" if (built / "complete").exists() else None
 
 
-# As deploy/kubernetes/plugin/kube-scheduler.yaml has it.
-EXTENDED = """
-podInitialBackoffSeconds: 1
-podMaxBackoffSeconds: 2
-profiles:
-- schedulerName: default-scheduler
-  plugins: {{postFilter: {{disabled: [{{name: DefaultPreemption}}]}}}}
-extenders:
-- urlPrefix: http://127.0.0.1:{port}
-  filterVerb: filter
-  preemptVerb: preempt
-  weight: 1
-  enableHTTPS: false
-  nodeCacheCapable: true
-  ignorable: false
-"""
+DEPLOY = Path(__file__).parents[3] / "deploy"
+SCHEDULER = "default-scheduler"  # as its certificate says
+
+
+def _extended(port: int, certificates: Path) -> str:
+    """What the configuration of the default scheduler has for an extender, as it is documented."""
+    of = YAML(typ="safe").load(DEPLOY / "kubernetes/extender/scheduler-configuration.yaml")
+    (extender,) = of["extenders"]
+    extender["urlPrefix"] = f"https://127.0.0.1:{port}"
+    for name in ("caFile", "certFile", "keyFile"):
+        extender["tlsConfig"][name] = str(certificates / Path(extender["tlsConfig"][name]).name)
+    backoff = {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 2}
+    given = {**backoff, "profiles": of["profiles"], "extenders": [extender]}
+    return "".join(f"{name}: {json.dumps(value)}\n" for name, value in given.items())
 
 
 class ControlPlane:
     """`folder`: for data and logs. `scheduler`: whether the default scheduler runs. `extender_port`: it asks an
-    extender there, and does not preempt. `controllers`: those that run."""
+    extender there, over TLS, and does not preempt. `controllers`: those that run."""
 
     is_existing = False
     minor = 20  # version of Kubernetes 1
@@ -99,7 +99,8 @@ class ControlPlane:
         self._programs = found
         self._folder = folder
         self._with_scheduler = scheduler
-        self.extender_port = extender_port
+        self._extender_port = extender_port
+        self._certificates = folder / "tls"
         self._controllers = controllers
         self._processes: list[subprocess.Popen[bytes]] = []
         etcd, peer, self.port = _free_ports(3)
@@ -197,12 +198,29 @@ class ControlPlane:
                 f"healthzBindAddress: {address}:{plain}\nmetricsBindAddress: {address}:{plain}\n"
                 "leaderElection: {leaderElect: false}\npercentageOfNodesToScore: 100\n"
                 f"clientConnection: {{kubeconfig: {self.kubeconfig('scheduler')}, qps: 5000, burst: 5000}}\n"
-                + (EXTENDED.format(port=self.extender_port) if self.extender_port else "")
+                + (self._extend() if self._extender_port else "")
             )
             self._run(
                 "kube-scheduler", f"--config=scheduler.yaml --secure-port={scheduler} --port=0 {secure} "
                 f"--authentication-kubeconfig={admin} --authorization-kubeconfig={admin}",
             )  # fmt: skip
+
+    def _extend(self) -> str:
+        make: list[str | Path] = [DEPLOY / "tls/make-ca.sh", self._certificates, "2", SCHEDULER]
+        subprocess.run(make, check=True, capture_output=True)
+        return _extended(self._extender_port, self._certificates)
+
+    @property
+    def of_extender(self) -> dict[str, Any]:
+        """Settings of a front end that is asked."""
+        served, port = self._certificates / "extender", self._extender_port
+        return {
+            "extender_port": port,
+            "extender_cert": served.with_suffix(".pem"),
+            "extender_key": served.with_suffix(".key"),
+            "extender_client_ca": self._certificates / "ca.pem",
+            "extender_clients": SCHEDULER,
+        }
 
     def kill_api_server(self) -> None:
         """With SIGKILL. It is started again at once; what it has stored is there."""

@@ -33,7 +33,7 @@ class Mode:
     def cluster(self, url: str, queues: Path | None = None) -> AbstractAsyncContextManager[Cluster]:
         if not self.is_plugin:
             return cluster(self.plane, url, queues)
-        return cluster(self.plane, url, queues, mode="plugin", extender_port=self.plane.extender_port)
+        return cluster(self.plane, url, queues, mode="plugin", **self.plane.of_extender)
 
     def pod(self, name: str, **of: Any) -> dict[str, Any]:
         """A pod of an application. In plugin mode, with the gate that the webhook adds: API servers that do not know

@@ -35,6 +35,11 @@ class Extender:
             await asyncio.Event().wait()
 
     async def _answer(self, request: web.Request) -> web.Response:
+        allowed, name = self._settings.extender_clients, _client_of(request)
+        if allowed and name not in allowed:
+            reason = f"a client named {name!r}: expected one of {', '.join(allowed)}"
+            log.warning("the extender was asked by somebody else", client=name, address=request.remote)
+            raise web.HTTPForbidden(text=reason)
         verb = VERBS.get(request.match_info["verb"])
         if verb is None:
             raise web.HTTPNotFound
@@ -46,6 +51,13 @@ class Extender:
             answer = {"Error": f"a request that is not understood: {error}"}
         self._answered()
         return web.json_response(answer)
+
+
+def _client_of(request: web.Request) -> str:
+    """The common name in its certificate; empty: it has none."""
+    certificate = request.transport.get_extra_info("peercert") if request.transport is not None else None
+    subject = (certificate or {}).get("subject", ())
+    return next((value for part in subject for key, value in part if key == "commonName"), "")
 
 
 def _tls(settings: KubernetesSettings) -> ssl.SSLContext | None:
