@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import facts
-from ..explain.constraints import OF_NODES, node_constraints, pieces_allowed, room_constraints, standing_constraints
+from ..explain.constraints import (
+    OF_NODES,
+    QUESTION,
+    node_constraints,
+    pieces_allowed,
+    room_constraints,
+    standing_constraints,
+)
 from ..facts import Constraint, Fact
 from ..index.ask_classes import ApplicationAsks
 from ..index.node_groups import Demand
@@ -58,7 +65,8 @@ def explanations(state: State, partition: Partition, index: PartitionIndex, now_
                 of_nodes_now = node_constraints(partition, ask, index)
                 if not demand.required_node:
                     looked[like] = of_nodes_now
-            constraints += of_nodes_now
+            # An answer to a question is near, and says more. One that was told would stand for the answer, too.
+            constraints += (one for one in of_nodes_now if one.constraint != QUESTION)
         if not constraints or {c.key for c in constraints} == known:
             continue
         first = constraints[0]

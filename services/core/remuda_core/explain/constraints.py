@@ -39,7 +39,8 @@ from ..rules.required_node import required_node
 from ..rules.resource import Resource, show, total_of
 from ..state import Application, Hold, Node, Partition, PendingAsk, PredicateClass, Queue, State, Tracker, to_give_back
 
-# Those that looking at the nodes finds.
+QUESTION: Final = "question"
+# Those that looking at the nodes finds, and that stay until a node changes.
 OF_NODES: Final = frozenset({"node", "unknown_node", "unschedulable_node", "full_node", "predicate", "reserved"})
 
 
@@ -179,7 +180,7 @@ def node_constraints(partition: Partition, pending: PendingAsk, index: Partition
     asked = pending.refused
     if isinstance(asked, PredicateClass) and asked.question:
         count = len(asked.asked)
-        return [Constraint("predicate", "", f"the RM is asked about {count} node{'s' if count != 1 else ''}")]
+        return [Constraint(QUESTION, "", f"the RM is asked about {count} node{'s' if count != 1 else ''}")]
     bound_to = required_node(pending.ask.tags)
     if bound_to:
         node = partition.nodes.get(bound_to)
@@ -197,7 +198,7 @@ def node_constraints(partition: Partition, pending: PendingAsk, index: Partition
     closest = min(((missing(pending.ask.resource, node), node.id, node) for node in nodes), default=None)
     if closest is not None and not closest[0]:
         if isinstance(asked, PredicateClass) and not asked.accepted and partition.questions_paused:
-            return [Constraint("predicate", "", f"the RM has to answer {len(partition.class_questions)} others first")]
+            return [Constraint(QUESTION, "", f"the RM has to answer {len(partition.class_questions)} others first")]
         return []
     with_room = [node for node in others if not missing(pending.ask.resource, node)]
     full = [] if bound_to else [n for n in partition.nodes.values() if n.full and n.schedulable]

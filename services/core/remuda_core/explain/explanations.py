@@ -13,6 +13,7 @@ from ..rules.required_node import required_node
 from ..rules.resource import items_of
 from ..state import Application, Partition, PendingAsk, State
 from .constraints import (
+    QUESTION,
     hold_constraints,
     node_constraints,
     place_constraints,
@@ -51,7 +52,7 @@ class Explanations:
 
     def _of_its_own(self, partition: Partition, ask: PendingAsk) -> list[Constraint]:
         if not ask.pending:
-            return [Constraint("question", "", "the RM is asked whether it may run where there is room for it")]
+            return [Constraint(QUESTION, "", "the RM is asked whether it may run where there is room for it")]
         if waits := place_constraints(ask):
             return [*hold_constraints(ask.application.queue), *waits]
         # An ask with reserved nodes has more nodes to choose from than others of its demand.
