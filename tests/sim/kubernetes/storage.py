@@ -85,10 +85,11 @@ class Storage:
 
     def claim(self) -> str:
         """The name of a claim for a new pod: of one that others use, too, or of a new one."""
-        there = [one["metadata"]["name"] for one in self._server.all(CLAIMS) if not owner_of(one)]
-        names = [*self._wanted, *there]
-        if names and (len(names) >= CLAIMS_AT_MOST or self._random.random() < 0.2):
-            return self._random.choice(names)
+        there = [one for one in self._server.all(CLAIMS) if not owner_of(one)]
+        names = [*self._wanted, *(one["metadata"]["name"] for one in there)]
+        if names and (len(names) >= CLAIMS_AT_MOST or self._random.random() < 0.25):
+            alone = [one["metadata"]["name"] for one in there if EXCLUSIVE in one["spec"]["accessModes"]]
+            return self._random.choice(alone if alone and self._random.random() < 0.6 else names)
         self._made += 1
         name = f"claim-{self._made}"
         self._wanted[name] = {"metadata": {"name": name}, "spec": self.claim_spec()}
