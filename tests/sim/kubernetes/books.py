@@ -59,6 +59,10 @@ class Books:
         self._bindings[uid] = node
         self._volumes.bound(pod)
 
+    def decided(self, effect: Effect | PluginCall, shim: Shim) -> None:
+        """A front end has decided this. It may be told about other changes before it has it done."""
+        self._volumes.decided(effect, shim)
+
     def wanted(self, effect: Effect | PluginCall, shim: Shim) -> None:
         """A front end is about to have this done."""
         self._volumes.wanted(effect, shim)
@@ -199,8 +203,9 @@ class Books:
                 raise Violation(f"pods of {queue} have {self._used[queue]}, its maximum is {limit}")
 
     def _none_waits_that_fits(self, partition: Partition, pods: list[Json]) -> None:
-        """By a check of its own, without what depends on other pods, and without nodes that wait for a larger pod."""
-        reserved = {name for name, node in partition.nodes.items() if node.reservation is not None}
+        """By a check of its own, without what depends on other pods, and without nodes that wait for a larger pod, or that
+        an operator drains."""
+        shut = {name for name, node in partition.nodes.items() if node.reservation is not None or node.drained}
         for pod in pods:
             spec, amount = pod["spec"], size(pod)["vcore"]
             is_among_pods = "podAntiAffinity" in spec.get("affinity", {})
@@ -212,7 +217,7 @@ class Books:
             if QUEUES[queue] and self._used.get(queue, 0) + amount > QUEUES[queue]:
                 continue
             for node in self._server.all("nodes"):
-                is_open = node["metadata"]["name"] not in reserved and suits(pod, node)
+                is_open = node["metadata"]["name"] not in shut and suits(pod, node)
                 if is_open and self._volumes.suit(pod, node) and free(self._server, node) >= amount:
                     name = pod["metadata"]["name"]
                     raise Violation(f"{name} waits in {queue}, and fits on {node['metadata']['name']}")

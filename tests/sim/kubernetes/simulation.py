@@ -72,9 +72,16 @@ def _environment(random: Random) -> Iterator[None]:
         yield
 
 
-def observed(shim: Shim, wanted: Callable[[Effect | PluginCall, Shim], None]) -> Shim:
-    """`wanted`: called with each effect, before it is carried out."""
-    take = shim.take
+OnEffect = Callable[[Effect | PluginCall, Shim], None]
+
+
+def observed(shim: Shim, decided: OnEffect, wanted: OnEffect) -> Shim:
+    """`decided`: called with each effect at once, `wanted` before it is carried out."""
+    take, emit = shim.take, shim.books.emit
+
+    def emitted(effect: Effect) -> None:
+        decided(effect, shim)
+        emit(effect)
 
     def taken() -> list[Effect]:
         effects = take()
@@ -82,6 +89,7 @@ def observed(shim: Shim, wanted: Callable[[Effect | PluginCall, Shim], None]) ->
             wanted(effect, shim)
         return effects
 
+    shim.books.emit = emitted  # type: ignore[method-assign]
     shim.take = taken  # type: ignore[method-assign]
     return shim
 
@@ -162,7 +170,7 @@ class KubernetesSimulation(Simulation):
         )
         client = SimulatedClient(self.api, process.link(), self.weather, self.random, self._unstable)
         shim = self.books.shims[process.name] = observed(
-            shim_of(settings, {"major": "1", "minor": str(self.minor)}), self._wanted
+            shim_of(settings, {"major": "1", "minor": str(self.minor)}), self.books.decided, self._wanted
         )
         await Front(bus, client, settings, shim, self.minor).run()
 

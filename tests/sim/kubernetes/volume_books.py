@@ -51,10 +51,12 @@ class VolumeBooks:
 
     # On the way
 
-    def wanted(self, effect: Effect | PluginCall, shim: Shim) -> None:
+    def decided(self, effect: Effect | PluginCall, shim: Shim) -> None:
         """Like the default scheduler, a front end that has not seen the drivers of a node takes it for unlimited."""
         if isinstance(effect, Bind | BindVolumes) and effect.node not in shim.books.storage.csi_nodes:
             self._unlimited.add(effect.pod.uid)
+
+    def wanted(self, effect: Effect | PluginCall, shim: Shim) -> None:
         if not isinstance(effect, OpenGate | Approve | BindVolumes):
             return
         pod = self._server.find("pods", effect.pod.name)
