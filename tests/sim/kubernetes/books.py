@@ -203,8 +203,8 @@ class Books:
                 raise Violation(f"pods of {queue} have {self._used[queue]}, its maximum is {limit}")
 
     def _none_waits_that_fits(self, partition: Partition, pods: list[Json]) -> None:
-        """By a check of its own, without what depends on other pods, and without nodes that wait for a larger pod, or that
-        an operator drains."""
+        """By a check of its own, without what depends on other pods, without nodes that wait for a larger pod, and
+        without those that an operator drains."""
         shut = {name for name, node in partition.nodes.items() if node.reservation is not None or node.drained}
         for pod in pods:
             spec, amount = pod["spec"], size(pod)["vcore"]
