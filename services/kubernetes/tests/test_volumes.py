@@ -150,7 +150,28 @@ def test_late_claim_that_is_not_bound_in_time_is_given_up(given_s: float | None,
     withdrawn, call = allocated(it, "n2")  # either ask may be the one that was allocated
     assert isinstance(withdrawn, Release) and isinstance(call, BindVolumes)
     it.volumes_failed(call, "the volume has changed")
-    assert [type(effect) for effect in kept(it, Release, Ask)] == [Release, Ask]
+    assert [type(effect) for effect in kept(it, Release, Ask)] == [Release]
+    it.sweep()
+    assert [type(effect) for effect in kept(it, Release, Ask)] == [Ask]
+
+
+def test_pod_whose_claims_are_refused_again_and_again_is_asked_for_later_each_time() -> None:
+    """The API server may refuse the change of a claim that has not been reported as changed yet."""
+    it, asked_after = late(), []
+    for _ in range(7):
+        call = allocated(it, "n1")[-1]
+        assert isinstance(call, BindVolumes)
+        it.volumes_failed(call, "the claim has changed")
+        sweeps = 0
+        while not kept(it, Ask):
+            it.sweep()
+            sweeps += 1
+        asked_after.append(sweeps)
+    assert asked_after == [0, 1, 2, 4, 8, 10, 10]
+    it.volumes_failed(allocated(it, "n1")[-1], "the claim has changed")  # type: ignore[arg-type]
+    assert not kept(it, Ask)
+    it.volumes.claim_changed(claim(size="2Gi"))
+    assert kept(it, Ask), "this may be what kept it off"
 
 
 def test_pods_with_claims_are_classes_of_their_own() -> None:

@@ -22,6 +22,7 @@ class Applications:
         self._volumes = volumes
         self._questions = questions
         self._undeleted: dict[str, None] = {}  # UIDs, an ordered set
+        self._put_off: dict[str, None] = {}  # the same
 
     # Pods
 
@@ -130,8 +131,19 @@ class Applications:
             if entry.is_placeholder or not application.is_reserving:
                 self.ask(entry)
 
+    def put_off(self, entry: PodEntry) -> None:
+        """The pod was not bound where it was placed. What kept it off may not have been observed: it is asked for again
+        at once, and from then on later each time."""
+        if entry.failures:
+            entry.not_before = self._books.sweeps + min(2 ** (entry.failures - 1), limits.PUT_OFF_SWEEPS)
+            self._put_off[entry.pod.uid] = None
+        entry.failures += 1
+
+    def _is_put_off(self, entry: PodEntry) -> bool:
+        return entry.not_before > self._books.sweeps
+
     def ask(self, entry: PodEntry) -> None:
-        is_due = entry.is_waiting and not entry.is_asked and entry.release is None
+        is_due = entry.is_waiting and not (entry.is_asked or self._is_put_off(entry)) and entry.release is None
         if is_due and not self._books.policy.gates_of(entry.pod) and not self._is_held(entry):
             entry.is_asked = True
             self._books.emit(self._questions.ask(entry))
@@ -240,7 +252,17 @@ class Applications:
         self._undeleted[uid] = None
 
     def sweep(self) -> None:
-        """Delete pods again whose deletion was refused, if they are still there."""
+        self._delete_again()
+        for uid in list(self._put_off):
+            entry = self._books.pods.get(uid)
+            if entry is not None and self._is_put_off(entry):
+                continue
+            del self._put_off[uid]
+            if entry is not None and entry.is_waiting and not entry.is_asked and self._books.is_live:
+                self.pod_waits(entry)
+
+    def _delete_again(self) -> None:
+        """Pods whose deletion was refused, if they are still there."""
         if self._undeleted and self._books.sweeps % limits.DELETION_SWEEPS == 0:
             undeleted, self._undeleted = self._undeleted, {}
             for uid in undeleted:

@@ -336,10 +336,10 @@ class Shim:
     def _claims_changed(self, entry: PodEntry) -> None:
         if entry.is_bound or not self.books.is_live:
             return
-        if entry.uuid and entry.volumes_since is not None:
-            if entry.release is None:
-                self._continue_binding(entry)
+        if entry.uuid and entry.volumes_since is not None and entry.release is None:
+            self._continue_binding(entry)
         elif entry.is_waiting and not entry.is_asked:
+            entry.not_before = 0  # this may be what kept it off
             self.applications.pod_waits(entry)
 
     def _continue_binding(self, entry: PodEntry) -> None:
@@ -372,7 +372,6 @@ class Shim:
             self.books.record(entry, "PodBindSuccessful", f"{entry.pod.key} is bound to node {node}", action="Binding")
 
     def binding_failed(self, uid: str, node: str, reason: str) -> None:
-        """The pod is asked for again."""
         entry = self.books.pods.get(uid)
         if entry is None or entry.is_bound or entry.node != node or not entry.uuid:
             return
@@ -387,6 +386,7 @@ class Shim:
     def _send_back(self, entry: PodEntry, why: str) -> None:
         """An allocated pod did not start: its allocation is released, and it is asked for again."""
         self.books.emit(Release(messages.release(entry, why)))
+        self.applications.put_off(entry)
         self._lost(entry)
 
     def placeholder_failed(self, application_id: str, reason: str) -> None:
