@@ -11,6 +11,7 @@ from remuda_kubernetes import limits
 from remuda_kubernetes.api.storage import StorageClass, Volume
 from remuda_kubernetes.shim.effects import Ask, Bind, BindVolumes, RecordEvent, Release
 from remuda_kubernetes.shim.shim import Shim
+from remuda_proto.si.v1 import si_pb2 as si
 from services.kubernetes.tests.late_claims import (
     LATE,
     NO_PROVISIONER,
@@ -153,6 +154,17 @@ def test_late_claim_that_is_not_bound_in_time_is_given_up(given_s: float | None,
     assert [type(effect) for effect in kept(it, Release, Ask)] == [Release]
     it.sweep()
     assert [type(effect) for effect in kept(it, Release, Ask)] == [Ask]
+
+
+def test_late_claim_is_given_up_in_time_although_its_pod_is_being_released() -> None:
+    it = late()
+    allocated(it, "n1")
+    release = si.AllocationRelease(allocationKey="uid-p", UUID="u-p", terminationType=si.PREEMPTED_BY_SCHEDULER)
+    it.allocation(si.AllocationResponse(released=[release]))
+    assert feasible(it) == {"n1"}
+    for _ in range(int(limits.VOLUME_BIND_TIMEOUT_S / limits.SWEEP_EVERY_S) + 1):
+        it.sweep()
+    assert feasible(it) == {"n1", "n2"}
 
 
 def test_pod_whose_claims_are_refused_again_and_again_is_asked_for_later_each_time() -> None:

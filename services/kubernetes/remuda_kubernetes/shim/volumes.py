@@ -79,8 +79,8 @@ class Volumes:
             self._books.emit(BindVolumes(entry.name, node.metadata.name, reserved, selected))
 
     def give_up(self, entry: PodEntry) -> None:
-        """The pod has lost its node, or ended. What was assumed of its claims is not so, unless the API server says it:
-        if it has written that for a moment only, nobody may have seen it."""
+        """The pod has lost its node, or ended: forget the volumes and the node that were assumed for its claims. The
+        API server may never report them: an annotation may be written and removed between two lists."""
         if entry.volumes_since is not None:
             entry.volumes_since = None
             self._binding.pop(entry.pod.uid, None)
@@ -188,6 +188,7 @@ class Volumes:
             if entry is None or entry.volumes_since is None or not entry.uuid or entry.is_bound:
                 del self._binding[uid]
             elif self._books.sweeps - entry.volumes_since > self._books.policy.volume_sweeps:
+                self.give_up(entry)
                 self._failed(entry, "its claims were not bound in time")
 
 
