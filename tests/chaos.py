@@ -16,7 +16,6 @@ import random
 import re
 import shutil
 import signal
-import socket
 import sys
 import tempfile
 import time
@@ -24,6 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from remuda.embedded import free_port
 from remuda.local.supervisor import Program, Supervisor
 from remuda.local.system import Layout
 from remuda_bus.bus import Bus
@@ -58,7 +58,7 @@ class Chaos:
         self.plan = Plan(asks=-(-options.asks // RMS), rate=options.asks / RMS / options.seconds)
         self.rms = [f"rm-{number}" for number in range(1, RMS + 1)]
         self.heard: dict[str, dict[str, int]] = {}  # how far each RM is
-        self.grpc_port = free_port()  # the same in each life of the front end
+        self.grpc_port = free_port("127.0.0.1")  # the same in each life of the front end
         (file := data / "queues.yaml").write_text(queues_yaml())
         acl = f"scheduler.acl={OPERATOR}"
         self.system = KeyedSystem(
@@ -184,13 +184,6 @@ async def stories(bus: Bus, rm: str, problems: list[str]) -> list[str]:
         for uuid in list(named)[:STORIES]
         async for line in lines(bus, rm, StoryTarget(uuid))
     ]
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
 
 
 async def until(holds: Callable[[], bool]) -> None:

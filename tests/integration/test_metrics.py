@@ -7,7 +7,6 @@ import asyncio
 import json
 import re
 import shutil
-import socket
 import subprocess
 import time
 import urllib.parse
@@ -22,7 +21,7 @@ import yaml
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from docs.metrics import ROOMS, declared, name_of
-from remuda.embedded import NatsServer
+from remuda.embedded import NatsServer, free_port
 from remuda_bus import limits as bus_limits
 from remuda_bus import tracing
 from remuda_bus.bus import Bus
@@ -79,13 +78,6 @@ def test_every_alert_has_a_section() -> None:
     assert sections == [rule["alert"] for rule in alerts()]
 
 
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
-
-
 @asynccontextmanager
 async def prometheus(directory: Path, scraped: int) -> AsyncIterator[int]:
     """A server with the shipped configuration, which scrapes this port instead."""
@@ -95,7 +87,7 @@ async def prometheus(directory: Path, scraped: int) -> AsyncIterator[int]:
     for job in config["scrape_configs"]:
         del job["file_sd_configs"]
         job["static_configs"] = [{"targets": [f"127.0.0.1:{scraped}"]}]
-    file, port = directory / "prometheus.yml", free_port()
+    file, port = directory / "prometheus.yml", free_port("127.0.0.1")
     file.write_text(yaml.safe_dump(config))
     program = shutil.which("prometheus") or ""
     process = await asyncio.create_subprocess_exec(
@@ -158,7 +150,7 @@ async def test_every_query_has_data(
 ) -> None:
     monkeypatch.setattr(core_limits, "METRICS_S", 0.5)
     monkeypatch.setattr(bus_limits, "STREAM_METRICS_S", 0.5)
-    scraped = free_port()
+    scraped = free_port("127.0.0.1")
 
     async with (
         around_the_core(server.url) as bus,
@@ -262,7 +254,7 @@ def test_prometheus_takes_its_configuration(name: str) -> None:
 
 
 async def test_page_is_that_of_the_format_that_is_accepted(bus: NatsBus) -> None:
-    port = free_port()
+    port = free_port("127.0.0.1")
     async with served(bus, port, host="127.0.0.1"):
         plain = await get_page(port, "text/plain")
         assert "text/plain; version=" in plain and "\nremuda_event_loop_lag_seconds_count " in plain

@@ -7,7 +7,6 @@ import asyncio
 import base64
 import hmac
 import json
-import socket
 import ssl
 import time
 from collections.abc import AsyncIterator
@@ -22,6 +21,7 @@ import pytest_asyncio
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
+from remuda.embedded import free_port
 from remuda_bus.nats import connect
 from remuda_bus.process import Settings
 from remuda_config.shell import ConfigSettings
@@ -67,12 +67,6 @@ class System:
         return httpx.AsyncClient(base_url=base, verify=context, timeout=20, **options)
 
 
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def system(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[System]:
     directory = tmp_path_factory.mktemp("access")
@@ -80,7 +74,7 @@ async def system(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Syst
     (directory / "tokens").write_text(f"{TOKENS['eve']} eve+nobodies\n{TOKENS['pat']} pat+admins\n")
     (directory / "secret").write_text(SECRET)
     make_certificates(directory, "localhost", "pat-laptop", "stranger")
-    port = free_port()
+    port = free_port("127.0.0.1")
     url = f"https://localhost:{port}"
     async with AsyncExitStack() as stack:
         issuer = await stack.enter_async_context(openid_provider(directory, f"{url}/login/callback"))

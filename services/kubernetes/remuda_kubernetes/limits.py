@@ -58,8 +58,8 @@ BINDING_RETRY = RetryPolicy(0.25, longest_pause_s=5.0, give_up_after_s=120.0)
 WRITE_RETRY = RetryPolicy(0.5, longest_pause_s=5.0, give_up_after_s=30.0)
 # A deletion that the API server refuses, such as by a policy, is tried again after so many sweeps (of a second).
 DELETION_SWEEPS = 5
-# A pod that was not bound where it was placed, again and again, is asked for after at most so many sweeps.
-PUT_OFF_SWEEPS = 10
+# A pod whose binding fails is asked for again at once, and after a pause when that repeats.
+PUT_OFF = RetryPolicy(1.0, longest_pause_s=10.0)
 # Deletions and new placeholders decide about resources. They are repeated until they succeed.
 DELETION_RETRY = RetryPolicy(0.5, longest_pause_s=5.0)
 # Bindings to one node in a row that the API server refused. Then the node is reported as not ready, until it changes.

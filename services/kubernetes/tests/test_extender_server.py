@@ -1,9 +1,8 @@
-"""Who may ask the extender: a client whose certificate the CA has signed, and whose name is expected."""
+"""Access to the extender: the CA has signed the client's certificate, and its name is expected."""
 
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 import subprocess
 from collections.abc import AsyncIterator
@@ -14,6 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from remuda.embedded import free_port
 from remuda_kubernetes.settings import KubernetesSettings
 from remuda_kubernetes.shell.extender import Extender
 from services.kubernetes.tests.reporting_plugin import plugin
@@ -33,9 +33,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @asynccontextmanager
 async def serving(certificates: Path, **of: Any) -> AsyncIterator[tuple[str, list[None]]]:
     """Its address, and one entry for each question that was answered."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port("127.0.0.1")
     settings = KubernetesSettings(
         mode="plugin", hold="extender", extender_port=port, extender_cert=certificates / "extender.pem",
         extender_key=certificates / "extender.key", extender_client_ca=certificates / "ca.pem", **of,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import ssl
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 import structlog
 from aiohttp import web
 
+from remuda.embedded import free_port
 from remuda_bus.retry import RetryPolicy
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.errors import Away, Conflict, NotFound, Rejected
@@ -93,9 +93,7 @@ async def test_configuration_that_was_not_checked_is_reported(
     async def answer(_: web.Request) -> web.Response:
         return web.json_response(body, status=status)
 
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port("127.0.0.1")
     routes = [web.post("/ws/v1/validate-conf", answer)]
     with structlog.testing.capture_logs() as logs:
         async with served(routes, "127.0.0.1", port, 1_000, None), aiohttp.ClientSession() as http:
@@ -119,9 +117,7 @@ async def test_configuration_is_checked_where_the_web_service_asks_for_a_login(t
 
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(served_by)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port("127.0.0.1")
     settings = KubernetesSettings(
         webhook_validation=f"https://127.0.0.1:{port}", webhook_validation_token=token, webhook_validation_ca=ca
     )

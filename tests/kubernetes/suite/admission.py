@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import msgspec
 
-from remuda.embedded import NatsServer
+from remuda.embedded import NatsServer, free_port
 from remuda_bus.nats import NatsBus
 from remuda_kubernetes.api.client import Client
 from remuda_kubernetes.api.errors import ApiError, Conflict, NotFound, Rejected
@@ -45,9 +44,7 @@ RULES = [
 @asynccontextmanager
 async def webhook(plane: Plane, server: NatsServer, **settings: Any) -> AsyncIterator[Client]:
     """The webhook with the rights of its role, and a client of the user alice."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port("127.0.0.1")
     async with Client(plane.credentials()) as admin:
         for name, labels in (
             (REMUDA, {NAMESPACE_NAME: REMUDA}), (TEAM, {"remuda.io/managed": "true"}), (OPEN, {}),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from remuda.embedded import free_port
 from remuda_kubernetes.api.objects import Pod
 from remuda_kubernetes.plugin.plugin import WAITING
 from remuda_kubernetes.shim import names
@@ -66,10 +66,7 @@ def extended_plane(folder: Path) -> Iterator[ControlPlane]:
     """A control plane whose default scheduler asks an extender."""
     if programs() is None:
         pytest.skip("no control plane: run `make kubernetes`")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with ControlPlane(folder, scheduler=True, extender_port=port) as running:
+    with ControlPlane(folder, scheduler=True, extender_port=free_port("127.0.0.1")) as running:
         apply_rights(running, "scheduler", "plugin")
         yield running
 

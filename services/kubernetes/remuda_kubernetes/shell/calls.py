@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -41,6 +41,7 @@ from remuda_kubernetes.shim.shim import Shim
 from remuda_kubernetes.shim.task_groups import is_placeholder_of
 
 log = structlog.get_logger()
+T = TypeVar("T", Claim, Volume)
 
 OnShim = Callable[[Callable[[Shim], None]], None]
 Change = BindVolumes | DeletePod | FailPod | CreatePlaceholder
@@ -210,13 +211,11 @@ class Calls:
         of = claim.metadata
         path = f"/api/v1/namespaces/{of.namespace}/persistentvolumeclaims/{of.name}"
         metadata = {"uid": of.uid, "resourceVersion": of.resource_version, "annotations": {SELECTED_NODE: node}}
-        try:
-            await self._client.patch(path, {"metadata": metadata}, MERGE_PATCH)
-        except Conflict:
-            there = await self._client.get(path, Claim)
-            if there.metadata.uid != of.uid or there.selected_node != node:
-                raise
-            # An earlier attempt, whose answer was lost, has succeeded; or another pod of the claim was first.
+
+        def is_done(there: Claim) -> bool:
+            return there.metadata.uid == of.uid and there.selected_node == node
+
+        await self._write_unchanged(path, {"metadata": metadata}, Claim, is_done)
 
     async def _reserve(self, volume: Volume, claim: Claim) -> None:
         """A volume that a user has reserved for the claim stays so if the claim gets another one."""
@@ -227,13 +226,22 @@ class Calls:
         if volume.spec.claim_ref is None:
             metadata["annotations"] = {BOUND_BY_CONTROLLER: "yes"}
         path = f"/api/v1/persistentvolumes/{volume.metadata.name}"
+
+        def is_done(there: Volume) -> bool:
+            return there.spec.claim_ref is not None and there.spec.claim_ref.uid == claim.metadata.uid
+
+        await self._write_unchanged(path, {"metadata": metadata, "spec": {"claimRef": reference}}, Volume, is_done)
+
+    async def _write_unchanged(
+        self, path: str, body: dict[str, Any], kind: type[T], is_done: Callable[[T], bool]
+    ) -> None:
+        """Patch an object at the version in `body`. Raises Conflict when it has changed since, and not by this very
+        write: an earlier attempt whose answer was lost, or another pod of the claim, may have done it."""
         try:
-            await self._client.patch(path, {"metadata": metadata, "spec": {"claimRef": reference}}, MERGE_PATCH)
+            await self._client.patch(path, body, MERGE_PATCH)
         except Conflict:
-            of = (await self._client.get(path, Volume)).spec.claim_ref
-            if of is None or of.uid != claim.metadata.uid:
+            if not is_done(await self._client.get(path, kind)):
                 raise
-            # An earlier attempt, whose answer was lost, has succeeded; or another pod of the claim was first.
 
     async def _create_placeholder(self, manifest: dict[str, Any]) -> None:
         """Create it, unless an earlier attempt has. Raises Conflict when another pod has its name."""

@@ -132,12 +132,11 @@ class Applications:
                 self.ask(entry)
 
     def put_off(self, entry: PodEntry) -> None:
-        """The pod was not bound where it was placed. What kept it off may not have been observed: it is asked for again
-        at once, and from then on later each time."""
-        if entry.failures:
-            entry.not_before = self._books.sweeps + min(2 ** (entry.failures - 1), limits.PUT_OFF_SWEEPS)
-            self._put_off[entry.pod.uid] = None
-        entry.failures += 1
+        """The binding of the pod has failed. It is asked for again at once, and after a pause when that repeats: the
+        cause, such as a change of its claim, may not have been observed yet."""
+        entry.not_before = self._books.sweeps + entry.pause_s / limits.SWEEP_EVERY_S
+        entry.pause_s = limits.PUT_OFF.pause_after(entry.pause_s) or limits.PUT_OFF.first_pause_s
+        self._put_off[entry.pod.uid] = None
 
     def _is_put_off(self, entry: PodEntry) -> bool:
         return entry.not_before > self._books.sweeps

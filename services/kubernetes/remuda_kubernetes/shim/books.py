@@ -57,8 +57,8 @@ class PodEntry:
     scheduler has put it. `uuid`: of its allocation; empty: none. `booked`: the amounts of that. `is_bound`: the API
     server has said so. `release`: the scheduler has requested it; it is confirmed when the pod is gone. `attempts`: to
     find a node that suits it, those of earlier processes too. `asks`: how often it was asked for.
-    `volumes_since`: its claims are being bound, in sweeps. `failures`: how often it was not bound where it was placed;
-    `not_before`: so long it is not asked for again, in sweeps.
+    `volumes_since`: its claims are being bound, in sweeps. `not_before`: until then it is not asked for again,
+    in sweeps. `pause_s`: before it is asked for again when its next binding fails.
     `unfit`: nodes that another scheduler or a provisioner has refused for it: until when, in sweeps, and why."""
 
     pod: Pod
@@ -74,8 +74,8 @@ class PodEntry:
     resubmissions: int = 0
     attempts: int = 0
     volumes_since: int | None = None
-    failures: int = 0
-    not_before: int = 0
+    not_before: float = 0.0
+    pause_s: float = 0.0
     unfit: dict[str, tuple[int, str]] = field(default_factory=dict)
     condition: tuple[str, str] = ("", "")
 
