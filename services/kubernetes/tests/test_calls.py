@@ -203,7 +203,7 @@ async def test_volume_that_has_changed_is_reserved_if_it_is_by_now(uid: str, fai
 
 @pytest.mark.parametrize(("selected", "failures"), [("n1", 0), ("n2", 1), ("", 1)])
 async def test_claim_that_has_changed_is_made_for_the_node_if_it_is_by_now(selected: str, failures: int) -> None:
-    """A decision that was made before another one must not be written over it."""
+    """A late write must not replace a later decision."""
     server = Changed(claim(selected=selected))
     read = claim(metadata={"resourceVersion": "7"})
     change = BindVolumes(PodName("default", "p", "uid-p"), "n1", (), (read,))

@@ -65,7 +65,7 @@ SCHEDULER = "default-scheduler"  # as its certificate says
 
 
 def _extended(port: int, certificates: Path) -> str:
-    """What the configuration of the default scheduler has for an extender, as it is documented."""
+    """The part about the extender in the configuration of the default scheduler, as the manifests have it."""
     of = YAML(typ="safe").load(DEPLOY / "kubernetes/extender/scheduler-configuration.yaml")
     (extender,) = of["extenders"]
     extender["urlPrefix"] = f"https://127.0.0.1:{port}"
@@ -212,7 +212,7 @@ class ControlPlane:
 
     @property
     def of_extender(self) -> dict[str, Any]:
-        """Settings of a front end that is asked."""
+        """Settings of a front end that is this extender."""
         served, port = self._certificates / "extender", self._extender_port
         return {
             "extender_port": port,

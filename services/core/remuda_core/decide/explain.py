@@ -65,7 +65,7 @@ def explanations(state: State, partition: Partition, index: PartitionIndex, now_
                 of_nodes_now = node_constraints(partition, ask, index)
                 if not demand.required_node:
                     looked[like] = of_nodes_now
-            # An answer to a question is near, and says more. One that was told would stand for the answer, too.
+            # An open question is answered within seconds, and the answer is the reason to report.
             constraints += (one for one in of_nodes_now if one.constraint != QUESTION)
         if not constraints or {c.key for c in constraints} == known:
             continue

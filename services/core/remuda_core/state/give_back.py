@@ -1,4 +1,4 @@
-"""What quota preemption takes back."""
+"""Amounts that quota preemption takes back from a queue."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Extender:
         allowed, name = self._settings.extender_clients, _client_of(request)
         if allowed and name not in allowed:
             reason = f"a client named {name!r}: expected one of {', '.join(allowed)}"
-            log.warning("the extender was asked by somebody else", client=name, address=request.remote)
+            log.warning("the extender refuses a client", client=name, address=request.remote)
             raise web.HTTPForbidden(text=reason)
         verb = VERBS.get(request.match_info["verb"])
         if verb is None:
