@@ -18,14 +18,15 @@ DIR    ?= ../shared/conformance
 # Where `make dist` puts the wheels.
 DIST   ?= dist
 
-# Tests wait for a third of their time, so three files at a time on two processors; 0: one process, for a debugger.
+# Tests wait for a part of their time, so three files at a time on two processors; 0: one process, for a debugger.
 WORKERS ?= 3
+PYTEST = $(if $(TEST_DIR),TMPDIR='$(TEST_DIR)') $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-# Tests that take long: processes that are killed, days of work, laws with many checks. `.ci/run` runs them beside other
-# steps.
-LONG := tests/forgotten tests/accounting tests/integration/test_openb.py tests/integration/test_side_by_side.py \
-  tests/sim/test_same_story.py cli/tests/test_storage.py \
-  $(patsubst %,tests/property/test_%.py,days deciding full_nodes gaps growth index preview)
+# The tiers of tests, by the names of folders; CONTRIBUTING.md says what each holds and what it costs.
+FOLDERS = $(shell find $(ROOMS) release tests -type d -path '*tests*' -name '$(1)')
+SYSTEM = $(call FOLDERS,system)
+REPOSITORY := tests/repository
+LONG := tests/forgotten tests/property/long tests/accounting/long tests/sim/long
 
 # Where tests keep the files of their servers: in memory where there is enough of it, because servers sync each message.
 # Tests kill processes, never the machine, so they need no disk.
@@ -41,7 +42,7 @@ SEED  ?=
 sim: SECONDS ?= 60
 fuzz: SECONDS ?= 60
 
-.PHONY: demo test long kubernetes kubernetes-suite chaos dist test-dist images e2e sim mutants fuzz attacks docs site lint bench conformance conformance-config conformance-rest conformance-peloton proto fmt lock clean
+.PHONY: demo test system integrations everything flakes long kubernetes kubernetes-suite chaos dist test-dist images e2e sim mutants fuzz attacks docs site lint generated recordings bench conformance conformance-config conformance-rest conformance-peloton proto fmt lock clean
 
 $(READY): requirements.lock release/metadata.py release/version.txt $(addsuffix /pyproject.toml,$(ROOMS))
 	@test -x $(BIN)/python || { echo "setting up $(VENV) ..."; $(PYTHON) -m venv $(VENV); }
@@ -52,24 +53,30 @@ $(READY): requirements.lock release/metadata.py release/version.txt $(addsuffix 
 demo: $(READY)          ## the scheduler at work on an embedded NATS server, about 20 s
 	@$(BIN)/remuda demo $(ARGS)
 
-# Tests that other targets run, or .ci/run, are not even collected.
-ELSEWHERE := $(LONG) tests/sim/test_mutants.py tests/kubernetes/suite tests/kubernetes/oracle tests/kubernetes/test_chaos.py \
-  tests/attacks tests/fuzz/test_fuzz.py release/tests/test_install.py
+test: $(READY)          ## everything that needs no process beside it, and each process once: 5 minutes
+	@$(PYTEST) $(ARGS)
 
-test: $(READY)          ## unit, golden, property and integration tests; what .ci/run does besides takes longer
-	@$(if $(TEST_DIR),TMPDIR='$(TEST_DIR)') $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
-	  $(addprefix --ignore=,$(ELSEWHERE)) $(ARGS)
+system: $(READY)        ## several processes, kills, browsers, directories of users, Prometheus: 10 minutes
+	@$(BIN)/python -m tests.suites needs chromium slapd prometheus node openssl
+	@$(PYTEST) -o cache_dir=.pytest_cache/system $(filter-out tests/kubernetes/% release/%,$(SYSTEM)) $(ARGS)
 
-long: $(READY)          ## long days of the core, a production trace, streams that lost their end: 4 minutes
-	@$(if $(TEST_DIR),TMPDIR='$(TEST_DIR)') $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
-	  -o cache_dir=.pytest_cache/long $(LONG) $(ARGS)
+integrations: kubernetes e2e ## a real control plane of Kubernetes, the default scheduler as an oracle, containers
+
+long: $(READY)          ## long days of the core, laws with many checks, streams that lost their end: 4 minutes
+	@$(PYTEST) -o cache_dir=.pytest_cache/long $(LONG) $(ARGS)
+
+everything: $(READY)    ## all suites in full, all mutants, hundreds of seeds; writes .ci/full.json: hours. ONLY='wheels chaos'
+	@$(BIN)/python -m tests.suites everything $(ONLY)
+
+flakes: $(READY)        ## a tier several times beside busy loops; prints what failed at least once: TIER=test TIMES=5
+	@$(BIN)/python -m tests.suites.flakes --tier '$(or $(TIER),test)' --times '$(or $(TIMES),5)'
 
 chaos: $(READY)         ## kill -9 of everything, again and again, then compare all books: SECONDS= KILLS= ASKS= SEED=
 	@$(BIN)/python -m tests.chaos --seconds $(SECONDS) --kills $(KILLS) --asks $(ASKS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 kubernetes: $(READY)    ## pods on a real control plane, which is built once: 5 minutes; ARGS="-k gang"
 	@nice tests/kubernetes/control_plane/build.sh
-	@$(if $(TEST_DIR),TMPDIR='$(TEST_DIR)') $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile tests/kubernetes services/kubernetes/tests $(ARGS)
+	@$(PYTEST) -o cache_dir=.pytest_cache/kubernetes tests/kubernetes/suite tests/kubernetes/oracle tests/kubernetes/system $(ARGS)
 
 kubernetes-suite: $(READY) ## the same cases on the control plane of KUBECONFIG=, which has no nodes and is empty in the end
 	@test -n "$(KUBECONFIG)" || { echo "kubernetes-suite: expected KUBECONFIG=FILE"; exit 1; }
@@ -82,7 +89,7 @@ fuzz: $(READY)          ## hostile RMs against a running system: SECONDS= SEED=
 	@$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 attacks: $(READY)       ## what one RM could do to others, on real systems; they measure time, so nothing else may run
-	@$(BIN)/python -m pytest tests/attacks tests/fuzz/test_fuzz.py $(ARGS)
+	@$(BIN)/python -m pytest tests/attacks tests/fuzz $(ARGS)
 
 dist: $(READY)          ## a wheel of each room in DIST=dist; `pip install dist/*.whl` installs them
 	@rm -f '$(DIST)'/remuda*.whl
@@ -91,7 +98,7 @@ dist: $(READY)          ## a wheel of each room in DIST=dist; `pip install dist/
 	@ls '$(DIST)'/remuda*.whl
 
 test-dist: $(READY)     ## build the wheels, install them in an empty environment outside of the repository, use them
-	@$(BIN)/python -m pytest release/tests/test_install.py $(ARGS)
+	@$(BIN)/python -m pytest release/tests/system $(ARGS)
 
 images: $(READY)        ## every container image, without a registry; installs and starts Docker where there is none (root)
 	@deploy/offline/engine.sh
@@ -115,10 +122,13 @@ conformance-peloton: $(READY)  ## the tables of Peloton's own tests: DIR=... NAM
 	@$(BIN)/python -m tests.conformance_peloton --dir '$(if $(filter file,$(origin DIR)),$(DIR)/peloton,$(DIR))' \
 	  $(if $(NAME),--name '$(NAME)') $(if $(JSON),--json) $(if $(VIA),--via $(VIA))
 
+recordings: conformance conformance-config conformance-rest conformance-peloton ## all recordings, where they are at hand
+	@$(BIN)/python -m tests.conformance --dir '$(DIR)/dense'
+
 mutants: $(READY)       ## break one rule of scheduling after the other; a golden scenario or a law has to notice
 	@$(BIN)/python -m tests.mutants $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(ONLY),--only '$(ONLY)') $(ARGS)
 
-lint: $(READY)          ## style, types, import contracts
+lint: $(READY)          ## style, types, import contracts; documents, links, manifests, names
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
@@ -130,6 +140,7 @@ lint: $(READY)          ## style, types, import contracts
 	@$(BIN)/python -m docs.metrics --check
 	@$(BIN)/python -m docs.api --check
 	@$(BIN)/python -m docs.tour --check
+	@$(BIN)/python -m pytest -q -p no:xdist -o cache_dir=.pytest_cache/lint $(REPOSITORY) $(ARGS)
 
 docs: $(READY)          ## write the diagrams and tables in docs/ anew
 	@$(BIN)/python -m docs.diagram
@@ -151,6 +162,9 @@ $(DOCS)/.ready: requirements-docs.lock
 fmt: $(READY)
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
+
+generated: $(READY)     ## whether the generated code is that of proto/**/*.proto
+	@$(BIN)/python proto/generate.py --check
 
 proto: $(READY)         ## regenerate the Python code from proto/**/*.proto
 	@$(BIN)/python proto/generate.py

@@ -35,19 +35,23 @@ settings.register_profile(
 settings.register_profile("mutants", settings.get_profile("ci"), phases=(Phase.explicit, Phase.generate))
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
-# Files that take longest. `make test` runs them first, so that no process waits for one of them in the end.
+# Files that take longest. They are played first, so that no process waits for one of them in the end.
 LONGEST = (
-    "cli/tests/test_status.py",
     "tests/property/test_laws.py",
-    "tests/integration/test_scheduler_api.py",
+    "cli/tests/test_commands.py",
     "tests/property/test_core.py",
-    "tests/integration/test_standby.py",
-    "tests/integration/test_fault.py",
-    "cli/tests/test_imports.py",
-    "tests/integration/test_operator_api_access.py",
-    "cli/tests/test_up.py",
-    "tests/integration/test_web_page.py",
-    "cli/tests/test_load.py",
+    "services/resmgr/tests/test_reports_in_ranges.py",
+    "services/config/tests/test_schema.py",
+    "services/config/tests/test_versions.py",
+    "tests/system/test_standby.py",
+    "cli/tests/system/test_load.py",
+    "tests/system/test_scheduler_api.py",
+    "cli/tests/system/test_status.py",
+    "tests/system/test_peloton_keys.py",
+    "cli/tests/system/test_up.py",
+    "tests/system/test_operator_api.py",
+    "bus/tests/system/test_malformed_messages.py",
+    "tests/system/test_web_page.py",
 )
 
 

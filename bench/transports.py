@@ -30,7 +30,7 @@ from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk.api import ResourceManagerCallback, SchedulerAPI, connect
 
 sys.path.append(str(Path(__file__).parents[1]))
-from tests.integration.grpc_client import port_of
+from tests.system.grpc_client import port_of
 
 QUEUES = "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]"
 SLOT = {"memory": 10, "vcore": 1}

@@ -1,7 +1,7 @@
 """Hooks of mkdocs: the pages of the site are all Markdown files of the repository, under the same paths.
 
 So their links to each other work in the site as they do in the repository. Links to other files, such as source code,
-become plain text: the site does not contain them. (tests/integration/test_document_blocks.py checks that those files
+become plain text: the site does not contain them. (tests/repository/test_document_blocks.py checks that those files
 exist.) Decisions and further pages are added to the navigation here, so that a new one needs no entry in mkdocs.yml.
 """
 

@@ -3,7 +3,7 @@
     python -m docs.tour [--check]
 
 A table names functions as `module:qualified name`. This script imports each of them, so a table with a function that is
-gone cannot be written. tests/integration/test_tour.py runs the walks and compares them with what is called.
+gone cannot be written. tests/system/test_tour.py runs the walks and compares them with what is called.
 """
 
 from __future__ import annotations

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from asyncio.subprocess import DEVNULL
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import typer
 
-from cli.tests.running import finished_each
 from cli.tests.test_mistakes import NOWHERE, command
-from remuda.embedded import NatsServer, free_port
-from remuda.embedded.nats_server import _binary
 from remuda.main import cli
 
 DIGITS = "9" * 5_000
@@ -164,29 +159,6 @@ def test_settings(monkeypatch, capsys, tmp_path: Path) -> None:
             if variable.startswith("REMUDA_NATS_"):
                 code, _, err = command(patched, capsys, "status")
                 one_line(code, err)
-
-
-async def _all_say_why(commands: Sequence[Sequence[str]], url: str) -> None:
-    for arguments, (code, said) in zip(
-        commands, await finished_each([*arguments, "--nats", url] for arguments in commands), strict=True
-    ):
-        assert code == 1 and "Traceback" not in said and "remuda: " in said, (arguments, said)
-
-
-async def test_a_server_without_streams(server: NatsServer) -> None:
-    # All but `load`, which waits for the services.
-    await _all_say_why([arguments for arguments in ASKS_A_SYSTEM if arguments[0] != "load"], server.url)
-
-
-async def test_a_server_without_jetstream() -> None:
-    port = free_port("127.0.0.1")
-    plain = await asyncio.create_subprocess_exec(_binary(), "-a", "127.0.0.1", "-p", str(port), stderr=DEVNULL)
-    try:
-        commands = [arguments for arguments in ASKS_A_SYSTEM if arguments[0] != "load"]
-        await _all_say_why([*commands, ["restore", "x"], ["backup", "y"]], f"nats://127.0.0.1:{port}")
-    finally:
-        plain.kill()
-        await plain.wait()
 
 
 def test_permission_denied(monkeypatch, capsys, tmp_path: Path) -> None:

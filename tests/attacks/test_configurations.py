@@ -8,7 +8,7 @@ import time
 from remuda_bus import subjects
 from remuda_proto.remuda.v1 import config_pb2
 from services.config.tests.running_service import BROKEN, limited, service
-from services.config.tests.test_worker_pool import large
+from services.config.tests.system.test_worker_pool import large
 
 PARTITIONS = "\n".join(["partitions:", *(f"- {{name: p{number}, queues: [{{name: a}}]}}" for number in range(20_000))])
 BROKEN_QUEUES = large(5_000).replace("submitacl", "submitted")

@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 
 from remuda_bus.bus import Bus, Refused
-from tests.integration.grpc_client import Client, client, port_of
+from tests.system.grpc_client import Client, client, port_of
 
 from .answer import Answers
 from .over_nats import OverNats, whole_system

@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from tests.e2e.stack import Stack
-from tests.integration import rm_of_one_ask
-from tests.integration.otlp import Receiver
-from tests.integration.test_trace import CHAIN, RM, WITHIN_S, complete, of_the_ask
+from tests.system import rm_of_one_ask
+from tests.system.otlp import Receiver
+from tests.system.test_trace import CHAIN, RM, WITHIN_S, complete, of_the_ask
 
 TRACED = ("core-1", "core-2", "rmproxy-1", "rmproxy-2", "events-1")
 

@@ -15,7 +15,7 @@ from remuda_bus.queries import core as queries
 from remuda_bus.rms.halts import Halt
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import DeadLetter, ResourceManager, application, ask, node
-from tests.integration.running import QUEUES, until
+from tests.system.running import QUEUES, until
 
 RM = "rm:1"
 SLOTS = 1_000

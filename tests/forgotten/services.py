@@ -14,7 +14,7 @@ from remuda_core.shell.main import main as core_main
 from remuda_core.shell.settings import CoreSettings
 from remuda_events.shell import serve as events_serve
 from remuda_rmproxy.shell import main as rmproxy_main
-from tests.integration.running import Main, running, serves, until
+from tests.system.running import Main, running, serves, until
 
 log = structlog.get_logger()
 

@@ -18,7 +18,7 @@ from remuda_bus.queries import NoAnswer, RequestRefused
 from remuda_bus.queries import core as queries
 from tests.forgotten.lives import RM, WITHIN_S, Books, back_again, connected, halted, observer, remuda
 from tests.forgotten.services import Services
-from tests.integration.running import until
+from tests.system.running import until
 
 
 def test_all_that_outlives_a_moment_is_in_a_backup() -> None:

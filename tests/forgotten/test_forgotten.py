@@ -18,7 +18,7 @@ from remuda_sdk import RegistrationFailed
 from tests.forgotten import damage
 from tests.forgotten.lives import RM, WITHIN_S, Books, back_again, connected, halted, observer
 from tests.forgotten.services import SERVICES, Services
-from tests.integration.running import until
+from tests.system.running import until
 
 
 async def end_of_log(bus: NatsBus) -> int:

@@ -25,10 +25,10 @@ from remuda_kubernetes.api.objects import Node, Pod
 from remuda_kubernetes.api.resources import NODES, PODS
 from remuda_kubernetes.settings import KubernetesSettings
 from remuda_kubernetes.shell import main as kubernetes_main
-from tests.integration.running import around_the_core, running
 from tests.kubernetes.control_plane.existing import Plane
 from tests.kubernetes.control_plane.kubelet import Kubelet
 from tests.kubernetes.manifests import node
+from tests.system.running import around_the_core, running
 
 WITHIN_S = 80.0  # in plugin mode, a pod is kept off a node for a minute where the default scheduler did not bind it
 

@@ -18,9 +18,9 @@ from remuda_kubernetes.settings import KubernetesSettings
 from remuda_kubernetes.shell import main as kubernetes_main
 from remuda_kubernetes.shim import names
 from remuda_kubernetes.webhook.registration import MUTATING, NAME, NAMESPACE_NAME, VALIDATING
-from tests.integration.running import running
 from tests.kubernetes.control_plane.existing import Plane
 from tests.kubernetes.manifests import pod
+from tests.system.running import running
 
 REMUDA = "remuda"  # the namespace of the webhook
 TEAM = "team"  # managed

@@ -14,11 +14,11 @@ from remuda_bus.nats import NatsBus
 from remuda_kubernetes.api.client import MERGE_PATCH
 from remuda_kubernetes.api.errors import Rejected
 from remuda_kubernetes.shim import names
-from tests.integration.web_client import web_service
 from tests.kubernetes.cluster import Cluster, cluster
 from tests.kubernetes.control_plane.processes import ControlPlane
 from tests.kubernetes.manifests import pod
 from tests.kubernetes.suite.admission import MAPS, webhook
+from tests.system.web_client import web_service
 
 SETTINGS = {"config_maps": ("yunikorn-defaults", "yunikorn-configs")}
 # Names of a queue, and of users and groups in the filter of a rule.

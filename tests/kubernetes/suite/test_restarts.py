@@ -14,10 +14,10 @@ from remuda.embedded import NatsServer
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.settings import CoreSettings
 from remuda_kubernetes import limits
-from tests.integration.running import around_the_core, running
 from tests.kubernetes.cluster import WITHIN_S, Cluster, cluster
 from tests.kubernetes.control_plane.processes import ControlPlane
 from tests.kubernetes.manifests import pod
+from tests.system.running import around_the_core, running
 
 
 async def allocations(of: Cluster) -> dict[str, tuple[str, str]]:

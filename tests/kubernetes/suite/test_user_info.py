@@ -14,11 +14,11 @@ from remuda.embedded import NatsServer
 from remuda_kubernetes.api.client import Client
 from remuda_kubernetes.api.errors import Rejected
 from remuda_kubernetes.shim import names
-from tests.integration.running import until
 from tests.kubernetes.cluster import cluster
 from tests.kubernetes.control_plane.existing import Plane
 from tests.kubernetes.manifests import pod
 from tests.kubernetes.suite.admission import DRY_RUN, TEAM, created, webhook
+from tests.system.running import until
 
 LABELS = {"app": "w"}
 TEMPLATE: dict[str, Any] = {

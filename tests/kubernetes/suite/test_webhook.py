@@ -14,11 +14,11 @@ from remuda_kubernetes.api.client import Client
 from remuda_kubernetes.api.errors import ApiError, Rejected
 from remuda_kubernetes.shim import names
 from remuda_kubernetes.webhook.registration import MUTATING, NAME, VALIDATING
-from tests.integration.running import until
 from tests.kubernetes.cluster import cluster
 from tests.kubernetes.control_plane.existing import Plane
 from tests.kubernetes.manifests import pod
 from tests.kubernetes.suite.admission import MAPS, OPEN, TEAM, WRONG_MAP, created, webhook
+from tests.system.running import until
 
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 OWN_QUEUES = """

@@ -1,0 +1,35 @@
+"""Commands with a NATS server that has no streams, or no JetStream."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio.subprocess import DEVNULL
+from collections.abc import Sequence
+
+from cli.tests.running import finished_each
+from cli.tests.test_commands import ASKS_A_SYSTEM
+from remuda.embedded import NatsServer, free_port
+from remuda.embedded.nats_server import _binary
+
+
+async def _all_say_why(commands: Sequence[Sequence[str]], url: str) -> None:
+    for arguments, (code, said) in zip(
+        commands, await finished_each([*arguments, "--nats", url] for arguments in commands), strict=True
+    ):
+        assert code == 1 and "Traceback" not in said and "remuda: " in said, (arguments, said)
+
+
+async def test_a_server_without_streams(server: NatsServer) -> None:
+    # All but `load`, which waits for the services.
+    await _all_say_why([arguments for arguments in ASKS_A_SYSTEM if arguments[0] != "load"], server.url)
+
+
+async def test_a_server_without_jetstream() -> None:
+    port = free_port("127.0.0.1")
+    plain = await asyncio.create_subprocess_exec(_binary(), "-a", "127.0.0.1", "-p", str(port), stderr=DEVNULL)
+    try:
+        commands = [arguments for arguments in ASKS_A_SYSTEM if arguments[0] != "load"]
+        await _all_say_why([*commands, ["restore", "x"], ["backup", "y"]], f"nats://127.0.0.1:{port}")
+    finally:
+        plain.kill()
+        await plain.wait()

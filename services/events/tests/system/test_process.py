@@ -1,0 +1,64 @@
+"""The service as a process of its own: killed at any moment, it tells everything once; and it gives way to others."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from remuda.embedded import NatsServer
+from remuda_bus.nats import NatsBus
+from services.events.tests.history_log import commit_of, expected, history_of, register, write, writer_of
+
+COMMITS = 6  # in each life
+START = """
+from remuda_bus.process import Settings, run
+from remuda_events.shell import main
+run("events", main, Settings())
+"""
+
+
+@contextmanager
+def events_process(server: NatsServer) -> Iterator[subprocess.Popen[bytes]]:
+    environment = {**os.environ, "REMUDA_NATS_URL": server.url}
+    environment.pop("OTEL_EXPORTER_OTLP_ENDPOINT", None)
+    process = subprocess.Popen([sys.executable, "-c", START], env=environment)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def test_killed_again_and_again_it_writes_every_record_once(bus: NatsBus, server: NatsServer):
+    await register(bus)
+    moments = random.Random(7)
+    written = 0
+    writer = await writer_of(bus)
+    for life in range(3):
+        with events_process(server):
+            for number in range(COMMITS):
+                await writer.append(commit_of(800, 100 * life + number))
+            written = len(
+                await history_of(bus, written + moments.randrange(1, 3_000))
+            )  # and is cut off at whatever follows
+    assert 0 < written < 3 * COMMITS * 1_600
+    with events_process(server) as last:
+        whole = await expected(bus)
+        assert len(whole) == 3 * COMMITS * 1_600
+        assert await history_of(bus, len(whole)) == whole
+        last.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(last.wait, 10) == 0
+
+
+async def test_it_runs_at_a_lower_priority(bus: NatsBus, server: NatsServer):
+    await register(bus)
+    await write(bus, 1)
+    with events_process(server) as process:
+        await history_of(bus, 2)
+        assert os.getpriority(os.PRIO_PROCESS, process.pid) == 19

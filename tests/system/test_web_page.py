@@ -1,0 +1,211 @@
+"""The web page in a real Chromium, over the whole system."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from remuda.embedded import NatsServer
+from remuda_sdk import node
+from remuda_web import limits
+from remuda_web.source import Row
+from tests.system.browser import AXE, Tab, needs_chromium, tab
+from tests.system.node_packages import installed_packages
+from tests.system.running import QUEUES
+from tests.system.test_web import Web, rm_with_work, web_of
+
+pytestmark = [needs_chromium, pytest.mark.timeout(180)]
+# The place of each view, and what it has to show.
+VIEWS = {
+    "": ["Queues", "partition default", "vcore 0.001 of 0.002", "root"],
+    "queues/rm-1/default%20root.a": ["root.a", "History", "fair share", "big", "no node has"],
+    "applications/rm-1": ["app", "root.a", "alice"],
+    "applications/rm-1/app": ["Time line", "Why it waits", "big", "no node has", "Allocations", "n1"],
+    "nodes/rm-1": ["n1", "Schedulable", "Colour by"],
+    "nodes/rm-1/n1": ["n1", "Schedulable", "available", "app"],
+    "events/rm-1": ["application", "app"],
+    "configuration/rm-1": ["Edit the file", "version 1", "in force"],
+    "configuration/rm-1/rm%3A1": ["Version 1", "partitions:"],
+    "configuration/rm-1/edit": ["Edit the file", "Apply", "valid"],
+    "system/rm-1": ["Resource managers", "registered", "leads", "None on record."],
+}
+
+
+@pytest.fixture
+async def web(server: NatsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Web]:
+    monkeypatch.setattr(limits, "HISTORY_EVERY_MS", 100)
+    (tmp_path / "queues.yaml").write_text(QUEUES)
+    async with web_of(server.url, tmp_path / "queues.yaml") as found:
+        yield found
+
+
+def page_of(web: Web) -> str:
+    return str(web.client.base_url.copy_with(path="/"))
+
+
+async def test_each_view_shows_its_data_to_everybody(web: Web) -> None:
+    """In light and dark, wide and on a telephone, with nothing that axe-core takes for serious."""
+    axe = (installed_packages(AXE) / "axe-core" / "axe.min.js").read_text()
+    rm = await rm_with_work(web, "rm-1")
+    await asyncio.gather(_wide(page_of(web), axe), _narrow(page_of(web), axe))
+    await rm.__aexit__(None, None, None)
+
+
+async def _wide(url: str, axe: str) -> None:
+    async with tab(url) as found:
+        for place, words in VIEWS.items():
+            await _check(found, place, words, axe)
+
+
+async def _narrow(url: str, axe: str) -> None:
+    async with tab(url, "dark", width=360, height=740) as found:
+        for place, words in VIEWS.items():
+            await _check(found, place, words[:1], axe)
+            assert await found.overflow() <= 0, place
+
+
+async def _check(found: Tab, place: str, words: list[str], axe: str) -> None:
+    await found.open(place)
+    await found.shows(*words)
+    assert await found.accessibility(axe) == [], place
+
+
+async def test_an_operator_acts_and_changes_the_configuration(web: Web) -> None:
+    rm = await rm_with_work(web, "rm-1", QUEUES.replace("submitacl", "adminacl: '*', submitacl"))
+    async with tab(page_of(web)) as found:
+        page = found.page
+        await found.open("applications/rm-1/app")
+        await page.get_by_role("button", name="What would let it run?").click()
+        await found.shows("Any of these would let it run", "trials on a copy of the state")
+        page.on("dialog", lambda dialog: dialog.accept())
+        await found.open("queues/rm-1/default%20root.a")
+        await page.get_by_role("button", name="Hold").click()
+        await page.get_by_label("Reason").fill("the storage is being replaced")
+        await page.get_by_role("dialog").get_by_role("button", name="Hold").click()
+        await found.shows("Hold: done", "held")
+        await page.get_by_role("button", name="Change priority").click()
+        await page.get_by_role("spinbutton", name="Priority").fill("7")
+        await page.get_by_role("dialog").get_by_role("button", name="Change priority").click()
+        await found.shows("Change priority: done", "priority 7")
+        assert "the storage is being replaced" in str((await _row(web, "queues", "path", "root.a"))["held"])
+        await page.reload()
+        await found.page.get_by_role("img", name="vcore of root.a: now used").wait_for()
+        kept = await web.client.get(
+            str(web.client.base_url.copy_with(path="/api/v1/rms/rm-1/queue-history")), params={"queue": "root.a"}
+        )
+        assert kept.json()["resources"]["vcore"]["allocated"][-1] == 1, "the history of before the reload"
+
+        await found.open("configuration/rm-1/edit")
+        editor = page.get_by_label("queues.yaml")
+        await editor.fill(QUEUES.replace("name: a", "colour: red"))
+        await found.shows("unknown key 'colour'")
+        assert await page.get_by_role("button", name="Apply").is_disabled()
+        await editor.fill(QUEUES.replace("name: a", "name: b"))
+        await found.shows("valid")
+        await page.get_by_role("button", name="Compare").click()
+        await found.shows("+partitions:")
+        await page.get_by_role("button", name="Preview").click()
+        await found.shows("on a copy of the state")
+        await page.get_by_label("Message").fill("b is better")
+        await page.get_by_role("button", name="Apply").click()
+        await found.shows("version 2", "b is better")
+
+        await page.get_by_role("link", name="Edit the file").click()
+        await editor.fill(QUEUES.replace("name: a", "name: c"))
+        await found.shows("valid")
+        await page.get_by_label("Roll back unless confirmed in").fill("30")
+        await page.get_by_role("button", name="Apply").click()
+        await found.shows("Version 3 is staged")
+        await page.get_by_role("button", name="Keep version 3").click()
+        await page.get_by_text("Version 3 is staged").wait_for(state="hidden")
+
+        await page.get_by_role("link", name="version 1").click()
+        await page.get_by_role("button", name="Roll back").click()
+        await found.shows("version 4", "restores 1")
+    await rm.__aexit__(None, None, None)
+
+
+async def test_events_are_chosen_by_rm_and_lead_to_what_they_name(web: Web) -> None:
+    rms = [await rm_with_work(web, name) for name in ("rm-1", "rm-2")]
+    async with tab(page_of(web)) as found:
+        page = found.page
+        events = page.get_by_role("region", name="Events")
+
+        async def leads(kind: str, object_: str, heading: str) -> None:
+            await found.open("events/rm-1")
+            await page.get_by_label("from").select_option("rm-2")
+            await page.get_by_label("kind").select_option(kind)
+            await events.get_by_role("link", name=object_, exact=True).first.click()
+            await page.get_by_role("heading", name=heading).wait_for()
+            assert "/rm-2/" in page.url, page.url
+
+        await found.open("events/rm-1")
+        await events.get_by_role("link", name="rm-1", exact=True).first.wait_for()
+        await page.get_by_label("from").select_option("rm-2")
+        await events.get_by_role("link", name="rm-1", exact=True).first.wait_for(state="hidden")
+        assert await events.get_by_role("link", name="rm-2", exact=True).count()
+        await leads("application", "app", "app")
+        await leads("node", "n1", "n1")
+        await leads("queue", "root.a", "root.a")
+        await leads("request", "app", "app")  # the reference of an ask
+        places = await page.evaluate(OBJECTS)
+        assert places == [
+            ["applications", "a"],
+            ["queues", "root.a"],
+            None,
+            ["system", ""],
+            None,
+            ["applications", "a"],
+            None,
+        ]
+    for rm in rms:
+        await rm.__aexit__(None, None, None)
+
+
+# What event records name: an ask, a queue, a dead letter, a halt, a user.
+# And what they refer to: of a queue, of a node.
+OBJECTS = """async () => {
+  const { objectOf, referenceOf } = await import(new URL("event_objects.js", document.querySelector("script").src));
+  return [
+    objectOf({ type: 1, objectID: "k", referenceID: "a", rmID: "r" }),
+    objectOf({ type: 4, objectID: "root.a", rmID: "r" }),
+    objectOf({ type: 1, objectID: "7", referenceID: "7", rmID: "r" }), objectOf({ objectID: "r", rmID: "r" }),
+    objectOf({ type: 5, objectID: "alice", rmID: "r" }), referenceOf({ type: 4, objectID: "root.a", referenceID: "a" }),
+    referenceOf({ type: 3, objectID: "n1", referenceID: "k" }),
+  ];
+}"""
+
+
+async def test_the_keyboard_alone_leads_to_a_node(web: Web) -> None:
+    """Tab to the map of nodes, arrows on it, Enter; then back and through the views."""
+    rm = await rm_with_work(web, "rm-1")
+    await rm.report_nodes([node(f"n{number}", vcore=1_000) for number in range(2, 90)])
+    async with tab(page_of(web)) as found:
+        page = found.page
+        await found.open("nodes/rm-1")
+        await found.shows("89")
+        for _ in range(30):
+            await page.keyboard.press("Tab")
+            if await page.evaluate("document.activeElement.tagName") == "CANVAS":
+                break
+        known = [row["id"] for row in await _rows(web, "nodes")]
+        shown = ""
+        for key, at in (("ArrowRight", 0), ("ArrowRight", 1), ("ArrowLeft", 0), ("ArrowLeft", 0), ("ArrowDown", -1)):
+            await page.keyboard.press(key)
+            shown = str(await page.locator(".pointed").text_content())
+            assert shown.startswith(f"{known[at]}:") if at >= 0 else known.index(shown.partition(":")[0]) > 1, key
+        await page.keyboard.press("Enter")
+        await page.get_by_role("heading", name=shown.partition(":")[0]).wait_for()
+    await rm.__aexit__(None, None, None)
+
+
+async def _rows(web: Web, kind: str) -> list[Row]:
+    answer = await web.client.get(str(web.client.base_url.copy_with(path=f"/api/v1/rms/rm-1/{kind}")))
+    return list(answer.json()["rows"])
+
+
+async def _row(web: Web, kind: str, field: str, value: str) -> Row:
+    return next(row for row in await _rows(web, kind) if row[field] == value)
