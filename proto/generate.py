@@ -1,14 +1,15 @@
 """Generates `remuda_proto` from proto/**/*.proto: messages, type stubs, and the gRPC service of si.v1.
 
-    python proto/generate.py [OUTPUT_DIRECTORY]
+    python proto/generate.py [OUTPUT_DIRECTORY | --check]
 
-The output directory defaults to this one. CI generates into an empty directory and compares.
+The output directory defaults to this one. `--check` writes nothing: it fails if the code here is not what is generated.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+import tempfile
 from pathlib import Path
 
 import grpc_tools
@@ -58,5 +59,22 @@ def generate(target: Path) -> None:
             init.write_text("")
 
 
+def check() -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        generate(Path(folder))
+        fresh, ours = (_generated(root / "remuda_proto") for root in (Path(folder), HERE))
+    stale = sorted(path for path in fresh.keys() | ours.keys() if fresh.get(path) != ours.get(path))
+    for path in stale:
+        print(f"proto/remuda_proto/{path} is not what `make proto` generates")
+    return int(bool(stale))
+
+
+def _generated(package: Path) -> dict[str, bytes]:
+    paths = [path for pattern in ("*_pb2*.py", "*_pb2*.pyi") for path in package.rglob(pattern)]
+    return {path.relative_to(package).as_posix(): path.read_bytes() for path in paths}
+
+
 if __name__ == "__main__":
+    if sys.argv[1:] == ["--check"]:
+        sys.exit(check())
     generate(Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else HERE)

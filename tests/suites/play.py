@@ -1,0 +1,121 @@
+"""Plays lines of suites as processes. Reads from their output what has failed, and how many tests ran."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+from .plan import AT_ONCE, Choice
+from .suite import ROOT
+
+FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?::[^\s\[]+(?:\[.*?\])?)(?: - .*)?$", re.MULTILINE)
+COUNTED = re.compile(r"\b(\d[\d,]*) (passed|seeds from|mutants,|placed)")
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+# On a slow or busy machine: what is tried again may take longer before a deadline is missed.
+AGAIN = {"AGAIN": "--last-failed -p no:xdist", "WORKERS": "0", "REMUDA_PATIENCE": "4"}
+_printing = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`flaky`: the tests that passed only when they were tried again; the name of the suite where it has no tests."""
+
+    choice: Choice
+    passed: bool
+    seconds: float
+    tests: int = 0
+    failed: tuple[str, ...] = ()
+    flaky: tuple[str, ...] = ()
+    skipped: str = ""
+
+
+def play(choices: Iterable[Choice], commit: str) -> Iterator[Outcome]:
+    """Outcomes as they come: of suites that run beside others, then of those that are alone, then of second tries."""
+    choices = list(choices)
+    beside = [choice for choice in choices if not choice.suite.alone]
+    failed: list[Outcome] = []
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for done in as_completed(pool.submit(_played, choice, commit) for choice in beside):
+            outcome = done.result()
+            if _final(outcome):
+                yield outcome
+            else:
+                failed.append(outcome)
+    for choice in choices:
+        if choice.suite.alone:
+            outcome = _played(choice, commit)
+            if _final(outcome):
+                yield outcome
+            else:
+                failed.append(outcome)
+    for outcome in failed:
+        yield _again(outcome, commit)
+
+
+def _final(outcome: Outcome) -> bool:
+    return outcome.passed or outcome.choice.suite.once
+
+
+def _again(first: Outcome, commit: str) -> Outcome:
+    second = _played(first.choice, commit, AGAIN)
+    flaky = (first.failed or (first.choice.suite.name,)) if second.passed else ()
+    return Outcome(
+        first.choice, second.passed, first.seconds + second.seconds, first.tests + second.tests, second.failed, flaky
+    )
+
+
+def _played(choice: Choice, commit: str, more: dict[str, str] | None = None) -> Outcome:
+    suite, name = choice.suite, choice.suite.name + (", once more" if more else "")
+    if suite.needs:
+        code, output, _ = run(suite.needs, suite.within_s)
+        if code:
+            return Outcome(
+                choice, passed=True, seconds=0, skipped=(output.strip().splitlines() or ["it cannot be had"])[-1]
+            )
+    _say(f"--- {name} ({choice.word}) begins")
+    code, output, seconds = run(suite.line(choice.full, commit), suite.within_s, more)
+    _say(f"\n=== {name} ({choice.word}): {'passed' if code == 0 else f'exit {code}'} after {seconds:.0f} s\n{output}")
+    plain = ANSI.sub("", output)
+    counts = [int(number.replace(",", "")) for number, _ in COUNTED.findall(plain)]
+    return Outcome(choice, code == 0, seconds, sum(counts), tuple(dict.fromkeys(FAILED.findall(plain))))
+
+
+def _say(text: str) -> None:
+    with _printing:
+        print(text, flush=True)
+
+
+def run(line: str, within_s: float, more: dict[str, str] | None = None) -> tuple[int, str, float]:
+    """Exit code, output and seconds of a line for bash. After `within_s` it is killed, with all that it has started."""
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                ["bash", "-c", line], cwd=ROOT, env={**os.environ, "AGAIN": "", **(more or {})}, start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+            try:
+                code = process.wait(within_s)
+            except subprocess.TimeoutExpired:
+                code = 124
+                output.write(f"\nnot done within {within_s:.0f} s\n".encode())
+            finally:
+                _kill(process.pid)
+        return code, log.read_text(errors="replace"), time.monotonic() - started
+
+
+def _kill(group: int) -> None:
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        return
