@@ -16,6 +16,7 @@ from remuda_bus.lease import Holder
 from remuda_bus.log import check_published
 from remuda_bus.nats import NatsBus, connect
 from remuda_bus.rms.halts import Halts
+from tests.system.running import until
 
 
 @pytest.mark.parametrize("code", [*(one for one in NUMBERS if one != " 1"), "\u00e9", "\udcff", "1" * 100_000])
@@ -71,7 +72,7 @@ async def test_messages_that_nats_py_cannot_parse(server: NatsServer, bus: NatsB
     """In a stream, every reader would break at the same message without end."""
     odd = {"a subject that is no text": b"\xff", "a subject with a vertical tab": b"a\x0bb"}.get(about)
     subject = b"si.v1.rm.%s.node" % (odd or b"a")
-    await sent_raw(server, BYTES[about] % subject if odd is None else b"PUB %s 1\r\na\r\n" % subject)
+    await stored_raw(server, bus, BYTES[about] % subject if odd is None else b"PUB %s 1\r\na\r\n" % subject)
     await bus.append(subjects.request("b", "node"), b"another's")
     reader = await bus.read(subjects.REQUESTS.name, "si.v1.rm.*.*")
     got: list[Message] = []
@@ -84,7 +85,9 @@ async def test_messages_that_nats_py_cannot_parse(server: NatsServer, bus: NatsB
     assert (await bus.last_message(subjects.REQUESTS.name, "si.v1.rm.*.*")) == got[-1]
 
 
-async def sent_raw(server: NatsServer, command: bytes) -> None:
+async def stored_raw(server: NatsServer, bus: NatsBus, command: bytes) -> None:
+    """A server answers PING before it has stored what was published before that, so this waits until it has."""
+    before = await bus.last_sequence(subjects.REQUESTS.name)
     reader, writer = await asyncio.open_connection(server.host, server.port)
     try:
         async with asyncio.timeout(5):
@@ -95,11 +98,16 @@ async def sent_raw(server: NatsServer, command: bytes) -> None:
         writer.close()
         await writer.wait_closed()
 
+    async def is_stored() -> bool:
+        return await bus.last_sequence(subjects.REQUESTS.name) > before
+
+    await until(is_stored)
+
 
 @pytest.mark.parametrize("status", [b"404 gone", b"503", b"500 x"])
 async def test_a_stored_message_that_looks_like_a_status(server: NatsServer, bus: NatsBus, status: bytes) -> None:
     head = b"NATS/1.0 %s\r\nNats-Sequence: x\r\n\r\n" % status
-    await sent_raw(server, b"HPUB si.v1.rm.a.node %d %d\r\n%s\r\n" % (len(head), len(head), head))
+    await stored_raw(server, bus, b"HPUB si.v1.rm.a.node %d %d\r\n%s\r\n" % (len(head), len(head), head))
     last = await bus.last_message(subjects.REQUESTS.name, subjects.request("a", "*"))
     assert last is not None
     assert (last.seq, last.subject) == (1, subjects.request("a", "node"))
