@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 import psutil
 
+from tests.patience import PATIENCE
+
 
 async def remuda(*arguments: str) -> Process:
     return await asyncio.create_subprocess_exec(
@@ -42,7 +44,7 @@ class Lines:
 
     async def until(self, pattern: str, within_s: float = 40.0) -> re.Match[str]:
         """The next line that matches."""
-        async with asyncio.timeout(within_s):
+        async with asyncio.timeout(within_s * PATIENCE):
             while line := await self._stream.readline():
                 self.seen.append(line.decode().rstrip())
                 if found := re.search(pattern, self.seen[-1]):
@@ -51,7 +53,7 @@ class Lines:
 
 
 async def eventually(holds: Callable[[], bool], within_s: float = 10.0) -> None:
-    deadline = time.monotonic() + within_s
+    deadline = time.monotonic() + within_s * PATIENCE
     while not holds():
         assert time.monotonic() < deadline, "not in time"
         await asyncio.sleep(0.02)

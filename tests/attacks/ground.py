@@ -16,8 +16,8 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+from tests.patience import PATIENCE
 from tests.tenants.hostile import Hostile, hostile
-from tests.tenants.patience import PATIENCE
 from tests.tenants.side import Side, side_rm
 from tests.tenants.watched import Watched, watched
 

@@ -21,7 +21,7 @@ from remuda_proto.peloton.api.v0.respool import respool_pb2
 from remuda_proto.peloton.private.resmgrsvc import resmgrsvc_pb2 as pb
 from remuda_proto.remuda.resmgr.v1 import hosts_pb2
 from remuda_resmgr import limits
-from tests.tenants.patience import PATIENCE
+from tests.patience import PATIENCE
 from tests.tenants.side import Side, side_rm
 from tests.tenants.watched import Watched, watched
 

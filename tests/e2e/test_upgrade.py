@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.stack import SERVERS, SERVICES, Stack
-from tests.tenants.patience import PATIENCE
+from tests.patience import PATIENCE
 
 RM = "e2e-upgrade"
 RATE = 1_000

@@ -14,9 +14,9 @@ from remuda_bus import subjects
 from remuda_bus.bus import Bus, Message
 from remuda_bus.queries.front_ends import front_ends
 from remuda_proto.remuda.v1 import log_pb2
+from tests.patience import PATIENCE
 from tests.system.grpc_client import port_of
 from tests.tenants.hostile import raw_client
-from tests.tenants.patience import PATIENCE
 from tests.tenants.side import Side, p99, side_rm
 from tests.tenants.watched import Watched, watched
 

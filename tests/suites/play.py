@@ -21,7 +21,7 @@ FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?::[^\s\[]+(?:\[.*?\])?)(?: - .*)?$"
 COUNTED = re.compile(r"\b(\d[\d,]*) (passed|seeds from|mutants,|placed)")
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 # On a slow or busy machine: what is tried again may take longer before a deadline is missed.
-AGAIN = {"AGAIN": "--last-failed -p no:xdist", "WORKERS": "0", "REMUDA_PATIENCE": "4"}
+AGAIN = {"AGAIN": "--last-failed -p no:xdist", "WORKERS": "0", "REMUDA_PATIENCE": "4", "PYTEST_TIMEOUT": "480"}
 _printing = threading.Lock()
 
 

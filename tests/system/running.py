@@ -17,6 +17,7 @@ from remuda_proto.si.v1 import si_pb2 as si
 from remuda_rmproxy.records.status_codes import OUTAGE
 from remuda_rmproxy.shell import main as rmproxy_main
 from remuda_sdk import RegistrationFailed, ResourceManager
+from tests.patience import PATIENCE
 
 Main = Callable[[Bus, Any], Awaitable[None]]
 # One leaf queue, open to all.
@@ -95,7 +96,7 @@ async def listens(bus: NatsBus) -> bool:
 
 async def until(holds: Callable[[], Awaitable[bool]], within_s: float = 10.0) -> None:
     """Asks again and again; TimeoutError when it does not come to hold."""
-    async with asyncio.timeout(within_s):
+    async with asyncio.timeout(within_s * PATIENCE):
         while not await holds():  # noqa: ASYNC110 - nothing tells a test when a server has done its work
             await asyncio.sleep(0.02)
 
@@ -103,7 +104,7 @@ async def until(holds: Callable[[], Awaitable[bool]], within_s: float = 10.0) ->
 async def placed(rm: ResourceManager, *keys: str) -> list[si.Allocation]:
     """Waits until all of them are; callbacks are moved on from."""
     found: dict[str, si.Allocation] = {}
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(10 * PATIENCE):
         async for callback in rm.callbacks():
             if isinstance(callback, si.AllocationResponse):
                 found |= {one.allocationKey: one for one in callback.new}

@@ -18,6 +18,7 @@ from remuda_bus.nats import NatsBus, connect
 from remuda_config.shell import ConfigSettings, main
 from remuda_proto.remuda.v1 import config_pb2, inbox_pb2
 from services.config.tests.texts import queues
+from tests.patience import PATIENCE
 
 WITHIN_S = 10.0
 
@@ -50,7 +51,7 @@ async def answers(bus: NatsBus) -> bool:
 
 async def eventually(condition):
     """Returns the value of the condition as soon as it is true; it may be a coroutine function."""
-    deadline = time.monotonic() + WITHIN_S
+    deadline = time.monotonic() + WITHIN_S * PATIENCE
     while True:
         value = condition()
         value = await value if asyncio.iscoroutine(value) else value
