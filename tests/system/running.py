@@ -15,6 +15,7 @@ from remuda_bus.process import Settings
 from remuda_config.shell import main as config_main
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_rmproxy.records.status_codes import OUTAGE
+from remuda_rmproxy.shell import LeaseLost
 from remuda_rmproxy.shell import main as rmproxy_main
 from remuda_sdk import RegistrationFailed, ResourceManager
 from tests.patience import PATIENCE
@@ -40,13 +41,25 @@ partitions:
 async def running(
     url: str, name: str, main: Main, settings: type[Settings] = Settings, access: Access | None = None
 ) -> AsyncIterator[asyncio.Task[None]]:
-    """A service until the block is left; raises what it failed with meanwhile."""
-    bus = await connect(url, f"remuda-{name}", timeout_s=5, access=access)
-    await bus.declare()
-    await bus.announce(name)
+    """A service until the block is left; raises what it failed with meanwhile. On a busy machine rmproxy may lose its
+    lease; it is started again then, as a supervisor does."""
+
+    async def connected() -> NatsBus:
+        bus = await connect(url, f"remuda-{name}", timeout_s=5, access=access)
+        await bus.declare()
+        await bus.announce(name)
+        return bus
+
+    bus = await connected()
 
     async def work() -> None:
-        await main(bus, settings(nats_url=url, instance=name))
+        nonlocal bus
+        while True:
+            try:
+                return await main(bus, settings(nats_url=url, instance=name))
+            except LeaseLost:
+                await bus.close()
+                bus = await connected()
 
     task = asyncio.create_task(work())
     try:

@@ -9,8 +9,10 @@ import pwd
 from pathlib import Path
 
 from cli.tests.running import Lines, finished, remuda, stopped
-from cli.tests.test_settings import FILE
+from cli.tests.test_settings import FILE, file
 from remuda_sdk import ResourceManager, application
+
+__all__ = ["file"]
 
 BY_PRIMARY_GROUP = """
 partitions:

@@ -16,7 +16,7 @@ from remuda_proto.si.v1 import si_pb2 as si
 
 RM = "rm:1"
 NOW_MS = 1_700_000_000_000
-WITHIN_S = 20.0
+WITHIN_S = 60.0
 
 Line = tuple[int, int, bytes]  # sequence of the commit, index in it, the record
 

@@ -15,7 +15,7 @@ from remuda.embedded import NatsServer
 from remuda_bus.nats import NatsBus
 from services.events.tests.history_log import commit_of, expected, history_of, register, write, writer_of
 
-COMMITS = 6  # in each life
+COMMITS, FACTS = 6, 200  # in each life; in each commit
 START = """
 from remuda_bus.process import Settings, run
 from remuda_events.shell import main
@@ -43,14 +43,14 @@ async def test_killed_again_and_again_it_writes_every_record_once(bus: NatsBus, 
     for life in range(3):
         with events_process(server):
             for number in range(COMMITS):
-                await writer.append(commit_of(800, 100 * life + number))
+                await writer.append(commit_of(FACTS, 100 * life + number))
             written = len(
-                await history_of(bus, written + moments.randrange(1, 3_000))
+                await history_of(bus, written + moments.randrange(1, 4 * FACTS))
             )  # and is cut off at whatever follows
-    assert 0 < written < 3 * COMMITS * 1_600
+    assert 0 < written < 3 * COMMITS * 2 * FACTS
     with events_process(server) as last:
         whole = await expected(bus)
-        assert len(whole) == 3 * COMMITS * 1_600
+        assert len(whole) == 3 * COMMITS * 2 * FACTS
         assert await history_of(bus, len(whole)) == whole
         last.send_signal(signal.SIGTERM)
         assert await asyncio.to_thread(last.wait, 10) == 0

@@ -9,7 +9,9 @@ import pytest
 
 from remuda_bus.queries.errors import RequestRefused
 from services.resmgr.tests.system.test_operator_queries import remuda
-from services.resmgr.tests.test_pool_changes import TREE, change, pools_become
+from services.resmgr.tests.test_pool_changes import TREE, change, pools_become, serving
+
+__all__ = ["serving"]
 
 
 def test_commands_change_pools(serving: str, tmp_path: Path) -> None:
