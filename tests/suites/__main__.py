@@ -24,6 +24,7 @@ from .play import Outcome, play
 from .suite import ROOT, read
 
 # How long a run of `ci` may take: suites that are due in full are played as far as they fit.
+# Nothing goes on after twice that.
 CI_S = 60.0 * float(os.environ.get("REMUDA_CI_MINUTES", "40"))
 PACKAGES = {"node": "nodejs npm"}
 SYSTEM_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
@@ -49,11 +50,11 @@ def ci() -> int:
     tiers = [Choice(suite, due=True, full=True) for suite in suites if suite.always]
     outcomes: list[Outcome] = []
     for tier in tiers:
-        outcomes += play([tier], commit)
+        outcomes += play([tier], commit, started + 2 * CI_S)
     others = [suite for suite in suites if not suite.always]
     trees = {suite.name: suite.tree() for suite in others}
     choices = choose(others, slower(passed, outcomes), trees, commit, CI_S - (time.monotonic() - started))
-    outcomes += play(choices, commit)
+    outcomes += play(choices, commit, started + 2 * CI_S)
     return report(outcomes, time.monotonic() - started)
 
 

@@ -58,20 +58,22 @@ class Choice:
 def choose(
     suites: Sequence[Suite], passed: Mapping[str, Passed], trees: Mapping[str, str], commit: str, seconds: float
 ) -> list[Choice]:
-    """A choice for each, in their order. `trees`: hashes of the inputs now. `seconds`: the time for all of them. Smokes
-    are played whatever it is, and so is the suite by rotation, which is among those that have a smaller run."""
+    """A choice for each, in their order. `trees`: hashes of the inputs now. `seconds`: the time for all of them.
+    Smokes are played whatever it is. The suite by rotation is the first that fits, from another one on at each commit."""
     known = {suite.name: passed.get(suite.name, Passed()) for suite in suites}
     due = {suite.name for suite in suites if known[suite.name].tree != trees[suite.name]}
     spare = seconds - sum(_takes(suite, known[suite.name], in_full=not suite.smoke) for suite in suites)
     in_full = {suite.name for suite in suites if not suite.smoke}
     rotating = [suite for suite in suites if suite.smoke]
     turn = int(commit, 16) % len(rotating) if rotating else 0
-    for place, suite in enumerate([*rotating[turn:], *rotating[:turn]]):
+    rotated = False
+    for suite in [*rotating[turn:], *rotating[:turn]]:
         one = known[suite.name]
         more = _takes(suite, one, in_full=True) - _takes(suite, one, in_full=False)
-        if place == 0 or (suite.name in due and more <= spare):
+        if more <= spare and (suite.name in due or not rotated):
             in_full.add(suite.name)
             spare -= more
+            rotated = True
     return [Choice(suite, suite.name in due, suite.name in in_full) for suite in suites]
 
 

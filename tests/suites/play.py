@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import signal
@@ -9,7 +10,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,51 +39,47 @@ class Outcome:
     skipped: str = ""
 
 
-def play(choices: Iterable[Choice], commit: str) -> Iterator[Outcome]:
-    """Outcomes as they come: of suites that run beside others, then of those that are alone, then of second tries."""
-    choices = list(choices)
-    beside = [choice for choice in choices if not choice.suite.alone]
-    failed: list[Outcome] = []
+def play(choices: Iterable[Choice], commit: str, ends: float = math.inf) -> Iterator[Outcome]:
+    """Outcomes as they come: of suites that run beside others, then of those that are alone, then of second tries. What
+    still runs at `ends`, on the monotonic clock, is killed and has failed."""
+    failed = []
+    for outcome in _first_tries(list(choices), commit, ends):
+        if outcome.passed or outcome.choice.suite.once:
+            yield outcome
+        else:
+            failed.append(outcome)
+    for outcome in failed:
+        yield _again(outcome, commit, ends)
+
+
+def _first_tries(choices: Sequence[Choice], commit: str, ends: float) -> Iterator[Outcome]:
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        for done in as_completed(pool.submit(_played, choice, commit) for choice in beside):
-            outcome = done.result()
-            if _final(outcome):
-                yield outcome
-            else:
-                failed.append(outcome)
+        beside = [pool.submit(_played, choice, commit, ends) for choice in choices if not choice.suite.alone]
+        for done in as_completed(beside):
+            yield done.result()
     for choice in choices:
         if choice.suite.alone:
-            outcome = _played(choice, commit)
-            if _final(outcome):
-                yield outcome
-            else:
-                failed.append(outcome)
-    for outcome in failed:
-        yield _again(outcome, commit)
+            yield _played(choice, commit, ends)
 
 
-def _final(outcome: Outcome) -> bool:
-    return outcome.passed or outcome.choice.suite.once
-
-
-def _again(first: Outcome, commit: str) -> Outcome:
-    second = _played(first.choice, commit, AGAIN)
+def _again(first: Outcome, commit: str, ends: float) -> Outcome:
+    second = _played(first.choice, commit, ends, AGAIN)
     flaky = (first.failed or (first.choice.suite.name,)) if second.passed else ()
     return Outcome(
         first.choice, second.passed, first.seconds + second.seconds, first.tests + second.tests, second.failed, flaky
     )
 
 
-def _played(choice: Choice, commit: str, more: dict[str, str] | None = None) -> Outcome:
+def _played(choice: Choice, commit: str, ends: float, more: dict[str, str] | None = None) -> Outcome:
     suite, name = choice.suite, choice.suite.name + (", once more" if more else "")
     if suite.needs:
         code, output, _ = run(suite.needs, suite.within_s)
         if code:
-            return Outcome(
-                choice, passed=True, seconds=0, skipped=(output.strip().splitlines() or ["it cannot be had"])[-1]
-            )
+            reason = (output.strip().splitlines() or ["it cannot be had"])[-1]
+            return Outcome(choice, passed=True, seconds=0, skipped=reason)
     _say(f"--- {name} ({choice.word}) begins")
-    code, output, seconds = run(suite.line(choice.full, commit), suite.within_s, more)
+    within_s = max(1.0, min(suite.within_s, ends - time.monotonic()))
+    code, output, seconds = run(suite.line(choice.full, commit), within_s, more)
     _say(f"\n=== {name} ({choice.word}): {'passed' if code == 0 else f'exit {code}'} after {seconds:.0f} s\n{output}")
     plain = ANSI.sub("", output)
     counts = [int(number.replace(",", "")) for number, _ in COUNTED.findall(plain)]

@@ -35,7 +35,13 @@ def test_full_runs_fill_the_time_that_smokes_leave() -> None:
     choices = choose(SUITES, passed(**dict.fromkeys("abcd", "before")), TREES, COMMIT, 4 * SMOKE_S + 90 + 90)
     due = "smoke; full is due, no time"
     assert words(choices) == {"a": due, "b": "full", "c": "full", "d": due}
-    assert words(choose(SUITES, {}, TREES, COMMIT, 0))["b"] == "full"
+    assert words(choose(SUITES, {}, TREES, COMMIT, 0)) == dict.fromkeys("abcd", due)
+
+
+def test_the_rotation_goes_on_to_a_suite_that_fits() -> None:
+    known = {**passed(a="now", c="now", d="now"), "b": Passed("", "now", seconds=1_000)}
+    choices = choose(SUITES, known, TREES, COMMIT, 4 * SMOKE_S + 90)
+    assert words(choices) == {"a": "smoke", "b": "smoke", "c": "full", "d": "smoke"}
 
 
 def test_a_suite_without_a_smoke_is_played_in_full() -> None:
