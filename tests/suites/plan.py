@@ -59,7 +59,7 @@ def choose(
     suites: Sequence[Suite], passed: Mapping[str, Passed], trees: Mapping[str, str], commit: str, seconds: float
 ) -> list[Choice]:
     """A choice for each, in their order. `trees`: hashes of the inputs now. `seconds`: the time for all of them.
-    Smokes are played whatever it is. The suite by rotation is the first that fits, from another one on at each commit."""
+    Smokes are always played. The suite by rotation is the first that fits; each commit begins with another one."""
     known = {suite.name: passed.get(suite.name, Passed()) for suite in suites}
     due = {suite.name for suite in suites if known[suite.name].tree != trees[suite.name]}
     spare = seconds - sum(_takes(suite, known[suite.name], in_full=not suite.smoke) for suite in suites)
