@@ -5,6 +5,8 @@ Any other exception is a bug and keeps its traceback.
 
 from __future__ import annotations
 
+import signal
+
 
 class UserError(Exception):
     """Shown as `remuda: <message>` with this exit code."""
@@ -16,3 +18,11 @@ class Undecided(UserError):
     """Whether the request is accepted is not known yet."""
 
     exit_code = 3
+
+
+class Stopped(Exception):
+    """A signal ended the command."""
+
+    def __init__(self, sign: signal.Signals) -> None:
+        super().__init__(sign.name)
+        self.sign = sign

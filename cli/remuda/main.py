@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from .commands import act, administer, configuration, keys, pools, preview, settings, show, start
-from .terminal import exit_status
+from .terminal import exit_status, quick_start
 from .terminal.formats import with_formats, with_watch
 
 cli = typer.Typer(name="remuda", no_args_is_help=True, pretty_exceptions_enable=False)
@@ -86,7 +86,7 @@ cli.add_typer(peloton_commands, name="peloton", rich_help_panel="Administer")
 
 def app() -> None:
     """Entry point."""
-    exit_status.run_command(cli)
+    exit_status.run_command(quick_start.group_of(cli))
 
 
 def _version(is_asked: bool) -> None:

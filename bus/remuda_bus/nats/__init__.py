@@ -3,8 +3,8 @@
 `connect(url, name)` returns a `NatsBus`. The other modules are internal.
 """
 
-from remuda_bus.nats import websockets  # noqa: F401  # before anything imports the client of NATS
+from remuda_bus.nats.client_library import Msg, NatsError  # isort: skip # before anything else imports the library
 from remuda_bus.nats.access import Access
 from remuda_bus.nats.bus import NatsBus, connect
 
-__all__ = ["Access", "NatsBus", "connect"]
+__all__ = ["Access", "Msg", "NatsBus", "NatsError", "connect"]

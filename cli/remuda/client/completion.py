@@ -5,7 +5,6 @@ An outage yields no completions and no error."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -161,6 +160,8 @@ def _url(ctx: typer.Context) -> str:
 
 
 def _matching(ask: Callable[[], Coroutine[object, object, list[str]]], incomplete: str) -> list[str]:
+    import asyncio
+
     from ..terminal import event_loop
 
     async def soon() -> list[str]:

@@ -6,10 +6,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator, Iterator
 
-from nats.errors import Error as NatsError
-
 from remuda_bus.bus import Bus, BusError, Unanswered
-from remuda_bus.nats import Access, connect
+from remuda_bus.nats import Access, NatsError, connect
 from remuda_bus.nats.connection import Connection
 from remuda_bus.nats.jetstream import JetStream
 from remuda_bus.queries import NoAnswer, RequestRefused

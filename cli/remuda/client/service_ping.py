@@ -10,10 +10,7 @@ import asyncio
 from contextlib import suppress
 from types import TracebackType
 
-from nats.aio.msg import Msg
-from nats.errors import Error as NatsError
-
-from remuda_bus.nats import Access
+from remuda_bus.nats import Access, Msg, NatsError
 from remuda_bus.nats.patched_client import PatchedClient, servers
 from remuda_bus.queries.services import PING, ServiceInstance, in_order, instance_of
 

@@ -8,10 +8,8 @@ import json
 from contextlib import suppress
 from types import TracebackType
 
-from nats.aio.msg import Msg
-from nats.errors import Error as NatsError
-
 from remuda_bus import subjects
+from remuda_bus.nats import Msg, NatsError
 
 from ..client.service_ping import plain_client
 from .storage import Storage

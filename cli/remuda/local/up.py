@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, cast
 
 from rich.live import Live
 
-from ..errors import UserError
+from ..errors import Stopped, UserError
 from ..terminal import arguments
-from ..terminal.event_loop import Stopped, run
+from ..terminal.event_loop import run
 from ..terminal.output import console, is_live, print_line, print_log_line
 from .process_table import Usage, screen
 from .services import STARTED, check_settings

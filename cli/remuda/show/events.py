@@ -15,8 +15,8 @@ from remuda_proto.si.v1 import si_pb2 as si
 
 from .. import limits
 from ..client.connections import bus_at
+from ..errors import Stopped
 from ..terminal import event_loop
-from ..terminal.event_loop import Stopped
 from ..terminal.output import console
 
 _STYLES = {"ADD": "green", "REMOVE": "red"}

@@ -22,9 +22,8 @@ from remuda_bus.queries.rows import Explanation, Nodes, Queues
 
 from .. import limits
 from ..client.connections import bus_at
-from ..errors import UserError
+from ..errors import Stopped, UserError
 from ..terminal import event_loop
-from ..terminal.event_loop import Stopped
 from ..terminal.output import console, is_live
 from ..terminal.units import amount, number, ordered
 from .node_blocks import cut, node_line

@@ -13,16 +13,10 @@ from typing import Any, TypeVar
 
 import structlog
 
+from ..errors import Stopped
+
 T = TypeVar("T")
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-class Stopped(Exception):
-    """A signal ended the command."""
-
-    def __init__(self, sign: signal.Signals) -> None:
-        super().__init__(sign.name)
-        self.sign = sign
 
 
 def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:

@@ -13,18 +13,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import pydantic
 import typer
-from nats.errors import Error as NatsError
 from typer.exceptions import TyperException
 
-from remuda_bus.bus import BusError
-from remuda_bus.settings import SettingsProblems
-
 from .. import limits
-from ..errors import UserError
+from ..errors import Stopped, UserError
 from .arguments import quoted
-from .event_loop import Stopped
 
 _LONG_WORD = re.compile(rf"\S{{{limits.LONGEST_WORD_CHARACTERS},}}")
 
@@ -43,14 +37,14 @@ def run_command(command: Callable[..., Any]) -> None:
         sys.exit(1)
     except TyperException as error:
         _end(*_usage(error))
-    except (UserError, SettingsProblems, BusError, NatsError) as error:
-        _end(getattr(error, "exit_code", 1), str(error) or type(error).__name__)
-    except pydantic.ValidationError as error:
-        _end(1, _setting(error))
-    except OSError as error:
-        if error.filename is None:
+    except UserError as error:
+        _end(error.exit_code, str(error))
+    except Exception as error:
+        from .outages import message  # it imports the libraries that raise them
+
+        if (line := message(error)) is None:
             raise
-        _end(1, f"{error.filename}: {error.strerror}")
+        _end(1, line)
     else:
         sys.exit(code if isinstance(code, int) else 0)
 
@@ -78,11 +72,3 @@ def _usage(error: Any) -> tuple[int, str]:
     most = limits.LONGEST_USAGE_CHARACTERS
     message = message if len(message) <= most else f"{message[:most]}... ({len(message):,} characters)"
     return int(error.exit_code), f"{message} (see `{path} --help`)"
-
-
-def _setting(error: pydantic.ValidationError) -> str:
-    """Message for a service setting from the environment."""
-    return "; ".join(
-        f"REMUDA_{'_'.join(map(str, problem['loc'])).upper()}={quoted(str(problem['input']))}: {problem['msg']}"
-        for problem in error.errors()
-    )

@@ -15,13 +15,9 @@ from typing import Annotated, Any
 
 import typer
 
-from remuda_bus.bus import BusError
-
 from .. import limits
-from ..errors import UserError
-from .event_loop import Stopped
+from ..errors import Stopped, UserError
 from .exit_status import one_line
-from .output import console, errors, widen
 
 
 class Format(StrEnum):
@@ -42,6 +38,8 @@ def with_formats(command: Command) -> Command:
     @functools.wraps(command)
     def run(*, output: Format = Format.TABLE, json: bool = False, **values: Any) -> None:
         if output is Format.WIDE:
+            from .output import widen
+
             widen()
         if output is Format.YAML:
             _print_yaml(lambda: command(json=True, **values))
@@ -96,6 +94,10 @@ def _yaml(text: str) -> str:
 
 def _repeat(command: Callable[[], None]) -> None:
     """Until Ctrl-C. An outage is shown, and may end."""
+    from remuda_bus.bus import BusError
+
+    from .output import console, errors
+
     with contextlib.suppress(Stopped, KeyboardInterrupt):
         while True:
             if console.is_terminal:

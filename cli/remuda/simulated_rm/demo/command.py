@@ -16,11 +16,10 @@ from rich.live import Live
 from remuda_bus.bus import Bus, BusError
 
 from ...client.connections import bus_at
-from ...errors import UserError
+from ...errors import Stopped, UserError
 from ...local.supervisor import Process, State
 from ...local.system import Layout, System
 from ...terminal import event_loop
-from ...terminal.event_loop import Stopped
 from ...terminal.output import console, is_live, print_line
 from ..driver import drive
 from ..pending_reasons import by_reason

@@ -21,7 +21,7 @@ from remuda_bus.subjects import check_rm_id
 from remuda_sdk import RegistrationFailed
 
 from ...client.connections import bus_at
-from ...errors import UserError
+from ...errors import Stopped, UserError
 from ...local.system import Layout, System
 from ...terminal import event_loop
 from ...terminal.output import console, is_live, print_line
@@ -73,7 +73,7 @@ def load(options: Options) -> None:
             found = event_loop.run(lambda: _load(options, work, rm, record, stopped))
         except (NoAnswer, BusError) as error:
             raise UserError(f"load not completed: {error}") from None
-        except event_loop.Stopped:
+        except Stopped:
             if stopped:
                 _show(options, work, stopped[0])
             raise
