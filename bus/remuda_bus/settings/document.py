@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection
 from pathlib import Path
 
 from ruamel.yaml import YAML
@@ -12,23 +10,10 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from remuda_bus import limits
+from remuda_bus.settings.settings_file import NotSettings, SettingsFile, Text, unknown_key
 from remuda_proto.bounds import shown
 
 _NULL = "tag:yaml.org,2002:null"
-Text = str | list[str]
-
-
-class NotSettings(ValueError):
-    """The file cannot be read as settings at all. The message names the file, and the line where there is one."""
-
-
-@dataclass(slots=True)
-class SettingsFile:
-    """`values`: text and line of each known key that the file sets. `problems`: one line each, with file and line."""
-
-    path: Path
-    values: dict[str, tuple[Text, int]] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
 
 
 def read_file(path: Path, known: Collection[str], elsewhere: Collection[str] = ()) -> SettingsFile:
@@ -49,15 +34,6 @@ def read_text(text: str, path: Path, known: Collection[str], elsewhere: Collecti
     if root is not None and root.tag != _NULL:
         _Reading(found, known, frozenset(elsewhere)).section(root, "")
     return found
-
-
-def unknown_key(key: str, known: Collection[str]) -> str:
-    """The message for a key that does not exist: with the nearest one that does."""
-    ends = {one.rpartition(".")[2]: one for one in known}
-    near = difflib.get_close_matches(key, known, 1) or [
-        ends[end] for end in difflib.get_close_matches(key.rpartition(".")[2], ends, 1, 0.8)
-    ]
-    return f"unknown key {shown(key)}{f', expected {near[0]}?' if near else ''}"
 
 
 def _text_of(path: Path) -> str:
@@ -124,9 +100,3 @@ class _Reading:
     def _problem(self, node: Node, message: str) -> None:
         if len(self._found.problems) < limits.SETTINGS_PROBLEMS:
             self._found.problems.append(f"{self._found.path}:{node.start_mark.line + 1}: {message}")
-
-
-def lines_of(found: SettingsFile) -> Iterator[tuple[str, str]]:
-    """Each key with its place, as `file:line`."""
-    for key, (_, line) in found.values.items():
-        yield key, f"{found.path}:{line}"

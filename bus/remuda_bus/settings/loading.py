@@ -10,10 +10,10 @@ from typing import Any, Generic, TypeVar
 
 import pydantic
 
-from remuda_bus.settings.document import NotSettings, read_file, unknown_key
 from remuda_bus.settings.model import SERVICES_OF_SECTION, Settings
 from remuda_bus.settings.setting import Declared, declared, quoted
-from remuda_bus.settings.sources import ASSIGNED, Given, given, origin
+from remuda_bus.settings.settings_file import NotSettings, unknown_key
+from remuda_bus.settings.sources import ASSIGNED, DEFAULT, Given, find, given
 from remuda_proto.bounds import shown
 
 S = TypeVar("S", bound=Settings)
@@ -58,13 +58,15 @@ def load(
     assigned, problems = _assigned(assignments, known, elsewhere)
     document = None
     if file is not None:
+        from remuda_bus.settings.document import read_file  # it reads YAML, and most processes have no file
+
         try:
             document = read_file(file, known, elsewhere)
         except NotSettings as error:
             raise SettingsProblems([str(error), *problems]) from None
         problems = [*document.problems, *problems]
     with given(Given(assigned, document, environment)):
-        origins = {one.field: origin(kind, one) for one in settings}
+        origins = {one.field: value[1] if (value := find(one)) else DEFAULT for one in settings}
         try:
             loaded = kind()
         except pydantic.ValidationError as error:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
-from pydantic import field_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import BaseModel, ConfigDict, field_validator
 
 from remuda_bus.settings.setting import ReadableFile, setting
-from remuda_bus.settings.sources import SOURCES
+from remuda_bus.settings.sources import found
 
 # The services that read a section, and check it. All services read all other sections.
 SERVICES_OF_SECTION: Final = {
@@ -29,10 +28,10 @@ SERVICES_OF_SECTION: Final = {
 }
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """Settings by precedence: `--set`, environment, `remuda.yaml`, default. A service adds its own in a subclass."""
 
-    model_config = SettingsConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
     is_rm: ClassVar[bool] = False  # an RM on the bus: it declares no streams
 
     instance: str = setting(
@@ -68,6 +67,10 @@ class Settings(BaseSettings):
         ge=0, le=1,
     )  # fmt: skip
 
+    def __init__(self, **values: Any) -> None:
+        """`values`: by field; they count before all sources."""
+        super().__init__(**{**found(type(self).model_fields), **values})
+
     @property
     def needs_bus(self) -> bool:
         """Whether the process connects to the bus. One that does not needs no key of it."""
@@ -88,14 +91,3 @@ class Settings(BaseSettings):
         if not name:
             raise ValueError("expected a name")
         return name
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return (init_settings, *(source(settings_cls) for source in SOURCES))

@@ -13,8 +13,6 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
 from remuda_bus import limits
 from remuda_proto.bounds import shown
@@ -85,6 +83,9 @@ def _duration(value: object) -> object:
 def _texts(value: object) -> object:
     """A list that is one text, from the environment or `--set`: as in YAML (`[a, b]`), or separated by commas."""
     if isinstance(value, str) and value.startswith("["):
+        from ruamel.yaml import YAML  # few processes are given such a list
+        from ruamel.yaml.error import YAMLError
+
         try:
             return [str(item) for item in YAML(typ="base", pure=True).load(value)]
         except (YAMLError, TypeError):
