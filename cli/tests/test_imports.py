@@ -1,4 +1,6 @@
-"""A service starts in an image that has only what the service needs, and the command line without the rest."""
+"""A service starts in an image that has only what the service needs, and the command line without the rest. Neither
+imports what it does not use: processes start often, on small machines all at once after an outage.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +17,57 @@ OF_SERVICE = {
     "core": set(), "rmproxy": {"ldap3"}, "config": {"watchfiles", "yaml"}, "events": set(), "grpc": {"grpc"},
     "kubernetes": {"aiohttp"}, "resmgr": {"grpc", "yaml"}, "placement": {"grpc"}, "web": {"fastapi", "uvicorn", "yaml"},
 }  # fmt: skip
+# What takes longest to import, and which services cannot do without it. `aiohttp` and `nats.js` themselves are imported
+# when they are used (`remuda_bus.nats.client_library`), so modules in them tell.
+SLOW = {
+    "aiohttp.client": {"kubernetes"}, "aiohttp.web": set(), "attr": {"kubernetes"}, "authlib": set(), "cryptography": set(),
+    "fastapi": {"web"}, "grpc": {"grpc", "resmgr", "placement"}, "httpx2": set(), "ldap3": set(), "nats.js.api": set(),
+    "numpy": {"resmgr", "placement"}, "opentelemetry.sdk": set(), "plotext": set(), "psutil": set(), "pygments": set(),
+    "rich": set(), "ruamel": {"config"}, "typer.rich_utils": set(),
+}  # fmt: skip
+OF_HELP = {"attr", "pygments", "rich", "typer.rich_utils"}
+# What the help needs nothing of: it lists names and docstrings.
+OF_RUNNING = (
+    "aiohttp", "asyncio", "google", "msgspec", "nats", "prometheus_client", "pydantic", "remuda_bus.nats",
+    "remuda_bus.process", "remuda_bus.settings", "remuda_core", "structlog", "uvloop", "yaml",
+)  # fmt: skip
 SCRIPT = """
 import sys
 for name in {absent!r}:
     sys.modules[name] = None
-import remuda.main
-from remuda.local.services import main_of, settings_of
-settings_of({service!r})
-main_of({service!r})
+import uvloop
+uvloop.run = lambda service: service.close()
+sys.argv = ["remuda", "run", {service!r}]
+from remuda.main import app
+try:
+    app()
+finally:
+    print(*(name for name in {slow!r} if sys.modules.get(name)))
+"""
+HELP = """
+import sys
+sys.argv = ["remuda", "--help"]
+from remuda.main import app
+try:
+    app()
+finally:
+    print(*(name for name in {slow!r} if name in sys.modules), file=sys.stderr)
 """
 
 
 @pytest.mark.parametrize("service", OF_SERVICE)
-def test_service_starts_without_the_packages_of_others(service: str) -> None:
+def test_service_starts_without_the_packages_of_others_and_imports_what_it_uses(service: str) -> None:
     absent = sorted(OF_COMMAND_LINE - OF_SERVICE[service])
-    script = SCRIPT.format(absent=absent, service=service)
+    slow = [name for name, services in SLOW.items() if service not in services]
+    script = SCRIPT.format(absent=absent, service=service, slow=slow)
     run = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=60)
     assert run.returncode == 0, run.stderr
+    assert run.stdout.split() == []
+
+
+def test_help_imports_nothing_of_what_commands_do() -> None:
+    script = HELP.format(slow=[*OF_RUNNING, *sorted(SLOW.keys() - OF_HELP)])
+    run = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0, run.stderr
+    assert "dead-letters" in run.stdout
+    assert run.stderr.split() == []

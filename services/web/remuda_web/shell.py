@@ -19,8 +19,6 @@ from remuda_proto.access_list import AccessList
 from remuda_web import limits
 from remuda_web.access.certificates import Certificates
 from remuda_web.access.guard import EVERYBODY, ByConnection, ByToken, Guard, LocalOnly, Unguarded, Ways
-from remuda_web.access.login import Logins
-from remuda_web.access.openid import Provider
 from remuda_web.access.tokens import Tokens
 from remuda_web.app import Application
 from remuda_web.bus_source import BusSource
@@ -82,6 +80,9 @@ def _guarded(answers: ASGIApp, app: Application, settings: WebSettings) -> ASGIA
     if settings.tokens is not None:
         by_token.append(Tokens(settings.tokens).operator)
     if settings.openid_issuer is not None:
+        from remuda_web.access.login import Logins  # they import what only logins need, a fifth of a start
+        from remuda_web.access.openid import Provider
+
         provider = Provider(settings)
         logins = Logins(provider, settings)
         logins.add_to(app)

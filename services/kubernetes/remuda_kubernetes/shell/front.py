@@ -43,7 +43,6 @@ from remuda_kubernetes.metrics import Places, PodCounts
 from remuda_kubernetes.plugin.plugin import PluginShim
 from remuda_kubernetes.settings import KubernetesSettings
 from remuda_kubernetes.shell.calls import Calls
-from remuda_kubernetes.shell.extender import Extender
 from remuda_kubernetes.shell.kept_state import read_kept_state
 from remuda_kubernetes.shell.lease import Holder
 from remuda_kubernetes.shell.traces import Traces
@@ -108,6 +107,8 @@ class Front:
 
     async def _schedule(self, tasks: asyncio.TaskGroup) -> None:
         if isinstance(self._shim, PluginShim) and self._shim.is_asked:
+            from remuda_kubernetes.shell.extender import Extender  # it imports a server of HTTP
+
             tasks.create_task(Extender(self._shim, self._settings, self._wake.set).run())
         rm = self._resource_manager()
         async with rm:

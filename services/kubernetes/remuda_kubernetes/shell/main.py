@@ -7,12 +7,10 @@ import structlog
 from remuda_bus.bus import Bus
 from remuda_kubernetes.api.client import Client
 from remuda_kubernetes.api.credentials import Credentials, in_cluster
-from remuda_kubernetes.api.kubeconfig import read_kubeconfig
 from remuda_kubernetes.plugin.policy import minor_of
 from remuda_kubernetes.settings import KubernetesSettings
 from remuda_kubernetes.shell.front import Front
 from remuda_kubernetes.shell.plugin import shim_of, version_of
-from remuda_kubernetes.shell.webhook import Webhook
 
 log = structlog.get_logger()
 
@@ -24,6 +22,8 @@ async def main(bus: Bus | None, settings: KubernetesSettings) -> None:
     log.info("uses a Kubernetes cluster", server=credentials.server, rm=settings.rm)
     async with Client(credentials) as client:
         if bus is None:
+            from remuda_kubernetes.shell.webhook import Webhook  # it imports what only certificates need
+
             await Webhook(client, settings).run()
             return
         version = await version_of(client)
@@ -32,5 +32,7 @@ async def main(bus: Bus | None, settings: KubernetesSettings) -> None:
 
 def credentials_of(settings: KubernetesSettings) -> Credentials:
     if settings.kubeconfig is not None:
+        from remuda_kubernetes.api.kubeconfig import read_kubeconfig  # it reads YAML, and a pod has no such file
+
         return read_kubeconfig(settings.kubeconfig, settings.context)
     return in_cluster()
