@@ -20,10 +20,10 @@ OF_SERVICE = {
 # What takes longest to import, and which services cannot do without it. `aiohttp` and `nats.js` themselves are imported
 # when they are used (`remuda_bus.nats.client_library`), so modules in them tell.
 SLOW = {
-    "aiohttp.client": {"kubernetes"}, "aiohttp.web": set(), "attr": {"kubernetes"}, "authlib": set(), "cryptography": set(),
-    "fastapi": {"web"}, "grpc": {"grpc", "resmgr", "placement"}, "httpx2": set(), "ldap3": set(), "nats.js.api": set(),
-    "numpy": {"resmgr", "placement"}, "opentelemetry.sdk": set(), "plotext": set(), "psutil": set(), "pygments": set(),
-    "rich": set(), "ruamel": {"config"}, "typer.rich_utils": set(),
+    "aiohttp.client": {"kubernetes"}, "aiohttp.web": set(), "attr": {"kubernetes"}, "authlib": set(),
+    "cryptography": set(), "fastapi": {"web"}, "grpc": {"grpc", "resmgr", "placement"}, "httpx2": set(), "ldap3": set(),
+    "nats.js.api": set(), "numpy": {"resmgr", "placement"}, "opentelemetry.sdk": set(), "plotext": set(), "psutil": set(),
+    "pygments": set(), "rich": set(), "ruamel": {"config"}, "typer.rich_utils": set(),
 }  # fmt: skip
 OF_HELP = {"attr", "pygments", "rich", "typer.rich_utils"}
 # What the help needs nothing of: it lists names and docstrings.
