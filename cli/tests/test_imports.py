@@ -22,8 +22,8 @@ OF_SERVICE = {
 SLOW = {
     "aiohttp.client": {"kubernetes"}, "aiohttp.web": set(), "attr": {"kubernetes"}, "authlib": set(),
     "cryptography": set(), "fastapi": {"web"}, "grpc": {"grpc", "resmgr", "placement"}, "httpx2": set(), "ldap3": set(),
-    "nats.js.api": set(), "numpy": {"resmgr", "placement"}, "opentelemetry.sdk": set(), "plotext": set(), "psutil": set(),
-    "pygments": set(), "rich": set(), "ruamel": {"config"}, "typer.rich_utils": set(),
+    "nats.js.api": set(), "numpy": {"resmgr", "placement"}, "opentelemetry.sdk": set(), "plotext": set(),
+    "psutil": set(), "pygments": set(), "rich": set(), "ruamel": {"config"}, "typer.rich_utils": set(),
 }  # fmt: skip
 OF_HELP = {"attr", "pygments", "rich", "typer.rich_utils"}
 # What the help needs nothing of: it lists names and docstrings.
