@@ -6,6 +6,7 @@ what only has to fail, where no smaller example is looked for."""
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -18,6 +19,9 @@ from hypothesis import HealthCheck, Phase, settings
 from remuda.embedded import NatsServer
 from remuda_bus.nats import NatsBus, connect
 from remuda_proto.si.v1 import si_pb2 as si
+
+# Thousands of tests and modules stay until the end. A search for cycles among them takes a third of collection's time.
+gc.set_threshold(100_000, 50, 50)
 
 # Read when grpc is imported. Its handlers abort the children that tests fork (nats-server, a core's snapshots) while
 # another thread is in gRPC. No child uses gRPC.
@@ -59,6 +63,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     assert all((Path(__file__).parent / path).exists() for path in LONGEST)
     ranks = {path: rank for rank, path in enumerate(LONGEST)}
     items.sort(key=lambda item: ranks.get(item.nodeid.partition("::")[0], len(ranks)))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
