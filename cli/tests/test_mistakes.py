@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import json
 import socket
-from functools import cache
 from pathlib import Path
 
 import pytest
-import typer
 
 from remuda.main import app
 
 NOWHERE = "nats://127.0.0.1:1"
-
-
-# All commands are built at each call of a typer application, which takes much longer than to find a mistake.
-BUILT = cache(typer.main.get_command)
 
 
 def command(
@@ -24,7 +18,6 @@ def command(
 ) -> tuple[int, str, str]:
     """Exit code, stdout, stderr."""
     monkeypatch.setattr("sys.argv", ["remuda", *arguments])
-    monkeypatch.setattr("typer.main.get_command", BUILT)
     with pytest.raises(SystemExit) as end:
         app()
     out, err = capsys.readouterr()

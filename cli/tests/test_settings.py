@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.tests.test_mistakes import BUILT
 from remuda.main import cli
 from remuda.terminal.exit_status import run_command
+from remuda.terminal.quick_start import group_of
 
 FILE = "core: {standbys: 0, snapshots: {interval: 10m}}\nlog: {format: json}\nnats: {url: 'nats://u:p@host:1'}\n"
 
@@ -19,9 +19,8 @@ def command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str
 ) -> tuple[int, str, str]:
     monkeypatch.setattr("sys.argv", ["remuda", *arguments])
-    monkeypatch.setattr("typer.main.get_command", BUILT)
     with pytest.raises(SystemExit) as ended:
-        run_command(cli)
+        run_command(group_of(cli))
     out, err = capsys.readouterr()
     code = ended.value.code
     return code if isinstance(code, int) else 0, out, err
