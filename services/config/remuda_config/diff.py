@@ -82,7 +82,7 @@ def _describe_partition(partition: config_pb2.PartitionConfig) -> Described:
     return {
         "node sort policy": partition.node_sort_policy.type,
         **({"packed": f"by {partition.node_sort_policy.pack}"} if partition.node_sort_policy.pack else {}),
-        **{f"weight of {name}": f"{weight:g}" for name, weight in weights},
+        **{f"weight of {name}": _number(weight) for name, weight in weights},
         "preemption": "enabled" if partition.preemption_enabled else "disabled",
         **({"quota preemption": "enabled"} if partition.quota_preemption_enabled else {}),
         **_count("preemption threshold", partition.preemption_threshold),
@@ -116,6 +116,11 @@ def _sorted(properties: Mapping[str, str]) -> dict[str, str]:
 
 def _count(name: str, value: int) -> Described:
     return {name: str(value)} if value else {}
+
+
+def _number(value: float) -> str:
+    """With every digit, so that different numbers look different."""
+    return str(int(value)) if value.is_integer() else repr(value)
 
 
 def _amounts(name: str, resource: si.Resource) -> Described:

@@ -62,6 +62,12 @@ partitions:
     assert between(two, one)[-1] == "partition gpu: removed"
 
 
+def test_weights_that_differ_in_a_late_digit():
+    before, after = (f"nodesortpolicy: {{resourceweights: {{gpu: {weight}}}}}" for weight in (1234567, 1234568))
+    changed = between(*(partition(f"{text}\nqueues: [{{name: root}}]") for text in (before, after)))
+    assert changed == ["weight of gpu 1234567 -> 1234568"]
+
+
 def test_templates():
     before = partition("queues: [{name: root, childtemplate: {maxapplications: 1, resources: {max: {m: 1}}}}]")
     after = partition("queues: [{name: root, childtemplate: {properties: {a: b}, resources: {guaranteed: {m: 1}}}}]")

@@ -10,6 +10,7 @@ from typing import Any, Final
 from .compare import RECORDS, Difference
 from .events import FORM
 from .recordings import Answer, Recorded
+from .samples import samples_of
 
 
 class Kind:
@@ -238,19 +239,38 @@ class MetricsOfItsParts(Kind):
 class QuotasUnderThePath(Kind):
     """Quotas of a queue are metrics under its whole name too
 
-    The reference has them under the last part of the name only, where queues of the same name overwrite each other.
-    Here they are added up there.
+    The reference has them under the last part of the name only.
     """
 
-    SAMPLE: Final = re.compile(r'yunikorn_(\w+)_queue_resource{resource="[^"]*",state="(guaranteed|max)"}')
+    SAMPLE: Final = re.compile(r'yunikorn_root_\w+_queue_resource{resource="[^"]*",state="(guaranteed|max)"}')
+
+    def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
+        return found.theirs is None and self.SAMPLE.fullmatch(_sample_of(found)) is not None
+
+
+class QueuesByLabel(Kind):
+    """Metrics of queues have a label `queue` too
+
+    Later versions of the reference have families `yunikorn_queue_app` and `yunikorn_queue_resource` for all queues.
+    Where families of several queues have the same name (those of `root.a-b` and `root.a_b`), queues overwrite each
+    other in the reference. Here the label keeps them apart, there too.
+    """
+
+    SAMPLE: Final = re.compile(r'(yunikorn_(?:\w+_)?queue_(?:app|resource)){(?:queue="([^"]*)",)?(.*)}')
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
         sample = self.SAMPLE.fullmatch(_sample_of(found))
-        if sample is None or found.ours is None:
+        if sample is None:
             return False
         if found.theirs is None:
-            return sample[1].startswith("root_")
-        return not sample[1].startswith("root") and float(found.ours) > float(found.theirs)
+            return sample[2] is not None
+        family = [
+            (one, value) for name, value in samples_of(ours.text).items() if (one := self.SAMPLE.fullmatch(name))
+            and one[1] == sample[1]
+        ]  # fmt: skip
+        several = len({one[2] for one, _ in family}) > 1
+        values = [value for one, value in family if one[2] is not None and one[3] == sample[3]]
+        return found.ours is None and several and float(found.theirs) in values
 
 
 class AcceptedNow(Kind):
@@ -308,7 +328,7 @@ KINDS: Final = (
     HistoryIsOn(), ReportedWithoutDelay(), StateLogIsThere(), NoAllocationLog(), AskedIsEnough(), EventsOfTheHistory(),
     EventsOfItsRules(), NoExtraConfiguration(), OwnLogLevel(), OwnWords(), RejectedWithQueue(),
     TemplateLimitsApplications(), LaterPaths(), RootIsThePage(), HeadHasNoBody(), MetricsOfItsParts(),
-    QuotasUnderThePath(), AcceptedNow(), CountersOfTheData(), PartitionsAddedUp(),
+    QuotasUnderThePath(), QueuesByLabel(), AcceptedNow(), CountersOfTheData(), PartitionsAddedUp(),
 )  # fmt: skip
 
 

@@ -143,6 +143,16 @@ def test_values_of_metrics_count() -> None:
     assert word_of_metrics(f"{used} 1", f"{used} 2", partitions=2) == "different"
 
 
+def test_queues_whose_metrics_have_the_same_name_have_a_label() -> None:
+    both = [f'yunikorn_a_queue_resource{{queue="root.{one}.a",resource="vcore",state="max"}}' for one in "xy"]
+    theirs = 'yunikorn_a_queue_resource{resource="vcore",state="max"}'
+    assert word_of_metrics(f"{both[0]} 1\n{both[1]} 2", f"{theirs} 2") == "explained"
+    assert word_of_metrics(f"{both[0]} 1\n{both[1]} 2", f"{theirs} 3") == "different"
+    assert word_of_metrics(f"{both[0]} 1", f"{theirs} 1") == "different"
+    assert word_of_metrics('yunikorn_queue_app{queue="root.a",state="running"} 1', "") == "explained"
+    assert word_of_metrics('yunikorn_queue_app{state="running"} 1', "") == "different"
+
+
 def test_near_misses_are_not_explained() -> None:
     """They look like intended differences."""
     delay = recorded(0, {"allocationDelay": 1})

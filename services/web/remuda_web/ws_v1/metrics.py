@@ -1,7 +1,9 @@
 """Metrics under the names that dashboards of this family use, in the Prometheus text format 0.0.4.
 
-The names contain those of queues, and some counters have no suffix `_total`. A client library writes neither, so this
-module writes the text. Queues of one path in several partitions are added up.
+The names of 1.4 contain those of queues, and some counters have no suffix `_total`. A client library writes neither, so
+this module writes the text, with every digit of a number. Since 1.5 queues are in a label; both forms are here. Queues
+of one path in several partitions are added up. Where paths of several queues are written alike (`a-b`, `a_b`), their
+series have a label with the path.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from remuda_web.ws_v1.applications import ENDED, RUNNING
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 RESOURCES: Final = "Resources of the queue: allocated, pending, preempting, guaranteed and max."
 APPLICATIONS: Final = "Applications of the queue by state."
+USAGE: Final = "Nodes by the used share of the resource."
 # Of the share of a node's resource in use, in per cent. The second one has a blank in the reference.
 RANGES: Final = ("[0,10%]", "(10%, 20%]", *(f"({low}%,{low + 10}%]" for low in range(20, 100, 10)))
 _NOT_IN_NAMES: Final = re.compile(r"\W", re.ASCII)
@@ -28,9 +31,16 @@ Row = Mapping[str, Any]
 
 @dataclass
 class Family:
+    """`samples`: by what the name of the family is made from, as a label, and by the other labels."""
+
     kind: str
     help: str
-    samples: dict[Labels, float] = field(default_factory=lambda: defaultdict(float))
+    samples: dict[tuple[Labels, Labels], int] = field(default_factory=lambda: defaultdict(int))
+
+    def labelled(self) -> dict[Labels, int]:
+        """The samples by their labels. Different things whose names are written alike keep a series each."""
+        several = len({named for named, _ in self.samples}) > 1
+        return {((*named, *labels) if several else labels): value for (named, labels), value in self.samples.items()}
 
 
 class Families:
@@ -39,15 +49,16 @@ class Families:
     def __init__(self) -> None:
         self._found: dict[str, Family] = {}
 
-    def add(self, name: str, kind: str, text: str, value: float, **labels: str) -> None:
-        """Add to the sample with these labels."""
-        self._found.setdefault(f"yunikorn_{name}", Family(kind, text)).samples[tuple(sorted(labels.items()))] += value
+    def add(self, name: str, kind: str, text: str, value: int, named: Labels = (), **labels: str) -> None:
+        """Add to the sample with these labels. `named`: the queue or resource that the name contains, as a label."""
+        family = self._found.setdefault(f"yunikorn_{name}", Family(kind, text))
+        family.samples[named, tuple(sorted(labels.items()))] += value
 
     def text(self) -> bytes:
         lines: list[str] = []
         for name, family in sorted(self._found.items()):
             lines += [f"# HELP {name} {family.help}", f"# TYPE {name} {family.kind}"]
-            lines += [f"{name}{_labels(labels)} {value:g}" for labels, value in sorted(family.samples.items())]
+            lines += [f"{name}{_labels(labels)} {value:d}" for labels, value in sorted(family.labelled().items())]
         return ("\n".join(lines) + "\n").encode()
 
 
@@ -68,20 +79,23 @@ def add_queues(to: Families, total: Mapping[str, int], rows: Sequence[Row]) -> f
     """`total`: what the nodes of the partition have. Returns the paths of the queues that have metrics."""
     shown = rows[:METRICS_OF_QUEUES]
     for row in shown:
-        path, name = row["path"], f"{name_of(row['path'])}_queue_resource"
+        path = row["path"]
         most = row["max"] if "." in path else total
         entitled = {"guaranteed": row["guaranteed"], "max": most}
-        for state, amounts in {**{one: row[one] for one in ("allocated", "pending", "preempting")}, **entitled}.items():
-            _add_amounts(to, name, state, amounts)
+        every = {**{one: row[one] for one in ("allocated", "pending", "preempting")}, **entitled}
+        _add_amounts(to, "queue_resource", every, queue=path)
+        _add_amounts(to, f"{name_of(path)}_queue_resource", every, (("queue", path),))
         if "." in path and row["managed"]:  # the reference has these under the bare name of the queue
-            for state, amounts in entitled.items():
-                _add_amounts(to, f"{name_of(path.rpartition('.')[2])}_queue_resource", state, amounts)
+            _add_amounts(to, f"{name_of(path.rpartition('.')[2])}_queue_resource", entitled, (("queue", path),))
     return frozenset(row["path"] for row in shown)
 
 
-def _add_amounts(to: Families, name: str, state: str, amounts: Mapping[str, int]) -> None:
-    for resource, amount in amounts.items():
-        to.add(name, "gauge", RESOURCES, amount, resource=resource, state=state)
+def _add_amounts(
+    to: Families, family: str, by_state: Mapping[str, Mapping[str, int]], named: Labels = (), **labels: str
+) -> None:
+    for state, amounts in by_state.items():
+        for resource, amount in amounts.items():
+            to.add(family, "gauge", RESOURCES, amount, named, resource=resource, state=state, **labels)
 
 
 def add_applications(to: Families, rows: Iterable[Row], rejections: Sequence[Row], queues: Container[str]) -> None:
@@ -90,7 +104,9 @@ def add_applications(to: Families, rows: Iterable[Row], rejections: Sequence[Row
     for row in rows:
         state = _state(row["state"])
         if row["queue"] in queues:
-            to.add(f"{name_of(row['queue'])}_queue_app", "gauge", APPLICATIONS, 1, state=state)
+            named = (("queue", row["queue"]),)
+            to.add(f"{name_of(row['queue'])}_queue_app", "gauge", APPLICATIONS, 1, named, state=state)
+            to.add("queue_app", "gauge", APPLICATIONS, 1, queue=row["queue"], state=state)
         if state != "accepted":
             to.add("scheduler_application_total", "gauge", text, 1, state=state)
     if rejections:
@@ -114,7 +130,7 @@ def add_nodes(to: Families, rows: Sequence[Row]) -> None:
             family = f"scheduler_{name_of(resource)}_node_usage_total"
             place = min(max((used - 1) // 10, 0), len(RANGES) - 1)
             for number, range_ in enumerate(RANGES):
-                to.add(family, "gauge", "Nodes by the used share of the resource.", number == place, range=range_)
+                to.add(family, "gauge", USAGE, int(number == place), (("resource", resource),), range=range_)
 
 
 def add_allocations(to: Families, ever: int, now: int) -> None:
