@@ -102,6 +102,14 @@ async def test_what_cannot_be_answered_is_refused_at_once(server: NatsServer, bu
             ("rm-1", "queues", {"min_log_seq": "x"}, 400, "min_log_seq is 'x', expected the log_seq of a commit"),
             ("rm-1", "queues", {"min_log_seq": 10**9}, 503, "the last commit known here is"),
             ("rm-1", "allocations", {"limit": 0}, 400, "limit is 0"),
+            (
+                "rm-1",
+                "applications",
+                {"user": "x"},
+                400,
+                "^user is 'x', expected only these fields: application, queue, ",
+            ),
+            ("rm-1", "digest", {"nonsense": 1}, 400, "^nonsense is 1, expected only these fields: min_log_seq, rm$"),
         ):
             with pytest.raises(Refused, match=reason) as refusal:
                 await query(bus, rm_id, kind, **request)

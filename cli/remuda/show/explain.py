@@ -79,7 +79,7 @@ async def _ask(url: str, rm: str, application: str | None, key: str | None, what
 
 async def _last(bus: Bus, rm: str, application: str | None, key: str | None) -> StoryLine | None:
     """The newest fact about an application or ask."""
-    sought = StoryTarget(key, application or "") if key is not None else StoryTarget(application or "")
+    sought = StoryTarget(application or "" if key is None else f"{application}/{key}")
     last = None
     async for line in lines(bus, rm, sought):
         last = line

@@ -29,23 +29,22 @@ from .wait_reasons import with_units
 def story(url: str, what: str, rm: str | None, as_json: bool) -> None:
     """Print the story from one RM's log, or from all and those of Peloton. UserError if there is no fact."""
     try:
-        sought = None if rm is None and what.startswith("/") else StoryTarget.parse(what)  # None: a pool of Peloton
+        sought = StoryTarget.parse(what)
         rms = None if rm is None else [subjects.check_rm_id(rm)]
     except ValueError as error:
         raise UserError(str(error)) from None
     event_loop.run(lambda: _story(url, what, sought, rms, as_json))
 
 
-async def _story(url: str, what: str, sought: StoryTarget | None, rms: list[str] | None, as_json: bool) -> None:
+async def _story(url: str, what: str, sought: StoryTarget, rms: list[str] | None, as_json: bool) -> None:
     silent, found = list[str](), False
     async with bus_at(url) as bus:
-        if sought is not None:
-            for rm in rms or await _rms(bus):
-                count = 0
-                async for line in lines(bus, rm, sought):
-                    count += 1
-                    _print(rm, line, as_json)
-                found |= _ended(count, await _reach(bus, rm), silent, as_json)
+        for rm in rms or await _rms(bus):
+            count = 0
+            async for line in lines(bus, rm, sought):
+                count += 1
+                _print(rm, line, as_json)
+            found |= _ended(count, await _reach(bus, rm), silent, as_json)
         for log_id in await _logs_of_peloton(bus) if rms is None else ():
             try:
                 told = await peloton.story(bus, cluster_of(log_id), what)

@@ -280,3 +280,11 @@ def test_the_outcome_of_an_action_by_its_id() -> None:
     assert two["outcome"] == "refused" and "may not administer nodes" in two["refusal"]
     assert rows(queries.actions, "actions", action="three") == []
     assert [row["action_id"] for row in rows(queries.actions, "actions", limit=1)] == ["ann/one", "ann/two"]
+
+
+def test_names_of_queues_are_compared_in_lower_case() -> None:
+    queries = Queries(core(asks=6))
+    for question, name in ((queries.applications, "applications"), (queries.asks, "asks"), (queries.explain, "asks")):
+        assert rows(question, name, queue="ROOT.Q0") == rows(question, name, queue="root.q0") != []
+    asked = {"partition": "default", "queue": "Root.Q0", "prefix": "app"}
+    assert queries.guests(asked)["partition"] == queries.guests({**asked, "queue": "root.q0"})["partition"]

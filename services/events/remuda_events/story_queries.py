@@ -14,6 +14,7 @@ import msgspec
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, HistoryChanged, Message, Refused
+from remuda_bus.queries.fields import expect_fields
 from remuda_bus.untrusted import Malformed, json_object
 from remuda_events import limits
 from remuda_events.stories.story import StoryTarget
@@ -22,6 +23,7 @@ from remuda_proto.bounds import shown
 
 BUSY = 429
 UNAVAILABLE = 503
+FIELDS = ("id", "limit", "after")
 Place = tuple[int, int]  # the position of the commit in the log, and the index of the line among those of the commit
 
 
@@ -83,6 +85,7 @@ def _request(payload: bytes) -> tuple[StoryTarget, Place, int]:
         request = json_object(payload or b"{}", "the request")
     except Malformed as error:
         raise Refused(str(error)) from error
+    expect_fields(request, FIELDS)
     try:
         target = StoryTarget.parse(msgspec.convert(request.get("id"), str))
         after = msgspec.convert(request.get("after") or (0, -1), Place)

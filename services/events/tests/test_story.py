@@ -149,6 +149,27 @@ def test_a_key_of_an_application_is_not_that_of_another() -> None:
     assert line.text.startswith("app-2/k1 asks for 2 × ")
 
 
+@pytest.mark.parametrize(
+    ("application", "key"),
+    [("spark/app", "k"), ("app", "ns/pod"), ("a/b", "c/d"), ("/", "//"), ("app/", "k"), ("a", "K/")],
+)
+def test_ids_may_contain_slashes(application: str, key: str) -> None:
+    commit = commit_of(asked(key, application), asked("other", "other"), allocated("u", key, f"{key}/n", "other"))
+    (line,) = lines_of(StoryTarget.parse(f"{application}/{key}"), commit)
+    assert line.kind == "AskAccepted"
+    assert [line.kind for line in lines_of(StoryTarget.parse(application), commit)] == ["AskAccepted"]
+    assert [line.kind for line in lines_of(StoryTarget.parse(f"{key}/n"), commit)] == ["Allocated"]
+
+
+def test_names_of_queues_have_no_case() -> None:
+    """Facts have the name of a rejected application's queue as it was sent."""
+    held = log_pb2.Fact(queue_held=log_pb2.QueueHeld(queue="root.prod"))
+    sent = log_pb2.Fact(queue_held=log_pb2.QueueHeld(queue="root.PROD"))
+    for name in ("root.prod", "Root.Prod", "ROOT.PROD"):
+        assert len(lines_of(StoryTarget.parse(name), commit_of(held, sent))) == 2
+    assert not lines_of(StoryTarget.parse("APP-1"), commit_of(asked("k1")))
+
+
 def test_the_story_of_an_allocation_restarts_with_its_ask() -> None:
     commits = [commit_of(asked("k1")), commit_of(allocated("u1"), allocated("u2")), commit_of(asked("k2"))]
     story = Story(StoryTarget("u2"))
@@ -194,7 +215,7 @@ def test_facts_of_a_newer_core_are_passed_over() -> None:
     assert [line.kind for line in lines_of(StoryTarget("k1"), commit_of(unknown, asked("k1")))] == ["AskAccepted"]
 
 
-@pytest.mark.parametrize("text", ["", "/", "/k1", "app-1/"])
+@pytest.mark.parametrize("text", ["", "\ud800"])
 def test_what_names_nothing_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected a name, or APPLICATION/KEY"):
         StoryTarget.parse(text)

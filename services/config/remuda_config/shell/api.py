@@ -18,6 +18,7 @@ from typing import Any
 from remuda_bus import subjects
 from remuda_bus.bus import Message, Refused
 from remuda_bus.operators import operator_of
+from remuda_bus.queries.fields import expect_fields
 from remuda_config import limits
 from remuda_config.problems import Invalid, Problem
 from remuda_config.shell.access import ConfigurationAccess
@@ -29,6 +30,12 @@ from remuda_config.versions import ROLLBACK
 
 NOT_FOUND = 404
 Document = dict[str, Any]
+# The fields of each request.
+FIELDS: Mapping[str, tuple[str, ...]] = {
+    "get": (), "check": ("text", "configuration"), "history": ("rm",), "show": ("version", "rm"),
+    "diff": ("from", "to", "text", "rm"), "update": ("text", "edits", "base", "message", "for_ms", "overwrite"),
+    "rollback": ("version", "base", "message", "overwrite"), "confirm": ("version",),
+}  # fmt: skip
 NO_FILE = "the configuration service has no file: start it with --file"
 
 
@@ -52,7 +59,7 @@ class ConfigurationApi:
         kind = message.subject.rpartition(".")[2]
         if kind not in self.queries:
             raise Refused(f"unknown query {kind!r}: expected {', '.join(self.queries)}", NOT_FOUND)
-        return await _answered(self.queries[kind](_request(message)))
+        return await _answered(self.queries[kind](_request(kind, message)))
 
     async def change(self, message: Message) -> bytes:
         """The reply to a change. Raises Refused."""
@@ -68,7 +75,7 @@ class ConfigurationApi:
         await self._active.loaded()
         current = self._active.current
         self._access.check(operator, current.configuration if current is not None else None)
-        return await _answered(self._changes[verb](_request(message), operator.name))
+        return await _answered(self._changes[verb](_request(verb, message), operator.name))
 
     # Queries
 
@@ -192,14 +199,15 @@ def _problems(invalid: Invalid) -> list[Document]:
     return [asdict(one) for one in [*shown, *([Problem("", 0, f"and {more} more")] if more else [])]]
 
 
-def _request(message: Message) -> Document:
-    """Raises Refused unless the payload is a JSON object; an empty payload is an empty one."""
+def _request(kind: str, message: Message) -> Document:
+    """Raises Refused unless the payload is a JSON object with fields of this kind; an empty payload is an empty one."""
     try:
         request = json.loads(message.payload or b"{}")
     except (ValueError, RecursionError) as error:
         raise Refused(f"the request is not JSON: {error}") from error
     if not isinstance(request, dict):
         raise Refused("the request: expected a JSON object")
+    expect_fields(request, FIELDS[kind])
     return request
 
 

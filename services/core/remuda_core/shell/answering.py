@@ -15,6 +15,7 @@ import msgspec
 
 from remuda_bus import subjects
 from remuda_bus.bus import AnsweredElsewhere, Bus, Message, Refused, Unanswered
+from remuda_bus.queries.fields import OF_CORE, expect_fields
 from remuda_bus.queries.status_codes import NOT_FOUND, UNAVAILABLE
 from remuda_bus.replication.members import Members
 from remuda_bus.rms.halts import Halts
@@ -51,7 +52,7 @@ class Answering:
         rm_id, kind = message.subject.split(".")[-2:]
         if self._members.answerer(rm_id, of_leader=kind == DIGEST) != self._members.name:
             raise AnsweredElsewhere
-        request = _request(message.payload)
+        request = _request(kind, message.payload)
         replica = self._there(rm_id)
         if replica is None and self._members.leader_of(rm_id) != self._members.name:
             return await self._pass_on(rm_id, kind, message)
@@ -75,7 +76,7 @@ class Answering:
         rm_id, kind = message.subject.split(".")[-2:]
         if self._members.leader_of(rm_id) != self._members.name:
             raise AnsweredElsewhere
-        request = _request(message.payload)
+        request = _request(kind, message.payload)
         return await self._answered(_ready(rm_id, self._there(rm_id)), kind, request)
 
     async def _pass_on(self, rm_id: str, kind: str, message: Message) -> bytes:
@@ -107,11 +108,13 @@ def _ready(rm_id: str, replica: Replica | None) -> Replica:
     return replica
 
 
-def _request(payload: bytes) -> dict[str, Any]:
+def _request(kind: str, payload: bytes) -> dict[str, Any]:
+    """Raises Refused unless the payload is a JSON object with fields of the query."""
     try:
         request = msgspec.json.decode(payload or b"{}")
     except (msgspec.DecodeError, RecursionError) as error:
         raise Refused(f"the request is not JSON: {error}") from error
     if not isinstance(request, dict):
         raise Refused("the request is not a JSON object")
+    expect_fields(request, OF_CORE[kind])
     return request

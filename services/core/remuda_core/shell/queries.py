@@ -122,7 +122,7 @@ class Queries:
         self, request: Request, inclusive: bool = False
     ) -> Iterator[tuple[str, Partition, Application, Any]]:
         """Applications behind `after`; `inclusive`: also the one with which the last page has ended."""
-        wanted, path, found = _text(request, "application"), _text(request, "queue"), False
+        wanted, path, found = _text(request, "application"), _path(request), False
         for name, partition, after in self._partitions(request):
             if wanted is not None:
                 one = partition.applications.get(wanted)
@@ -244,7 +244,7 @@ class Queries:
     def guests(self, request: Request) -> dict[str, object]:
         """Whether applications whose IDs begin with `prefix`, nodes or what `queue` may hold have changed, in
         `partition`."""
-        wanted, path, prefix = (_text(request, name) for name in ("partition", "queue", "prefix"))
+        wanted, path, prefix = _text(request, "partition"), _path(request), _text(request, "prefix")
         if wanted is None or path is None or prefix is None:
             raise Refused("guests: expected the texts partition, queue and prefix")
         among = [(name, one, after) for name, one, after in self._partitions(request) if name == wanted]
@@ -274,6 +274,12 @@ class Queries:
             "allocations": sum(len(p.allocations) for p in partitions),
             "allocations_ever": state.next_allocation,
         }
+
+
+def _path(request: Request) -> str | None:
+    """The path in the field `queue`. Names of queues are compared in lower case."""
+    path = _text(request, "queue")
+    return None if path is None else path.lower()
 
 
 def _text(request: Request, name: str) -> str | None:

@@ -46,31 +46,40 @@ class StoryLine:
 
 @dataclass(frozen=True, slots=True)
 class StoryTarget:
-    """The things with the name `id`: an application, the key of an ask, the UUID of an allocation, a node, a queue.
-    With `application`, only the ask with the key `id` of that application. `ask`: the application and key of the ask
-    that the allocation `id` is for; it belongs to the story."""
+    """The things with the name `id`: an application, the key of an ask, the UUID of an allocation, a node, a queue. An
+    ask is also named by its application and key, as APPLICATION/KEY. IDs may contain slashes, too, so the place where a
+    name is divided does not count. Names of queues have no case. `ask`: the application and key of the ask that the
+    allocation `id` is for; it belongs to the story."""
 
     id: str
-    application: str = ""
     ask: tuple[str, str] | None = None
 
     @classmethod
     def parse(cls, text: str) -> StoryTarget:
-        """`app-1/k1` is an ask of an application. A name without a slash may be of any thing. Raises ValueError."""
-        application, slash, key = text.rpartition("/")
-        if not key or (slash and not application):
+        """Raises ValueError unless it may be a name."""
+        if not text or any("\ud800" <= letter <= "\udfff" for letter in text):  # surrogates: no message has them
             raise ValueError(f"{text!r}: expected a name, or APPLICATION/KEY")
-        return cls(key, application)
+        return cls(text)
 
     def __str__(self) -> str:
-        return f"{self.application}/{self.id}" if self.application else self.id
+        return self.id
 
     def matches(self, named: Mention) -> bool:
-        if self.application:
-            return (named.application, named.key) == (self.application, self.id)
         if self.ask is not None:
             return named.uuid == self.id or (not named.uuid and (named.application, named.key) == self.ask)
-        return self.id in (named.application, named.key, named.uuid, named.node, named.queue)
+        if self.id in (named.application, named.key, named.uuid, named.node):
+            return True
+        if bool(named.key) and "/" in self.id and f"{named.application}/{named.key}" == self.id:
+            return True
+        return bool(named.queue) and named.queue.lower() == self.id.lower()
+
+    def in_messages(self) -> list[bytes]:
+        """Of these, what mentions the target contains one, in lower case: a key is written apart from its
+        application."""
+        if self.ask is not None:
+            return [self.id.encode().lower(), self.ask[1].encode().lower()]
+        ends = [self.id[at + 1 :] for at, letter in enumerate(self.id) if letter == "/"]
+        return [min((one for one in ends if one), key=len, default=self.id).encode().lower()]
 
 
 class Story:
@@ -81,7 +90,7 @@ class Story:
     def __init__(self, target: StoryTarget) -> None:
         self.restart_as: StoryTarget | None = None
         self._target = target
-        self._names = [target.id.encode()] if target.ask is None else [target.id.encode(), target.ask[1].encode()]
+        self._names = target.in_messages()
         self._has_begun = False
 
     def lines_of(self, log_seq: int, commit: log_pb2.Commit) -> Iterator[StoryLine]:
@@ -92,7 +101,7 @@ class Story:
                 yield line(log_seq, commit, decision, kind, fact)
 
     def _facts_of(self, decision: log_pb2.Decision) -> Iterator[tuple[str, Any]]:
-        payload = decision.SerializeToString()
+        payload = decision.SerializeToString().lower()
         named = any(needle in payload for needle in self._names)
         if not named and (decision.command in SCHEDULER_COMMANDS or not self._has_begun):
             return

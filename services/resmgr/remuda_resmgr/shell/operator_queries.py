@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Any, Final, TypeVar
 
@@ -17,6 +17,7 @@ from remuda_bus import subjects
 from remuda_bus.bus import Bus, HistoryChanged, LogTrimmed, Message, Refused
 from remuda_bus.log import LogReader
 from remuda_bus.operator_subjects import PELOTON_QUERIES
+from remuda_bus.queries.fields import expect_fields
 from remuda_bus.queries.status_codes import BUSY, NOT_FOUND, UNAVAILABLE
 from remuda_bus.untrusted import Malformed, json_object
 from remuda_proto.bounds import shown
@@ -37,6 +38,8 @@ from .desk import Desk, Unavailable
 from .pools_file import PoolsFile, PoolsFileError
 
 T = TypeVar("T")
+# The fields of the request of each query.
+FIELDS: Final = {"pools": ("path", "after"), "explain": ("id",), "story": ("id", "after"), "preview": ("text",)}
 Place = tuple[int, int]  # the position of the commit in the log, and the index of the fact in it
 
 
@@ -53,16 +56,20 @@ class OperatorQueries:
             "pools": self._pools, "explain": self._explain, "story": self._story, "preview": self._preview,
         }  # fmt: skip
         for kind in PELOTON_QUERIES:
-            handle = self._handler(answers[kind])
+            handle = self._handler(answers[kind], FIELDS[kind])
             await self._bus.serve(
                 subjects.peloton_query(self._cluster, kind), handle, kind, lambda: self._desk.leader is not None
             )
 
     @staticmethod
-    def _handler(answer: Callable[[dict[str, Any]], Awaitable[bytes]]) -> Callable[[Message], Awaitable[bytes]]:
+    def _handler(
+        answer: Callable[[dict[str, Any]], Awaitable[bytes]], fields: Sequence[str]
+    ) -> Callable[[Message], Awaitable[bytes]]:
         async def handle(message: Message) -> bytes:
             try:
-                return await answer(json_object(message.payload or b"{}", "the request"))
+                request = json_object(message.payload or b"{}", "the request")
+                expect_fields(request, fields)
+                return await answer(request)
             except Malformed as error:
                 raise Refused(str(error)) from error
             except Unavailable as error:
