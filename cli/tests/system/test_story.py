@@ -105,8 +105,8 @@ async def test_what_is_not_there_is_an_error_that_says_where_was_looked(url: str
         "remuda: no fact about 'k999999': the log of rm-0 is empty; "
         "the log of rm:1, kept since 2026-11-18 11:06:40.123Z (complete)\n"
     )
-    code, text = await finished("story", "", "--nats", url)
-    assert (code, text) == (1, "remuda: '': expected a name, or APPLICATION/KEY\n")
+    code, text = await finished("story", "app-1/", "--nats", url)
+    assert code == 1 and text.startswith("remuda: no fact about 'app-1/': ")
     code, text = await finished("story", "k1", "--rm", "no such", "--nats", url)
     assert code == 1 and text.startswith("remuda: rmID 'no such': expected")
 

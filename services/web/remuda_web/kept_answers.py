@@ -21,6 +21,7 @@ from remuda_web.callers import caller_of
 from remuda_web.kept import Kept
 from remuda_web.kept_source import KeptSource
 from remuda_web.source import LISTS
+from remuda_web.ws_v1.configuration import wants_json
 
 _KEPT: Final = re.compile(rf"/ws/v1/(?!events/stream).*|/api/v1/rms(/[^/]+/(stats|queue-history|{'|'.join(LISTS)}))?")
 # Of a request. The answer that is kept is whole and as it is; what a client has or takes is seen to here.
@@ -74,8 +75,14 @@ def _weight(answer: Answer) -> int | None:
 
 
 def _is_kept(scope: Scope) -> bool:
-    size = len(scope["query_string"]) + len(scope["path"])
+    size = len(scope["query_string"]) + len(_raw_path(scope))
     return size <= limits.KEPT_QUERY_BYTES and _KEPT.fullmatch(scope["path"]) is not None
+
+
+def _raw_path(scope: Scope) -> bytes:
+    """As it was sent: decoded, a slash within a name would be one between names."""
+    sent: bytes | None = scope.get("raw_path")
+    return sent or str(scope["path"]).encode()
 
 
 class KeptAnswers:
@@ -98,7 +105,7 @@ class KeptAnswers:
         elif scope["method"] == "GET" and _is_kept(scope):
             headers, caller = Headers(scope=scope), caller_of(Request(scope))
             rights = True if caller.reads_all else caller.operator
-            key = (scope["path"], scope["query_string"], headers.get("accept"), rights)
+            key = (_raw_path(scope), scope["query_string"], wants_json(headers), rights)
             answer = await self._answers.get(key, lambda: self._asked(scope))
             await answer.send(headers, send)
         else:

@@ -224,8 +224,16 @@ async def test_other_questions_get_other_answers(web: Web) -> None:
     found = [
         (await web.ask("/ws/v1/config")).text, (await web.ask("/ws/v1/config?rm=a")).text,
         (await web.ask("/ws/v1/config?rm=b")).text, (await web.ask("/ws/v1/config", Accept="application/json")).text,
+        (await web.ask("/ws/v1/partition/P/node/a/b")).text, (await web.ask("/ws/v1/partition/P/node/a%2Fb")).text,
     ]  # fmt: skip
     assert len(set(found)) == len(found)
+
+
+async def test_a_header_that_changes_nothing_makes_no_other_question(web: Web) -> None:
+    """Anyone may send any: each would be kept and read anew."""
+    found = {(await web.ask("/ws/v1/config", Accept=f"text/{number}" + "x" * 1_000)).text for number in range(20)}
+    assert (len(found), web.app.count) == (1, 1)
+    assert (await web.ask("/ws/v1/config", Accept="application/json")).text not in found
 
 
 async def test_rights_are_part_of_the_question(web: Web) -> None:

@@ -17,6 +17,7 @@ from remuda_web import limits
 from remuda_web.api_v1 import schemas
 from remuda_web.api_v1.answers import tagged
 from remuda_web.api_v1.fields import fields_of
+from remuda_web.api_v1.parameters import only
 from remuda_web.callers import caller_of
 from remuda_web.problems import Problem, refused
 
@@ -78,12 +79,14 @@ def add_peloton(router: APIRouter, bus: Bus) -> None:
         name="peloton-preview-pools", summary="What a text that describes all pools would change, and its effects",
         openapi_extra=schemas.of_pools_preview(),
     )  # fmt: skip
-    for kind, handler, summary in (
-        ("pools", pools, "Pools of a resource manager of Peloton, and those below `path`: a page by path"),
-        ("explain", explain, "Why a task or a gang waits, and the steps of its pool's entitlement"),
-        ("story", story, "What the log says about a task, a run, a gang or a pool: a page of lines"),
-    ):
+    for kind, handler, parameters, summary in (
+        ("pools", pools, ("path", "after"),
+         "Pools of a resource manager of Peloton, and those below `path`: a page by path"),
+        ("explain", explain, ("id",), "Why a task or a gang waits, and the steps of its pool's entitlement"),
+        ("story", story, ("id", "after"), "What the log says about a task, a run, a gang or a pool: a page of lines"),
+    ):  # fmt: skip
         router.add_api_route(
             f"/peloton/{{cluster}}/{kind}", handler, methods=["GET"], summary=summary, response_class=Response,
             name=f"peloton-{kind}", openapi_extra={"responses": schemas.answers(schemas.OBJECT)},
+            dependencies=only(parameters),
         )  # fmt: skip

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from inspect import Parameter, Signature
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, FastAPI, Query, Request
@@ -13,10 +14,12 @@ from fastapi.exceptions import RequestValidationError
 from starlette.responses import Response
 
 from remuda_bus.bus import Bus
+from remuda_bus.queries.fields import FILTERS
 from remuda_web import limits, problems
 from remuda_web.api_v1 import pages, schemas
 from remuda_web.api_v1.answers import tagged
 from remuda_web.api_v1.methods import add_methods
+from remuda_web.api_v1.parameters import only
 from remuda_web.api_v1.peloton import add_peloton
 from remuda_web.callers import caller_of, sender_of
 from remuda_web.problems import Problem
@@ -29,6 +32,13 @@ from remuda_web.ws_v1.events import record
 PREFIX: Final = "/api/v1"
 Filter = Annotated[str | None, Query(max_length=limits.FILTER_CHARACTERS)]
 Rows = Callable[..., Awaitable[Response]]
+# Parameters of a page of rows, beside its filters.
+_OF_PAGE: Final = {
+    "after": Filter,
+    "limit": Annotated[int | None, Query(ge=1, le=limits.PAGE_ROWS)],
+    "min_log_seq": Annotated[int | None, Query(ge=0, lt=2**63)],
+}
+_FLAGS: Final = {"draining": bool | None}
 
 
 class Api:
@@ -43,28 +53,29 @@ class Api:
     def add_to(self, app: FastAPI) -> None:
         router = APIRouter(prefix=PREFIX, tags=["api/v1"])
         kinds = list(LISTS)
-        routes: tuple[tuple[str, Rows, str, schemas.Schema], ...] = (
-            ("/rms", self.rms, "The registered RMs", schemas.answers(schemas.RMS)),
-            ("/me", self.me, "The operator in whose name requests act", schemas.answers(schemas.ME)),
-            ("/rms/{rm}/stats", self.stats, "Totals of an RM, and its registration", schemas.answers(schemas.OBJECT)),
+        routes: tuple[tuple[str, Rows, str, schemas.Schema, tuple[str, ...]], ...] = (
+            ("/rms", self.rms, "The registered RMs", schemas.answers(schemas.RMS), ()),
+            ("/me", self.me, "The operator in whose name requests act", schemas.answers(schemas.ME), ()),
+            ("/rms/{rm}/stats", self.stats, "Totals of an RM, and its registration", schemas.answers(schemas.OBJECT),
+             ()),
             ("/rms/{rm}/queue-history", self.queue_history, "What a queue used, wanted and might use in the last day",
-             schemas.answers(schemas.QUEUE_HISTORY)),
+             schemas.answers(schemas.QUEUE_HISTORY), ("queue", "partition")),
             *(
                 (f"/rms/{{rm}}/{kind}", self._rows_of(kind), f"A page of the query {kind}",
-                 schemas.answers(schemas.of_rows(kind)))
+                 schemas.answers(schemas.of_rows(kind)), (*FILTERS[kind], *_OF_PAGE))
                 for kind in kinds
             ),
             *(
                 (f"/rms/{{rm}}/watch/{kind}", self._watch_of(kind), f"Server-sent events: {kind} whenever they change",
-                 schemas.streamed())
+                 schemas.streamed(), ())
                 for kind in kinds
             ),
-            ("/events", self.events, "Server-sent events: event records as they come", schemas.streamed()),
+            ("/events", self.events, "Server-sent events: event records as they come", schemas.streamed(), ("count",)),
         )  # fmt: skip
-        for path, handler, summary, extra in routes:
+        for path, handler, summary, extra, parameters in routes:
             router.add_api_route(
                 path, handler, methods=["GET"], summary=summary, response_class=Response, name=path,
-                openapi_extra={"responses": extra},
+                openapi_extra={"responses": extra}, dependencies=only(parameters),
             )  # fmt: skip
         if self._bus is not None:
             add_methods(router, self._bus, self._streams)
@@ -85,6 +96,7 @@ class Api:
         partition: Annotated[str, Query(max_length=limits.FILTER_CHARACTERS)] = "default",
     ) -> Response:  # fmt: skip
         self._known(rm)
+        queue = queue.lower()
         try:
             is_seen = await sees_queue(request, self._source, rm, partition, queue)
         except Unreadable as error:
@@ -104,19 +116,17 @@ class Api:
         )
 
     def _rows_of(self, kind: str) -> Rows:
-        async def rows(
-            request: Request, rm: str, application: Filter = None, queue: Filter = None, node: Filter = None,
-            user: Filter = None, group: Filter = None, key: Filter = None, action: Filter = None, after: Filter = None,
-            limit: Annotated[int | None, Query(ge=1, le=limits.PAGE_ROWS)] = None,
-            min_log_seq: Annotated[int | None, Query(ge=0, lt=2**63)] = None,
-        ) -> Response:  # fmt: skip
-            given = {
-                "application": application, "queue": queue, "node": node, "user": user, "group": group, "key": key,
-                "action": action, "limit": limit, "min_log_seq": min_log_seq,
-                "after": None if after is None else pages.after_of(after),
-            }  # fmt: skip
-            return await self._page(request, rm, kind, {name: one for name, one in given.items() if one is not None})
+        async def rows(request: Request, rm: str, **given: Any) -> Response:
+            asked = {name: one for name, one in given.items() if one is not None}
+            if "after" in asked:
+                asked["after"] = pages.after_of(asked["after"])
+            return await self._page(request, rm, kind, asked)
 
+        parameters = {**{name: _FLAGS.get(name, Filter) for name in FILTERS[kind]}, **_OF_PAGE}
+        rows.__signature__ = Signature(  # type: ignore[attr-defined]  # FastAPI reads the parameters from it
+            [Parameter(name, Parameter.KEYWORD_ONLY, annotation=of) for name, of in (("request", Request), ("rm", str))]
+            + [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=of) for name, of in parameters.items()]
+        )
         return rows
 
     async def _page(self, request: Request, rm: str, kind: str, asked: Row) -> Response:

@@ -24,6 +24,11 @@ BUILT_IN: Final = (
 PLAIN: Final = {"properties", "guaranteed", "max", "maxresources", "resourceweights"}
 
 
+def wants_json(headers: Mapping[str, str]) -> bool:
+    """Whether a request with these headers is answered with JSON. No other answer depends on what a client accepts."""
+    return headers.get("accept") == "application/json"
+
+
 def document(text: str) -> Json:
     """The configuration as data, with the defaults that the reference writes out, and its checksum."""
     written = yaml.safe_load(text) if text.strip() else None

@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import Any, Final
-from urllib.parse import quote
 
 import structlog
 from fastapi import APIRouter, FastAPI, Request
@@ -27,6 +26,7 @@ from remuda_web.ws_v1 import configuration, events, metrics
 from remuda_web.ws_v1.answers import Answers, Failure
 from remuda_web.ws_v1.go_json import encode
 from remuda_web.ws_v1.history import History
+from remuda_web.ws_v1.names import EncodedSlashes, name_in, path_of
 from remuda_web.ws_v1.usage import GROUP, USER
 
 log = structlog.get_logger()
@@ -88,35 +88,34 @@ def add_routes(
     def _for(request: Request) -> Answers:
         return answers.from_source(source_for(request, source))
 
-    def of(request: Request, name: str) -> str:
-        return str(request.path_params[name])
-
     async def kept(value: object) -> object:
         return value
 
     get("/clusters", "Clusters, one for each partition", lambda a, _: a.clusters())
     get("/partitions", "Partitions of all RMs", lambda a, _: a.partitions())
-    get(f"{PARTITION}/queues", "The tree of queues", lambda a, r: a.queues(of(r, "partition")))
-    get(f"{PARTITION}/queue/{{queue}}", "One queue", lambda a, r: a.queue(of(r, "partition"), of(r, "queue")))
-    get(f"{PARTITION}/nodes", "Nodes", lambda a, r: a.nodes(of(r, "partition")))
-    get(f"{PARTITION}/node/{{node}}", "One node", lambda a, r: a.node(of(r, "partition"), of(r, "node")))
+    get(f"{PARTITION}/queues", "The tree of queues", lambda a, r: a.queues(name_in(r, "partition")))
+    get(f"{PARTITION}/queue/{{queue}}", "One queue", lambda a, r: a.queue(name_in(r, "partition"), name_in(r, "queue")))
+    get(f"{PARTITION}/nodes", "Nodes", lambda a, r: a.nodes(name_in(r, "partition")))
+    get(f"{PARTITION}/node/{{node}}", "One node", lambda a, r: a.node(name_in(r, "partition"), name_in(r, "node")))
     get(
         f"{PARTITION}/queue/{{queue}}/applications", "Applications of a queue",
-        lambda a, r: a.applications(of(r, "partition"), of(r, "queue")),
+        lambda a, r: a.applications(name_in(r, "partition"), name_in(r, "queue")),
     )  # fmt: skip
     get(
         f"{PARTITION}/queue/{{queue}}/application/{{application}}", "One application of a queue",
-        lambda a, r: a.application(of(r, "partition"), of(r, "application"), of(r, "queue")),
+        lambda a, r: a.application(name_in(r, "partition"), name_in(r, "application"), name_in(r, "queue")),
     )  # fmt: skip
     get(
         f"{PARTITION}/applications/{{state}}", "Applications that are active, completed or rejected",
-        lambda a, r: a.applications_by_state(of(r, "partition"), of(r, "state"), r.query_params.get("status")),
+        lambda a, r: a.applications_by_state(
+            name_in(r, "partition"), name_in(r, "state"), r.query_params.get("status")
+        ),
     )  # fmt: skip
     get(
         f"{PARTITION}/application/{{application}}", "One application, also an ended one",
-        lambda a, r: a.application(of(r, "partition"), of(r, "application")),
+        lambda a, r: a.application(name_in(r, "partition"), name_in(r, "application")),
     )  # fmt: skip
-    get(f"{PARTITION}/placementrules", "Placement rules", lambda a, r: a.placement_rules(of(r, "partition")))
+    get(f"{PARTITION}/placementrules", "Placement rules", lambda a, r: a.placement_rules(name_in(r, "partition")))
     for kind in (USER, GROUP):
         every, one = partial(_usage, kind), partial(_usage_of, kind)
         get(f"{PARTITION}/usage/{kind}s", f"Usage of every {kind}", every)
@@ -144,7 +143,7 @@ def add_routes(
     )
     async def configured(request: Request) -> Response:
         text = await _for(request).configuration_text(request.query_params.get("rm"))
-        if request.headers.get("accept") == "application/json":
+        if configuration.wants_json(request.headers):
             return answer(encode(configuration.as_json(text)).rstrip(b"\n"))
         return answer(configuration.as_yaml(text), content_type=YAML_TYPE)
 
@@ -173,6 +172,7 @@ def add_routes(
         response_class=Response,
     )  # fmt: skip
     app.include_router(router)
+    app.add_middleware(EncodedSlashes, prefix=PREFIX)
     app.add_exception_handler(Failure, _failed)
     app.add_exception_handler(Unreadable, _unreadable)
     app.add_exception_handler(KeyError, _of_another_version)
@@ -182,11 +182,11 @@ def add_routes(
 
 
 async def _usage(kind: str, answers: Answers, request: Request) -> object:
-    return await answers.usage(request.path_params["partition"], kind)
+    return await answers.usage(name_in(request, "partition"), kind)
 
 
 async def _usage_of(kind: str, answers: Answers, request: Request) -> object:
-    return await answers.usage_of(request.path_params["partition"], kind, request.path_params["name"])
+    return await answers.usage_of(name_in(request, "partition"), kind, name_in(request, "name"))
 
 
 class _EventStream:
@@ -273,5 +273,5 @@ class _Unrouted:
             pairs = list(zip(parts, wanted, strict=False))
             if all(there.startswith("{") or given.lower() == there for given, there in pairs):
                 meant = "/" + "/".join(given if there.startswith("{") else there for given, there in pairs)
-                return quote(meant) if meant != path else None
+                return path_of(meant) if meant != path else None
         return None
