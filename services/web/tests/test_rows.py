@@ -16,6 +16,7 @@ PARTITION: Row = {
     "name": "default", "status": "Active", "total": {"vcore": 4}, "allocated": {"vcore": 1}, "nodes": 1,
     "allocations": 1, "placement_rules": [],
 }  # fmt: skip
+NOTHING_USED: Row = {"type": "", "utilization": []}
 NODE: Row = {
     "partition": "default", "id": "n1", "capacity": {"vcore": 4}, "occupied": {}, "allocated": {"vcore": 1},
     "available": {"vcore": 3}, "reserved_for": None,
@@ -76,7 +77,8 @@ async def test_with_no_rm_there_is_nothing() -> None:
     app = application({})
     for path, body in (
         ("/ws/v1/partitions", []), ("/ws/v1/clusters", []), ("/ws/v1/scheduler/node-utilizations", []),
-        ("/ws/v1/scheduler/node-utilization", {}), ("/ws/v1/history/apps", None), ("/api/v1/rms", {"rms": []}),
+        ("/ws/v1/scheduler/node-utilization", NOTHING_USED), ("/ws/v1/history/apps", None),
+        ("/api/v1/rms", {"rms": []}),
     ):  # fmt: skip
         answer = await get(app, path)
         assert (answer.status_code, answer.json()) == (200, body), path
@@ -96,3 +98,18 @@ async def test_a_fault_of_the_data_is_unhealthy() -> None:
             "status_code": 503, "message": "Scheduler is not healthy", "description": "Scheduler is not healthy",
         },
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("query", "problem"),
+    [
+        ("count=9223372036854775807", ""), ("count=1000000000000000000&start=9223372036854775807", ""),
+        ("start=%2B007", ""), ("count=0000000000000000000000001", ""),
+        ("count=9223372036854775808", "value out of range"), ("start=-9223372036854775809", "value out of range"),
+        (f"count={'9' * 5_000}", "value out of range"), ("count=٣", "invalid syntax"), ("count=1_0", "invalid syntax"),
+        ("count=-9223372036854775808", "Illegal number of events: -9223372036854775808"),
+    ],
+)  # fmt: skip
+async def test_numbers_of_events_are_those_of_the_reference(query: str, problem: str) -> None:
+    answer = await get(application({}), f"/ws/v1/events/batch?{query}")
+    assert (answer.status_code, problem in answer.json().get("message", "")) == (400 if problem else 200, True)

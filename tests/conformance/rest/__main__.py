@@ -39,7 +39,7 @@ class Verdict:
 def judge(found: Recordings) -> list[Verdict]:
     """A verdict for each answer. An exception while the scenario is played fails all of them."""
     try:
-        player = WithPages(found.scenario)
+        player = WithPages(found.scenario, headers={one.step: one.request.get("headers", {}) for one in found.answers})
         player.play()
     except Exception:  # noqa: BLE001 - whatever it is, it is the result
         return [Verdict(_name(found, one), FAILED, error=traceback.format_exc()) for one in found.answers]

@@ -195,6 +195,17 @@ class LaterPaths(Kind):
         return recorded.answer.status == 404 and ours.status in (200, 400) and bool(self.PATHS.fullmatch(path))
 
 
+class UtilizationIsThere(Kind):
+    """A utilization of nodes where nothing is used has an empty list
+
+    The reference answers `{}`, and the page of its own web interface fails.
+    """
+
+    def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
+        is_nothing = recorded.answer.body == {} and ours.body == {"type": "", "utilization": []}
+        return recorded.request["path"].endswith("/scheduler/node-utilization") and is_nothing
+
+
 class RootIsThePage(Kind):
     """The root shows the web page
 
@@ -327,8 +338,8 @@ def _objects(value: Any, field: str) -> Iterator[Mapping[str, Any]]:
 KINDS: Final = (
     HistoryIsOn(), ReportedWithoutDelay(), StateLogIsThere(), NoAllocationLog(), AskedIsEnough(), EventsOfTheHistory(),
     EventsOfItsRules(), NoExtraConfiguration(), OwnLogLevel(), OwnWords(), RejectedWithQueue(),
-    TemplateLimitsApplications(), LaterPaths(), RootIsThePage(), HeadHasNoBody(), MetricsOfItsParts(),
-    QuotasUnderThePath(), QueuesByLabel(), AcceptedNow(), CountersOfTheData(), PartitionsAddedUp(),
+    TemplateLimitsApplications(), LaterPaths(), UtilizationIsThere(), RootIsThePage(), HeadHasNoBody(),
+    MetricsOfItsParts(), QuotasUnderThePath(), QueuesByLabel(), AcceptedNow(), CountersOfTheData(), PartitionsAddedUp(),
 )  # fmt: skip
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
-from typing import Any
+from collections.abc import AsyncGenerator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
 
 import httpx
 import msgspec
@@ -25,6 +26,7 @@ from ..recording import Scenario, Step
 from .recordings import Answer
 
 NS_PER_MS = 1_000_000
+NONE: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 
 class CoreSource:
@@ -95,10 +97,14 @@ async def exchange(
 
 
 class WithPages(InProcess):
-    """`answers`: by the number of the step."""
+    """`answers`: by the number of the step. `headers`: by the number of the step, those of its request beside the ones
+    that the scenario has."""
 
-    def __init__(self, scenario: Scenario, compatibility: str = COMPATIBILITY) -> None:
+    def __init__(
+        self, scenario: Scenario, compatibility: str = COMPATIBILITY, headers: Mapping[int, Mapping[str, str]] = NONE
+    ) -> None:
         super().__init__(scenario, compatibility)
+        self._headers = headers
         self.answers: dict[int, Answer] = {}
         self.source = CoreSource(self.core)
         self.source.text = scenario.config
@@ -111,7 +117,8 @@ class WithPages(InProcess):
 
     def take(self, step: Step) -> None:
         if step.action == "http":
-            self.answers[step.number] = self._loop.run(exchange(self._app, **step.argument))
+            headers = {**(step.argument.get("headers") or {}), **self._headers.get(step.number, NONE)}
+            self.answers[step.number] = self._loop.run(exchange(self._app, **{**step.argument, "headers": headers}))
         elif step.action == "health":
             self._loop.run(self._app.answers.check_health())
         elif step.action == "history":

@@ -160,6 +160,8 @@ def test_near_misses_are_not_explained() -> None:
     assert judge_answer("x", recorded(0, {"stateLog": [1]}), answer({"stateLog": []})).word == "different"
     theirs = recorded(0, {"allowed": True}, "/ws/v1/validate-conf")
     assert judge_answer("x", theirs, answer({"allowed": False, "reason": "no"})).word == "different"
+    used = recorded(0, {"type": "vcore"}, "/ws/v1/scheduler/node-utilization")
+    assert judge_answer("x", used, answer({"type": "", "utilization": []})).word == "different"
     samples = recorded(0, [1], "/ws/v1/history/apps")
     assert judge_answer("x", samples, answer(None)).word == "different"
     assert judge_answer("x", samples, None).word == "failed"
@@ -177,6 +179,16 @@ def test_a_scenario_with_two_partitions(tmp_path: Path) -> None:
 
 def http(path: str) -> dict[str, Any]:
     return {"http": {"method": "GET", "path": f"/ws/v1/{path}"}}
+
+
+def test_a_recorded_request_is_sent_with_its_headers(tmp_path: Path) -> None:
+    asked = {"method": "GET", "path": "/ws/v1/config", "headers": {"Accept": "application/json"}}
+    steps = [{"http": {"method": "GET", "path": "/ws/v1/config"}}]
+    (tmp_path / "scenario.json").write_text(json.dumps({**SCENARIO, "steps": steps}))
+    one = {"step": 0, "request": asked, "status": 200, "headers": {}, "body_text": "", "body": {"Partitions": []}}
+    (tmp_path / "config.json").write_text(json.dumps(one))
+    (verdict,) = judge(recordings.read(tmp_path, ""))
+    assert {one.path[:2] for one in verdict.unexplained} >= {("body", "Partitions")}, "it is compared with JSON"
 
 
 def test_a_scenario_after_which_nothing_is_left(tmp_path: Path) -> None:
@@ -221,4 +233,5 @@ def test_a_scenario_after_which_nothing_is_left(tmp_path: Path) -> None:
     assert (first["capacity"], first.get("totalNodes"), first.get("totalContainers")) == ({}, None, None)
     assert [one["queuename"] for one in tree.body["children"]] == ["root.a"]
     assert (gone.status, gone.body["message"]) == (400, "Application not found")
-    assert (nodes.body, users.body, utilization.body, health.body["Healthy"]) == ([], None, {}, True)
+    assert (nodes.body, users.body, health.body["Healthy"]) == ([], None, True)
+    assert utilization.body == {"type": "", "utilization": []}

@@ -123,7 +123,7 @@ class Answers:
         for place in await self._places():
             if place.name == partitions.DEFAULT:
                 return nodes.utilization(place, await self._rows(place, "nodes"))
-        return {}
+        return nodes.NOTHING_USED
 
     async def utilizations(self) -> list[Json]:
         return [nodes.utilizations(place, await self._rows(place, "nodes")) for place in await self._places()]

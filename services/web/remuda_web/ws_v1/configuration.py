@@ -20,7 +20,7 @@ BUILT_IN: Final = (
     "partitions: [{name: default, placementrules: [{name: provided}, {name: tag, value: namespace, create: true}], "
     'queues: [{name: root, submitacl: "*"}]}]'
 )
-# Maps whose keys are names of people, and stay as they are.
+# Maps whose keys are names that users give. They stay as they are, and so do their values.
 PLAIN: Final = {"properties", "guaranteed", "max", "maxresources", "resourceweights"}
 
 
@@ -44,13 +44,16 @@ def document(text: str) -> Json:
 
 
 def _written(value: Any) -> Any:
-    """Without values that the reference leaves out."""
+    """Without values that the reference leaves out. It keeps those of maps that users name, and that preemption is
+    off."""
     if isinstance(value, list):
         return [_written(one) for one in value]
     if not isinstance(value, dict):
         return value
     return {
-        key: _written(one) for key, one in value.items() if one not in (None, False, "", 0) and one != [] and one != {}
+        key: one if key in PLAIN else _written(one)
+        for key, one in value.items()
+        if (one not in (None, False, "", 0) or (key == "enabled" and one is False)) and one != [] and one != {}
     }
 
 
@@ -59,16 +62,25 @@ def _list(value: object) -> list[Json]:
 
 
 def _as_texts(queue: Json) -> None:
-    """Quantities are texts, here and below."""
-    for holder in (queue.get("resources"), (queue.get("childtemplate") or {}).get("resources")):
-        for kind in ("guaranteed", "max"):
+    """Quantities and properties are texts, here and below."""
+    template = queue.get("childtemplate") or {}
+    for holder, kinds in (
+        (queue.get("resources"), ("guaranteed", "max")),
+        (template.get("resources"), ("guaranteed", "max")),
+        (queue, ("properties",)),
+        (template, ("properties",)),
+        *((limit, ("maxresources",)) for limit in _list(queue.get("limits"))),
+    ):
+        for kind in kinds:
             if isinstance(holder, dict) and isinstance(holder.get(kind), dict):
-                holder[kind] = {name: str(amount) for name, amount in holder[kind].items()}
-    for limit in _list(queue.get("limits")):
-        if isinstance(limit.get("maxresources"), dict):
-            limit["maxresources"] = {name: str(amount) for name, amount in limit["maxresources"].items()}
+                holder[kind] = {name: _text(value) for name, value in holder[kind].items()}
     for child in _list(queue.get("queues")):
         _as_texts(child)
+
+
+def _text(value: object) -> str:
+    """A scalar as YAML writes it."""
+    return str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)
 
 
 def as_yaml(text: str) -> bytes:
@@ -111,7 +123,7 @@ def _named(value: Any) -> Any:
     for key, item in value.items():
         name = NAMES.get(key, str(key).capitalize())
         item = item if key in PLAIN else _named(item)
-        if item not in (None, "", [], False, 0) or (key == "type" and item == ""):
+        if item not in (None, "", [], False, 0) or (key, item) in (("type", ""), ("enabled", False)):
             shown[name] = item
     return shown
 

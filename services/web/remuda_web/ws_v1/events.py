@@ -6,6 +6,7 @@ import re
 import uuid
 from typing import Final
 
+from remuda_proto.bounds import INT64
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_web import limits
 from remuda_web.source import Events
@@ -13,7 +14,7 @@ from remuda_web.ws_v1.go_json import Json, without_empty
 
 # Positions in the history are those of the stream, whichever web service answers.
 INSTANCE: Final = str(uuid.uuid5(uuid.NAMESPACE_URL, "remuda:EVENTS"))
-_NUMBER: Final = re.compile(r"[+-]?\d{1,18}")
+_NUMBER: Final = re.compile(r"([+-]?)0*([0-9]+)")
 
 
 class IllegalNumber(ValueError):
@@ -35,9 +36,15 @@ def asked_for(count: str | None, start: str | None) -> tuple[int, int]:
 
 
 def _number(text: str) -> int:
-    if not _NUMBER.fullmatch(text):
+    found = _NUMBER.fullmatch(text)
+    if found is None:
         raise IllegalNumber(f'strconv.ParseInt: parsing "{text}": invalid syntax')
-    return int(text)
+    sign, digits = found.groups()
+    lowest, highest = INT64
+    number = int(sign + digits[: len(str(highest)) + 1])  # a digit more than any has is out of range, too
+    if not lowest <= number <= highest:
+        raise IllegalNumber(f'strconv.ParseInt: parsing "{text}": value out of range')
+    return number
 
 
 def page(found: Events) -> Json:

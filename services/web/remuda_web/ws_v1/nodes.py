@@ -16,6 +16,8 @@ from remuda_web.ws_v1.partitions import Place
 HOST: Final = "si/hostname"
 RACK: Final = "si/rackname"
 PARTITION: Final = "si/node-partition"
+# The reference answers `{}`, and its own web interface reads the list.
+NOTHING_USED: Final[Json] = {"type": "", "utilization": []}
 BUCKETS: Final = 10
 Row = Mapping[str, Any]
 
@@ -52,9 +54,9 @@ def _by_age(row: Row) -> tuple[int, str]:
 
 
 def utilization(place: Place, rows: Sequence[Row]) -> Json:
-    """The nodes by their use of the partition's dominant resource, in ten buckets; empty: nothing is used."""
+    """The nodes by their use of the partition's dominant resource, in ten buckets."""
     kind = dominant(place.row["allocated"], place.row["total"])
-    return _by_use(kind, rows) if kind else {}
+    return _by_use(kind, rows) if kind else NOTHING_USED
 
 
 def utilizations(place: Place, rows: Sequence[Row]) -> Json:
