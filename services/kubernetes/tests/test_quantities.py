@@ -19,6 +19,7 @@ from remuda_kubernetes.shim.quantities import amounts, request_of
         ("memory", "1Gi", 2**30), ("memory", "1G", 10**9),
         ("memory", "128974848", 128_974_848), ("memory", "1e3", 1_000),
         ("memory", "100m", 1), ("memory", "1.5Ki", 1_536), ("memory", "129E-1", 13), ("memory", "1E", 10**18),
+        ("memory", "1Ei", 2**60), ("memory", "0.5Ei", 2**59), ("memory", "1E3", 1_000),
         ("nvidia.com/gpu", "2", 2), ("pods", "110", 110), ("cpu", ".5", 500), ("cpu", "+1", 1_000),
     ],
 )  # fmt: skip

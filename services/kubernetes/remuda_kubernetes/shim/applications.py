@@ -5,7 +5,15 @@ from __future__ import annotations
 from remuda_kubernetes import limits
 from remuda_kubernetes.shim import messages
 from remuda_kubernetes.shim.books import ApplicationEntry, Books, PodEntry
-from remuda_kubernetes.shim.effects import CreatePlaceholder, DeletePod, FailPod, RecordEvent, SetCondition, Submit
+from remuda_kubernetes.shim.effects import (
+    CreatePlaceholder,
+    DeletePod,
+    FailPod,
+    RecordEvent,
+    Release,
+    SetCondition,
+    Submit,
+)
 from remuda_kubernetes.shim.pod_reading import application_of, is_placeholder, task_group_of
 from remuda_kubernetes.shim.questions import Questions
 from remuda_kubernetes.shim.task_groups import placeholder_pod, placeholder_suffix, policy_of, task_groups_of
@@ -131,6 +139,13 @@ class Applications:
             if entry.is_placeholder or not application.is_reserving:
                 self.ask(entry)
 
+    def unreadable(self, entry: PodEntry) -> None:
+        """The amounts of a pod cannot be read (any more): if it was asked for, it must not be placed."""
+        self._books.record(entry, "TaskRejected", entry.problem, warn=True)
+        if entry.application and entry.is_waiting and entry.is_asked:
+            entry.is_asked = False
+            self._books.emit(Release(messages.release(entry, entry.problem)))
+
     def put_off(self, entry: PodEntry) -> None:
         """The binding of the pod has failed. It is asked for again at once, and after a pause when that repeats: the
         cause, such as a change of its claim, may not have been observed yet."""
@@ -168,7 +183,9 @@ class Applications:
     def _is_held(self, entry: PodEntry) -> bool:
         """Whether the pod cannot run yet, wherever it is placed. It is told why."""
         policy = self._books.policy
-        reason = policy.problem_of(entry.pod) or (self._volumes.hold(entry) if policy.predicates else "")
+        reason = (
+            entry.problem or policy.problem_of(entry.pod) or (self._volumes.hold(entry) if policy.predicates else "")
+        )
         if reason and entry.condition[1] != reason:
             entry.condition = "Unschedulable", reason
             self._books.emit(SetCondition(entry.name, *entry.condition))

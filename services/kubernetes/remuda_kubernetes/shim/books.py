@@ -59,6 +59,7 @@ class PodEntry:
     find a node that suits it, those of earlier processes too. `asks`: how often it was asked for.
     `volumes_since`: its claims are being bound, in sweeps. `not_before`: until then it is not asked for again,
     in sweeps. `pause_s`: before it is asked for again when its next binding fails.
+    `problem`: why its amounts cannot be read; empty: they can.
     `unfit`: nodes that another scheduler or a provisioner has refused for it: until when, in sweeps, and why."""
 
     pod: Pod
@@ -78,6 +79,7 @@ class PodEntry:
     pause_s: float = 0.0
     unfit: dict[str, tuple[int, str]] = field(default_factory=dict)
     condition: tuple[str, str] = ("", "")
+    problem: str = ""
 
     @property
     def is_waiting(self) -> bool:
@@ -158,6 +160,7 @@ class Books:
         self.applications: dict[str, ApplicationEntry] = {}
         self.nodes: dict[str, NodeEntry] = {}
         self.namespaces: dict[str, Namespace] = {}
+        self.quota_tags: dict[str, dict[str, str]] = {}  # namespace -> tags of its applications
         self.priority_classes: dict[str, PriorityClass] = {}
         self.effects: list[Effect] = []
         self.dirty_nodes: dict[str, None] = {}  # an ordered set

@@ -9,7 +9,6 @@ from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Node, Pod
 from remuda_kubernetes.shim import names, pod_reading
 from remuda_kubernetes.shim.books import ApplicationEntry, Books, PodEntry
-from remuda_kubernetes.shim.namespaces import tags_of
 from remuda_kubernetes.shim.task_groups import placeholder_sum
 from remuda_proto import bounds, constants
 from remuda_proto.si.v1 import si_pb2 as si
@@ -37,9 +36,7 @@ def application(books: Books, entry: ApplicationEntry) -> si.AddApplicationReque
     originator = books.pods[entry.originator].pod
     user, groups = pod_reading.user_of(originator)
     tags = {names.TAG_NAMESPACE: entry.namespace, constants.CREATION_TIME: _created(originator)}
-    namespace = books.namespaces.get(entry.namespace)
-    if namespace is not None:
-        tags |= tags_of(namespace)[0]
+    tags |= books.quota_tags.get(entry.namespace, {})
     secrets = ",".join(secret.name for secret in originator.spec.image_pull_secrets)
     if secrets:
         tags[names.TAG_PULL_SECRETS] = secrets[: limits.PULL_SECRETS_CHARACTERS]

@@ -12,9 +12,15 @@ from remuda_proto.constants import APP_TAG_NAMESPACE_RESOURCE_GUARANTEED, APP_TA
 
 
 def tags_of(namespace: Namespace) -> tuple[dict[str, str], list[str]]:
-    """The tags, and what is wrong with annotations. Wrong ones count as absent."""
+    """The tags, and what is wrong with annotations. Wrong ones make no tag."""
+    tags, wrong = read_tags(namespace)
+    return tags, list(wrong.values())
+
+
+def read_tags(namespace: Namespace) -> tuple[dict[str, str], dict[str, str]]:
+    """The tags; and what is wrong with annotations, by the tag that each would make."""
     tags: dict[str, str] = {}
-    wrong: list[str] = []
+    wrong: dict[str, str] = {}
     metadata = namespace.metadata
     quota, quota_key = metadata.annotation(names.NAMESPACE_QUOTA), names.NAMESPACE_QUOTA
     if not quota:
@@ -34,12 +40,12 @@ def tags_of(namespace: Namespace) -> tuple[dict[str, str], list[str]]:
             try:
                 tags[tag] = _resource(text)
             except ValueError as error:
-                wrong.append(f"{key}: {error}")
+                wrong[tag] = f"{key}: {error}"
     most = metadata.annotation(names.NAMESPACE_MAX_APPS)
     if most.isascii() and most.isdigit():
         tags[names.TAG_MAX_APPS] = most
     elif most:
-        wrong.append(f"{names.NAMESPACE_MAX_APPS}={most!r}: expected a whole number from 0")
+        wrong[names.TAG_MAX_APPS] = f"{names.NAMESPACE_MAX_APPS}={most!r}: expected a whole number from 0"
     parent = metadata.annotation(names.PARENT_QUEUE)
     if parent:
         tags[names.TAG_PARENT_QUEUE] = parent

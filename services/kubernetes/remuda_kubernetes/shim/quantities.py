@@ -37,7 +37,7 @@ def quantity(text: str) -> Decimal:
         raise ValueError(f"{shown(text)}: expected a Kubernetes quantity such as 500m, 2 or 4Gi")
     number, unit = matched[1], matched[2] or ""
     try:
-        return Decimal(number + unit) if unit[:1] in ("e", "E") and len(unit) > 1 else Decimal(number) * _FACTORS[unit]
+        return Decimal(number) * _FACTORS[unit] if unit in _FACTORS else Decimal(number + unit)
     except InvalidOperation:
         raise ValueError(f"{shown(text)}: expected a Kubernetes quantity such as 500m, 2 or 4Gi") from None
 
@@ -96,6 +96,14 @@ def request_of(pod: Pod) -> Amounts:
     return {name: min(value, INT64_MAX) for name, value in total.items() if value > 0}
 
 
+def measured(pod: Pod, before: Amounts) -> tuple[Amounts, str]:
+    """The request of a pod, and why it cannot be read; then it counts as `before`, or as one pod."""
+    try:
+        return request_of(pod), ""
+    except ValueError as error:
+        return before or {PODS: 1}, str(error)
+
+
 class _InPlace:
     """The sizes of a pod that may be resized in place, and of its containers: the maximum of what is requested, of what
     the node has allocated, and of what they have. A resize that is infeasible changes nothing."""
@@ -150,4 +158,16 @@ def total(sizes: Iterable[Mapping[str, int]]) -> Amounts:
     return {name: min(value, INT64_MAX) for name, value in found.items()}
 
 
-__all__ = ["CPU", "MEMORY", "PODS", "Amounts", "add", "amounts", "excess", "quantity", "request_of", "total"]
+__all__ = [
+    "CPU",
+    "MEMORY",
+    "PODS",
+    "Amounts",
+    "add",
+    "amounts",
+    "excess",
+    "measured",
+    "quantity",
+    "request_of",
+    "total",
+]

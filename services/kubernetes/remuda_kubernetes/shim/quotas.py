@@ -12,7 +12,7 @@ from remuda_kubernetes.api.objects import Namespace
 from remuda_kubernetes.shim import messages, pod_reading
 from remuda_kubernetes.shim.books import ApplicationEntry, Books
 from remuda_kubernetes.shim.effects import RecordEvent, Submit, Withdraw, name_of
-from remuda_kubernetes.shim.namespaces import tags_of
+from remuda_kubernetes.shim.namespaces import read_tags
 from remuda_proto.si.v1 import si_pb2 as si
 
 CARRIER: Final = ".:quota-"  # in an application ID, after its namespace
@@ -24,19 +24,26 @@ class Quotas:
         self._carriers: dict[str, str] = {}  # application ID -> namespace, until the scheduler has answered
 
     def changed(self, namespace: Namespace) -> None:
-        """Note the namespace. Wrong annotations are reported by events."""
-        name = namespace.metadata.name
-        before, self._books.namespaces[name] = self._books.namespaces.get(name), namespace
-        tags, wrong = tags_of(namespace)
-        for one in wrong:
+        """Note the namespace. Wrong annotations are refused: what was in force before stays so, and an event tells."""
+        name, is_new = namespace.metadata.name, namespace.metadata.name not in self._books.namespaces
+        self._books.namespaces[name] = namespace
+        tags, wrong = read_tags(namespace)
+        for one in wrong.values():
             self._reject(namespace, one)
-        if before is not None and tags_of(before)[0] != tags:
+        before = self._books.quota_tags.get(name, {})
+        after = {**{tag: value for tag, value in before.items() if tag in wrong}, **tags}
+        self._books.quota_tags[name] = after
+        if not is_new and before != after:
             self._send(name)
+
+    def gone(self, namespace: Namespace) -> None:
+        self._books.namespaces.pop(namespace.metadata.name, None)
+        self._books.quota_tags.pop(namespace.metadata.name, None)
 
     def send_all(self) -> None:
         """Quotas may have changed while no front end ran."""
-        for name, namespace in self._books.namespaces.items():
-            if tags_of(namespace)[0]:
+        for name, tags in self._books.quota_tags.items():
+            if tags:
                 self._send(name)
 
     def _send(self, namespace: str) -> None:

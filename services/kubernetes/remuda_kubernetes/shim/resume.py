@@ -175,12 +175,9 @@ class Resumption:
             entry.is_asked = True
             entry.attempts = _attempt(tags)
 
-    def _withdraw(self, application: str, key: str) -> None:
+    def _withdraw(self, application: str, key: str, why: str = "the pod has ended, or is allocated") -> None:
         withdrawn = si.AllocationAskRelease(
-            applicationID=application,
-            allocationKey=key,
-            terminationType=si.STOPPED_BY_RM,
-            message="the pod has ended, or is allocated",
+            applicationID=application, allocationKey=key, terminationType=si.STOPPED_BY_RM, message=why
         )
         self._books.emit(Release(withdrawn))
 
@@ -189,6 +186,8 @@ class Resumption:
         entry = self._books.pods.get(row.key)
         if entry is None or entry.application != row.application or entry.is_bound or is_allocated:
             self._withdraw(row.application, row.key)
+        elif entry.problem:
+            self._withdraw(row.application, row.key, entry.problem)
         elif entry.is_waiting:
             entry.attempts = max(_attempt(row.tags), 1) - 1
             now = self._questions.ask(entry).ask

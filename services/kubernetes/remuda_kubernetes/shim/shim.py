@@ -28,7 +28,7 @@ from remuda_kubernetes.shim.effects import (
     SetCondition,
 )
 from remuda_kubernetes.shim.nodes import Nodes
-from remuda_kubernetes.shim.quantities import PODS, request_of
+from remuda_kubernetes.shim.quantities import measured
 from remuda_kubernetes.shim.questions import Questions
 from remuda_kubernetes.shim.quotas import Quotas
 from remuda_kubernetes.shim.resume import KeptState, Resumption
@@ -146,12 +146,10 @@ class Shim:
             self._end(entry, pod)
 
     def _measure(self, entry: PodEntry) -> None:
-        before = entry.size
-        try:
-            entry.size = request_of(entry.pod)
-        except ValueError as error:
-            entry.size = before or {PODS: 1}
-            self.books.record(entry, "TaskRejected", str(error), warn=True)
+        before, problem = entry.size, entry.problem
+        entry.size, entry.problem = measured(entry.pod, before)
+        if entry.problem not in ("", problem):
+            self.applications.unreadable(entry)
         if before and before != entry.size:
             if entry.node:
                 self.books.dirty_nodes[entry.node] = None
@@ -225,7 +223,7 @@ class Shim:
         self.quotas.changed(namespace)
 
     def namespace_gone(self, namespace: Namespace) -> None:
-        self.books.namespaces.pop(namespace.metadata.name, None)
+        self.quotas.gone(namespace)
 
     def priority_class_changed(self, priority_class: PriorityClass) -> None:
         self.books.priority_classes[priority_class.metadata.name] = priority_class
