@@ -14,6 +14,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")
 _OTHER_KIND = re.compile(r"(?i)null|true|false|yes|no|on|off|[-+.]?[0-9].*|\.(inf|nan)")
+_DASH = re.compile(r"^ *-", re.MULTILINE)
 
 Content = str | Mapping[str, Any] | list[Any]  # scalars as they stand in the text
 
@@ -100,12 +101,20 @@ class Text:
         node = sequence.value[place]
         if sequence.flow_style:
             return self._remove_from_flow([(one.start_mark.index, self._end(one)) for one in sequence.value], place)
-        dash = self._text.rindex("-", 0, node.start_mark.index)
+        dash = self._dash_of(sequence, place)
         start = self._line_start(dash)
         margin = self._text[start:dash]
         while (above := self._line_start(start - 1)) < start and self._text.startswith(f"{margin}#", above):
             start = above
         return self._splice(start, self._line_end(self._end(node)), "")
+
+    def _dash_of(self, sequence: SequenceNode, place: int) -> int:
+        """Between two items, there are blank lines and comments, which may contain dashes."""
+        if not place:
+            return int(sequence.start_mark.index)
+        found = _DASH.search(self._text, self._line_end(self._end(sequence.value[place - 1])))
+        assert found is not None
+        return found.end() - 1
 
     def _splice(self, start: int, end: int, inserted: str) -> str:
         return self._text[:start] + inserted + self._text[end:]

@@ -114,6 +114,27 @@ def test_queues_come_and_go():
     assert "queues:" not in edit(BLOCK, [one("remove", "root.prod.batch")]).split("prod")[2]
 
 
+@pytest.mark.parametrize("place", ["first", "middle", "last"])
+@pytest.mark.parametrize("comment", ["# blue - green", "# -", ""])
+def test_a_queue_is_removed_with_its_dash_whatever_comments_contain(place, comment):
+    """A comment may stand between the dash and the first key."""
+    queues = {
+        name: f"""\
+          -
+            {comment}
+
+            name: {name}
+            {comment}
+            parent: true
+"""
+        for name in ("first", "middle", "last")
+    }
+    text = "partitions:\n  - name: default\n    queues:\n      - name: root\n        queues:\n" + "".join(
+        queues.values()
+    )
+    assert edit(text, [one("remove", f"root.{place}")]) == text.replace(queues[place], "")
+
+
 def test_a_text_in_flow_style_and_one_with_other_line_breaks():
     edits = [one("set", "root.a", "max.vcore", "2"), one("add", "root.b.c"), one("unset", "root.a", "maxapplications")]
     assert edit(FLOW, edits) == (
