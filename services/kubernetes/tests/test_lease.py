@@ -76,6 +76,28 @@ async def test_lease_that_is_released_is_taken_at_once() -> None:
     assert await two.try_to_take()
 
 
+async def test_the_time_of_acquisition_stays_while_the_lease_is_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter(range(100))
+    monkeypatch.setattr("remuda_kubernetes.shell.lease.now_text", lambda: f"t{next(times)}")
+    server = Server()
+    one, two = server.holder(), server.holder()
+
+    def written() -> tuple[str, str, int]:
+        assert server.lease is not None
+        spec = server.lease["spec"]
+        return spec["acquireTime"], spec["renewTime"], spec["leaseTransitions"]
+
+    seen = []
+    for holder in (one, one, one):
+        assert await holder.try_to_take()
+        seen.append(written())
+    await one.release()
+    seen.append(written())
+    assert await two.try_to_take() and await two.try_to_take()
+    seen.append(written())
+    assert seen == [("t0", "t0", 0), ("t0", "t1", 0), ("t0", "t2", 0), ("t0", "t3", 0), ("t4", "t5", 1)]
+
+
 async def test_lease_that_cannot_be_renewed_in_time_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "LEASE_TRY_EVERY_S", 0.0)
     server = Server()

@@ -309,6 +309,8 @@ class ConfigMap(Object):
 class LeaseSpec(Api):
     holder_identity: str = ""
     lease_duration_seconds: int = 0
+    acquire_time: str | None = None
+    lease_transitions: int = 0
 
 
 class Lease(Object):

@@ -17,7 +17,7 @@ import structlog
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.client import Client
 from remuda_kubernetes.api.errors import ApiError, Conflict, NotFound
-from remuda_kubernetes.api.objects import Lease
+from remuda_kubernetes.api.objects import Lease, LeaseSpec
 from remuda_kubernetes.api.times import now_text
 
 log = structlog.get_logger()
@@ -71,7 +71,7 @@ class Holder:
         lease = await self._read()
         if lease is None:
             self._lease = None
-            body = {"metadata": {"name": self._name}, "spec": self._spec(self._me)}
+            body = {"metadata": {"name": self._name}, "spec": _spec(self._me, LeaseSpec())}
             return await self._write("POST", self._folder, body, began)
         if self._lease is None or self._lease.metadata.resource_version != lease.metadata.resource_version:
             self._lease, self._seen_at = lease, began
@@ -100,7 +100,7 @@ class Holder:
     def _body(self, holder: str) -> dict[str, object]:
         assert self._lease is not None
         version = self._lease.metadata.resource_version
-        return {"metadata": {"name": self._name, "resourceVersion": version}, "spec": self._spec(holder)}
+        return {"metadata": {"name": self._name, "resourceVersion": version}, "spec": _spec(holder, self._lease.spec)}
 
     async def _write(self, verb: str, path: str, body: dict[str, object], began: float) -> bool:
         """False: another process was faster."""
@@ -111,11 +111,17 @@ class Holder:
         self._renewed_at = began
         return True
 
-    def _spec(self, holder: str) -> dict[str, object]:
-        renewed = now_text()
-        return {
-            "holderIdentity": holder,
-            "leaseDurationSeconds": limits.LEASE_S if holder else 1,
-            "renewTime": renewed,
-            "acquireTime": renewed,
-        }
+
+def _spec(holder: str, before: LeaseSpec) -> dict[str, object]:
+    """The time of acquisition stays while a process renews the lease. Each other process that takes it is a transition;
+    one that takes a new lease is none."""
+    renewed = now_text()
+    is_taken = holder not in ("", before.holder_identity)
+    is_new = before.acquire_time is None
+    return {
+        "holderIdentity": holder,
+        "leaseDurationSeconds": limits.LEASE_S if holder else 1,
+        "renewTime": renewed,
+        "acquireTime": renewed if is_taken or is_new else before.acquire_time,
+        "leaseTransitions": before.lease_transitions + (is_taken and not is_new),
+    }
