@@ -108,6 +108,30 @@ async def until(holds: Callable[[], bool], within_s: float = 5.0) -> None:
 
 
 @on_virtual_time
+async def test_a_process_that_is_not_ready_yet_looks_once_more_not_once_for_each_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A timer for each look, which causes the next look, would go on for as long as the process has no lease."""
+    monkeypatch.setattr(limits, "READY_AFTER_S", 1.0)
+    looks, look = 0, Members._look
+
+    def counted(members: Members) -> float | None:
+        nonlocal looks
+        looks += 1
+        return look(members)
+
+    monkeypatch.setattr(Members, "_look", counted)
+    async with running(memory_bus(), "one", rms=()) as one:
+        for _ in range(50):
+            one.members._changed()
+            await asyncio.sleep(1 / 1024)
+        assert looks >= 50
+        looks = 0
+        await asyncio.sleep(1.5)
+        assert 1 <= looks <= 5
+
+
+@on_virtual_time
 async def test_one_leads_everything_and_of_two_each_has_half() -> None:
     bus = memory_bus()
     async with running(bus, "one") as one:

@@ -151,8 +151,7 @@ class Members:
         begun = _now()
         while True:
             started = _now()
-            due = self._look()
-            self._publish(begun)
+            due = min((at for at in (self._look(), self._publish(begun)) if at is not None), default=None)
             # With thousands of RMs a look takes milliseconds, and changes come one by one.
             await asyncio.sleep(limits.LOOKS_APART * (_now() - started))
             with suppress(TimeoutError):
@@ -311,17 +310,20 @@ class Members:
         self._free_since.pop(rm_id, None)
         return made
 
-    def _publish(self, begun: float) -> None:
+    def _publish(self, begun: float) -> float | None:
         """Set the value of the lease. The process is ready once it has caught up with all RMs that it should follow,
-        and from then on. RMs become known one by one, so the first of them alone does not make it ready."""
+        and from then on. RMs become known one by one, so the first of them alone does not make it ready. Returns when
+        to look again if nothing changes meanwhile."""
+        again = None
         if not self._ready and self.lease.held and _now() - begun >= limits.READY_AFTER_S:
             self._ready = self._introduced and all(seat.hot for seat in self._seats.values() if seat.follows)
         elif not self._ready:
-            asyncio.get_running_loop().call_later(limits.READY_AFTER_S, self._news.set)
+            again = _now() + limits.READY_AFTER_S
         self.lease.set_details(**self._details())
         health.PROCESS_HEALTH.set_status(
             "leads, and follows hot" if self._ready else "catches up with the logs", self._ready
         )
+        return again
 
     def _details(self) -> dict[str, object]:
         could_lead = (rm_id for rm_id, seat in self._seats.items() if seat.elected is not None and not seat.leads)
