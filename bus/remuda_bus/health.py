@@ -7,19 +7,23 @@ from __future__ import annotations
 
 import structlog
 
+from remuda_bus import limits
+
 log = structlog.get_logger()
 
 
 class Health:
     """`doing`: what the service does, in a few words for people. `ready`: whether it works or stands by.
     `storage_fault`: the refusal of a NATS server without disk space; empty while it stores. `violations`: by rmID, what
-    the last audit of a state has found."""
+    the last audit of a state has found. `listener_errors`: by kind of message, the last error of its
+    listener; no sender waits for an answer."""
 
     def __init__(self) -> None:
         self.doing = "starting"
         self.ready = False
         self.storage_fault = ""
         self.violations: dict[str, str] = {}
+        self.listener_errors: dict[str, str] = {}
 
     def storage_failed(self, said: str) -> None:
         """The NATS server has refused an append: no space left."""
@@ -32,6 +36,10 @@ class Health:
         if self.storage_fault:
             log.warning("the NATS server stores again", was=self.storage_fault)
             self.storage_fault = ""
+
+    def listener_failed(self, kind: str, subject: str, error: Exception) -> None:
+        """A listener to messages of this kind has raised an error, which is a bug. It gets the next message."""
+        self.listener_errors[kind] = f"{subject}: {error!r}"[: limits.REASON_CHARACTERS]
 
     def set_status(self, doing: str, ready: bool = True) -> None:
         self.doing, self.ready = doing, ready

@@ -58,6 +58,13 @@ def rm_label(rm_id: str) -> str:
     return rm_id
 
 
+def listener_label(subject: str) -> str:
+    """The value of the label `kind` for what a listener listens to: the last part of the subject, without RMs."""
+    kind = subject.rpartition(".")[2]
+    LISTENER_ERRORS.labels(kind)  # 0 until there is one
+    return kind
+
+
 def exemplar_of(headers: Headers) -> dict[str, str] | None:
     """The exemplar that names the trace of a message; None: it is not traced, or its spans are not exported."""
     found = _SAMPLED.fullmatch(headers.get(subjects.TRACEPARENT, ""))
@@ -79,6 +86,9 @@ ROUND_TRIP_SECONDS = gauge(
     "remuda_nats_round_trip_seconds", "Time of the last ping to the NATS server and back; NaN: it has not answered."
 )
 NATS_RECONNECTS = counter("remuda_nats_reconnects", "Reconnections to the NATS servers.")
+LISTENER_ERRORS = counter(
+    "remuda_listener_errors", "Messages on which a listener of this process has failed, by their kind.", ("kind",)
+)
 VOID_MESSAGES = counter(
     "remuda_void_messages", "Void messages that this process has read in logs: of leaders that were too late.", ("rm",)
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from remuda.embedded import NatsServer
-from remuda_bus import limits, subjects
+from remuda_bus import health, limits, metrics, subjects
 from remuda_bus.bus import (
     Bus,
     Consumer,
@@ -28,6 +28,7 @@ from remuda_bus.bus import (
 )
 from remuda_bus.memory import MemoryBus
 from remuda_bus.nats import connect
+from remuda_bus.process import health_pages
 from remuda_bus.streams.history_check import check_message, digest_of
 
 
@@ -680,12 +681,13 @@ async def test_a_missing_answer(case: Case) -> None:
         await case.other.request("remuda.api.test", timeout_s=0.05)
 
 
-async def test_publish_and_subscribe(case: Case) -> None:
+async def test_publish_and_subscribe(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health.PROCESS_HEALTH, "listener_errors", {})
     heard: asyncio.Queue[Message] = asyncio.Queue()
 
     async def listener(message: Message) -> None:
         if message.payload == b"bad":
-            raise RuntimeError("a listener that fails is asked again")
+            raise RuntimeError("a bug")  # the next message is heard all the same
         heard.put_nowait(message)
 
     await case.bus.subscribe("si.v1.rm.*.heartbeat", listener)
@@ -693,3 +695,7 @@ async def test_publish_and_subscribe(case: Case) -> None:
     await case.other.publish(subjects.heartbeat("a"), b"", {"x": "y"})
     message = await asyncio.wait_for(heard.get(), 5)
     assert (message.subject, dict(message.headers)) == (subjects.heartbeat("a"), {"x": "y"})
+    _, page = await health_pages._status(b"/readyz", None, health.PROCESS_HEALTH)
+    assert page["listener_errors"] == {"heartbeat": f"{subjects.heartbeat('a')}: RuntimeError('a bug')"}
+    _, metrics_page = metrics.page("")
+    assert b'remuda_listener_errors_total{kind="heartbeat"}' in metrics_page

@@ -62,7 +62,8 @@ class Bus(Protocol):
         ...
 
     async def subscribe(self, subject: str, listener: Listener) -> None:
-        """Call `listener` with each message on the subject (wildcards allowed), one after the other."""
+        """Call `listener` with each message on the subject (wildcards allowed), one after the other. An error of the
+        listener is shown by the health and the metrics of this process, and the listener gets the next message."""
         ...
 
     async def request(

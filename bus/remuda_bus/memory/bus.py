@@ -90,7 +90,7 @@ class MemoryBus:
         queue: asyncio.Queue[Message] = asyncio.Queue()
         self._own_listeners.append((subject, queue))
         self._listeners.append(self._own_listeners[-1])
-        self._start(listen(queue, listener))
+        self._start(listen(subject, queue, listener))
 
     async def request(
         self, subject: str, payload: bytes = b"", headers: Headers | None = None, timeout_s: float = 5.0

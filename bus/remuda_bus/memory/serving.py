@@ -9,6 +9,7 @@ from typing import Any
 
 import structlog
 
+from remuda_bus import health, metrics
 from remuda_bus.bus import AnsweredElsewhere, Handler, Listener, Message, Refused, Reply
 
 log = structlog.get_logger()
@@ -29,14 +30,17 @@ class MemoryServing:
             self.handlers.remove(self)
 
 
-async def listen(queue: asyncio.Queue[Message], listener: Listener) -> None:
-    """Call the listener with each message, without end."""
+async def listen(subject: str, queue: asyncio.Queue[Message], listener: Listener) -> None:
+    """Call the listener with each message on the subject, without end."""
+    kind = metrics.listener_label(subject)
     while True:
         message = await queue.get()
         try:
             await listener(message)
-        except Exception:
+        except Exception as error:
             log.exception("a listener failed", subject=message.subject)
+            metrics.LISTENER_ERRORS.labels(kind).inc()
+            health.PROCESS_HEALTH.listener_failed(kind, message.subject, error)
 
 
 async def handle_request(handler: Handler, message: Message) -> bytes | Reply:

@@ -10,7 +10,7 @@ import structlog
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
-from remuda_bus import limits, subjects
+from remuda_bus import health, limits, metrics, subjects
 from remuda_bus.bus import (
     Consumer,
     ConsumerState,
@@ -76,11 +76,15 @@ class NatsBus:
         await self._connection.send(subject, payload, headers)
 
     async def subscribe(self, subject: str, listener: Listener) -> None:
+        kind = metrics.listener_label(subject)
+
         async def arrived(message: Msg) -> None:
             try:
                 await listener(Message(message.subject, message.data, message.headers or NO_HEADERS))
-            except Exception:
+            except Exception as error:
                 log.exception("a listener failed", subject=message.subject)
+                metrics.LISTENER_ERRORS.labels(kind).inc()
+                health.PROCESS_HEALTH.listener_failed(kind, message.subject, error)
 
         await self._connection.until_up()
         await self._connection.client.subscribe(subject, cb=arrived)

@@ -68,6 +68,8 @@ async def _status(path: bytes, bus: Bus | None, health: Health) -> tuple[int, di
     status: dict[str, object] = {"ready": ready, "doing": health.doing, "bus": wrong or "answers"}
     if health.violations:
         status["violations"] = health.violations
+    if health.listener_errors:
+        status["listener_errors"] = health.listener_errors
     return 200 if ready else 503, status
 
 
