@@ -187,10 +187,10 @@ class Deciding:
         try:
             asked = inbox_pb2.Command.FromString(message.payload)
             decision.correlation_id = asked.correlation_id
-            rpc = COMMANDS[asked.rpc]
+            rpc = _rpc_of(asked.rpc)
             request = rpc.request.FromString(asked.request)
             command = pool_rpcs.with_id(_command(rpc, request), asked.new_id)
-        except (DecodeError, KeyError, rpcs.RpcError) as error:
+        except (DecodeError, rpcs.RpcError) as error:  # any other error is a fault
             log.error("unreadable command skipped", inbox_seq=message.seq, error=repr(error))
             decision.command = UNREADABLE
             return 0
@@ -228,6 +228,13 @@ class Deciding:
     def _write(self, decision: log_pb2.Decision, facts: list[Fact]) -> None:
         self.facts_by_kind.update(map(type, facts))
         decision.facts.extend([write_fact(fact) for fact in facts])
+
+
+def _rpc_of(name: str) -> rpcs.Rpc[Any, Any]:
+    """Raises RpcError for one that this version does not know."""
+    if name not in COMMANDS:
+        raise rpcs.RpcError(rpcs.INVALID_ARGUMENT, f"rpc is {name[:64]!r}, expected one of {', '.join(COMMANDS)}")
+    return COMMANDS[name]
 
 
 def _command(rpc: rpcs.Rpc[Any, Any], request: Any) -> Command:
