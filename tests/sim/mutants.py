@@ -14,7 +14,8 @@ from remuda_bus.bus import Message
 from remuda_bus.log import Chain
 from remuda_bus.resource_manager.session import Session
 from remuda_bus.rms.halts import Halts
-from remuda_config.shell.active_configuration import AcceptedText, ActiveConfiguration
+from remuda_config.shell.active_configuration import ActiveConfiguration
+from remuda_config.shell.changes import AcceptedText
 from remuda_core import commands, evolve, facts, snapshot
 from remuda_core.decide import BY_COMMAND
 from remuda_core.shell.deciding import CommitInProgress

@@ -16,7 +16,8 @@ from remuda_bus.memory.failing import FailingBus
 from remuda_config import load
 from remuda_config.file_writer import PreparedFile
 from remuda_config.shell import active_configuration, write_back
-from remuda_config.shell.active_configuration import ActiveConfiguration, Change
+from remuda_config.shell.active_configuration import ActiveConfiguration
+from remuda_config.shell.changes import Change
 from remuda_config.versions import ROLLBACK
 from services.config.tests.texts import queues
 

@@ -6,6 +6,7 @@ import asyncio
 import getpass
 import json
 import os
+import time
 
 import pytest
 
@@ -185,6 +186,26 @@ async def test_the_deadline_of_a_staged_change_survives_a_restart(server, bus, t
         await eventually(lambda: is_active(bus, limited(1)))
         await eventually(lambda: file.read_text() == limited(1))
         assert [one[1] for one in await history(bus)] == ["expired", "api", "file"]
+
+
+@pytest.mark.parametrize("verb", ["confirm", "update"])
+async def test_a_staged_change_that_cannot_be_rolled_back_is_confirmed_or_replaced(server, bus, tmp_path, verb):
+    """The version before it is gone, so it stays in force behind its deadline."""
+    file = tmp_path / "queues.yaml"
+    file.write_text(limited(1))
+    async with service(server, file):
+        await join(bus)
+        made = await change(bus, "update", text=limited(2), for_ms=1_000)
+        await bus.delete(subjects.CONFIGURATION_VERSIONS.name, subjects.version_key(1))
+        request = {"text": limited(3)} if verb == "update" else {"version": 2}
+        if verb == "update":
+            assert "confirm it" in await refused(409, change(bus, verb, **request))
+        await eventually(lambda: time.time() * 1_000 > made["version"]["until_ms"])
+        await change(bus, verb, **request)
+        newest = (await query(bus, "history"))["versions"][0]
+        expected = (3, "", limited(3)) if verb == "update" else (2, OWNER.name, limited(2))
+        assert (newest["number"], newest.get("confirmed_by", ""), (await query(bus, "get"))["text"]) == expected
+        await eventually(lambda: file.read_text() == expected[2])
 
 
 async def test_two_writers_at_once(server, bus, tmp_path):

@@ -8,7 +8,6 @@ from an operator (`update`, `confirm`) or from the deadline of a staged change (
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -21,54 +20,24 @@ from remuda_config.diff import difference
 from remuda_config.file import check_size, read_file, text_of_file
 from remuda_config.file_writer import NotWritable, PreparedFile
 from remuda_config.problems import Invalid, Problem
+from remuda_config.shell.changes import (
+    AcceptedText,
+    Change,
+    NoFallback,
+    fallback_of,
+    has_fallback,
+    now_ms,
+)
 from remuda_config.shell.version_store import StoredVersion, VersionStore
 from remuda_config.shell.worker_pool import WorkerPool
 from remuda_config.shell.write_back import WriteBack
-from remuda_config.versions import API, EXPIRED, FILE, Origin, Version, bounded_changes
+from remuda_config.versions import API, EXPIRED, FILE, Version, bounded_changes
 from remuda_proto.remuda.v1 import config_pb2
 
 Content = bytes | Problem
 log = structlog.get_logger()
 
 CONFLICT = 409
-
-
-@dataclass(frozen=True, slots=True)
-class AcceptedText:
-    """The version in force, and its configuration."""
-
-    stored: StoredVersion
-    configuration: config_pb2.Configuration
-
-    @property
-    def text(self) -> str:
-        return self.stored.text
-
-    @property
-    def version(self) -> Version:
-        return self.stored.version
-
-    @property
-    def number(self) -> int:
-        return self.stored.version.number
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A change by an operator. `base`: the number of the version that it was made from, if it names one. `until_ms`: it
-    is staged. `overwrites`: also content of the file that is not in force."""
-
-    by: str
-    message: str = ""
-    origin: Origin = API
-    base: int | None = None
-    restores: int = 0
-    until_ms: int = 0
-    overwrites: bool = False
-
-
-def now_ms() -> int:
-    return int(time.time() * 1_000)
 
 
 @dataclass(slots=True)
@@ -206,6 +175,8 @@ class ActiveConfiguration:
             await self._follow()
             before = self.current
             _check_base(before, change, named)
+            if before is not None and change.origin == API and before.version.is_staged:
+                await self._check_stuck(before, f"version {before.number} is staged: confirm it or roll it back first")
             if before is not None and before.text == text:
                 return False
             content = await self._check_file(before, change)
@@ -335,8 +306,10 @@ class ActiveConfiguration:
         async with self._changing:
             await self._follow()
             current = self.current
-            if current is None or not current.version.is_staged or now_ms() >= current.version.until_ms:
+            if current is None or not current.version.is_staged:
                 raise Refused("no staged change is open", CONFLICT)
+            if now_ms() >= current.version.until_ms:
+                await self._check_stuck(current, "no staged change is open")
             if number is not None and number != current.number:
                 raise Refused(f"version {current.number} is staged, not version {number}", CONFLICT)
             version = current.version.confirmed(by, now_ms())
@@ -350,6 +323,13 @@ class ActiveConfiguration:
             await self._keep(stored)
             return version
 
+    async def _check_stuck(self, staged: AcceptedText, otherwise: str) -> None:
+        """Raises Refused unless the time of the staged version is over and it stays in force, because the version that
+        it falls back to is gone."""
+        is_over = now_ms() >= staged.version.until_ms
+        if not is_over or await has_fallback(staged, self.versions, self.pool):
+            raise Refused(otherwise, CONFLICT)
+
     async def end_stage(self) -> None:
         """Roll the staged change back if its time is over. The file is written where it has the staged text."""
         async with self._changing:
@@ -357,24 +337,23 @@ class ActiveConfiguration:
             current = self.current
             if current is None or not current.version.is_staged or now_ms() < current.version.until_ms:
                 return
-            before = await self.versions.find(current.version.falls_back_to)
-            if before is None:
-                log.error("a staged change cannot be rolled back: its predecessor is gone", revision=current.number)
-                return
             try:
-                configuration = await self.pool.load(before.text, str(self.file), limits.LOAD_FILE_CPU_S)
-            except Invalid as error:
-                log.error("a staged change cannot be rolled back", revision=current.number, problems=str(error))
+                before = await fallback_of(current, self.versions, self.pool)
+            except NoFallback as error:
+                log.error(
+                    "a staged change cannot be rolled back: confirm it, or apply another",
+                    revision=current.number, why=str(error),
+                )  # fmt: skip
                 return
             why = f"version {current.number} was not confirmed in time"
-            change = Change("", why, EXPIRED, restores=before.version.number)
+            change = Change("", why, EXPIRED, restores=before.number)
             content = await asyncio.to_thread(read_file, self.file)
             try:
                 if content == current.text.encode():
                     prepared = await self._prepare_if_possible(before.text)
-                    await self._replace(before.text, configuration, change, content, prepared)
+                    await self._replace(before.text, before.configuration, change, content, prepared)
                 else:  # an edit that is not in force stays in the file
-                    await self._activate(before.text, configuration, change)
+                    await self._activate(before.text, before.configuration, change)
             except Refused:
                 log.info("another change was made when the staged one ended", revision=current.number)
 
@@ -388,12 +367,11 @@ class ActiveConfiguration:
 
 
 def _check_base(before: AcceptedText | None, change: Change, named: str) -> None:
-    """Raises Refused when the change was made from another version than the one in force."""
+    """Raises Refused when the change was made from another version than the one in force. `named`: the checksum in its
+    text."""
     number = before.number if before is not None else 0
     if change.base is not None and change.base != number:
         raise Refused(f"the change was made from version {change.base}, version {number} is in force", CONFLICT)
     if before is not None and named and named != before.configuration.checksum:
         own = before.configuration.checksum
         raise Refused(f"the text was made from one with checksum {named}, version {number} has {own}", CONFLICT)
-    if before is not None and before.version.is_staged and change.origin == API:
-        raise Refused(f"version {number} is staged: confirm it or roll it back first", CONFLICT)

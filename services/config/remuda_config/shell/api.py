@@ -22,7 +22,8 @@ from remuda_bus.queries.fields import expect_fields
 from remuda_config import limits
 from remuda_config.problems import Invalid, Problem
 from remuda_config.shell.access import ConfigurationAccess
-from remuda_config.shell.active_configuration import CONFLICT, AcceptedText, ActiveConfiguration, Change, now_ms
+from remuda_config.shell.active_configuration import CONFLICT, ActiveConfiguration
+from remuda_config.shell.changes import AcceptedText, Change, now_ms
 from remuda_config.shell.rm_versions import RmVersions
 from remuda_config.shell.version_store import StoredVersion
 from remuda_config.shell.worker_pool import WorkerPool

@@ -16,8 +16,9 @@ import structlog
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError
 from remuda_config.defaults import Defaults
-from remuda_config.shell.active_configuration import AcceptedText, ActiveConfiguration
+from remuda_config.shell.active_configuration import ActiveConfiguration
 from remuda_config.shell.assignments import AssignedConfiguration, Assignments
+from remuda_config.shell.changes import AcceptedText
 from remuda_config.shell.file_changes import file_changes
 from remuda_config.shell.records import RmRecord, read_record
 from remuda_proto.remuda.v1 import inbox_pb2

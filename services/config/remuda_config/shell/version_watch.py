@@ -9,7 +9,8 @@ import structlog
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError
 from remuda_config import limits
-from remuda_config.shell.active_configuration import ActiveConfiguration, now_ms
+from remuda_config.shell.active_configuration import ActiveConfiguration
+from remuda_config.shell.changes import now_ms
 from remuda_config.shell.version_store import FILE
 
 log = structlog.get_logger()
