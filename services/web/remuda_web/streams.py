@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing, contextmanager, suppress
 from typing import Final
 
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from remuda_bus.queries.status_codes import UNAVAILABLE
 from remuda_web import limits
@@ -32,29 +33,56 @@ class Streams:
     def __init__(self) -> None:
         self._open = 0
 
-    @property
-    def are_full(self) -> bool:
-        return self._open >= limits.STREAMS_AT_ONCE
-
     def answer(self, events: AsyncGenerator[bytes], sender: Sender | None) -> Response:
-        """Server-sent events. The last one is a problem, where the sender or the source of the events is gone. Raises
-        Problem when there are too many streams."""
-        if self.are_full:
-            raise Problem(503, f"{self._open} streams are open, expected at most {limits.STREAMS_AT_ONCE}")
-        told = self.counted(_with_problems(events, sender), None)
-        return StreamingResponse(told, media_type="text/event-stream", headers=HEADERS)
+        """Server-sent events. The last one is a problem, where the sender or the source of the events is gone. Sending
+        it raises Problem when there are too many streams."""
+        most = limits.STREAMS_AT_ONCE
+        full = Problem(UNAVAILABLE, f"{most} streams are open, expected at most {most}")
+        return _Stream(self, _with_problems(events, sender), full, HEADERS, "text/event-stream")
 
-    async def counted(self, parts: AsyncGenerator[bytes], sender: Sender | None) -> AsyncIterator[bytes]:
-        """The parts of a stream, which is open while they are read. It just ends when the sender or the source of the
-        parts is gone."""
+    def plain(
+        self, parts: AsyncGenerator[bytes], sender: Sender | None, full: Exception, headers: Mapping[str, str]
+    ) -> Response:
+        """It just ends when the sender or the source of the parts is gone. Sending it raises `full` when there are too
+        many streams."""
+        return _Stream(self, _until_gone(parts, sender), full, headers)
+
+    @contextmanager
+    def counted(self, full: Exception) -> Iterator[None]:
+        """Another stream is open. Raises `full` when there are too many. They are counted where they are checked: of
+        requests that come together, not all find the last place."""
+        if self._open >= limits.STREAMS_AT_ONCE:
+            raise full
         self._open += 1
         try:
-            with suppress(Problem, Unreadable):
-                async with aclosing(_while_known(parts, sender)) as known:
-                    async for one in known:
-                        yield one
+            yield
         finally:
             self._open -= 1
+
+
+class _Stream(StreamingResponse):
+    """Counts as open while it is sent."""
+
+    def __init__(
+        self, streams: Streams, parts: AsyncGenerator[bytes], full: Exception, headers: Mapping[str, str],
+        media_type: str | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(parts, media_type=media_type, headers=headers)
+        self._streams = streams
+        self._parts = parts
+        self._full = full
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._streams.counted(self._full):
+            async with aclosing(self._parts):
+                await super().__call__(scope, receive, send)
+
+
+async def _until_gone(parts: AsyncGenerator[bytes], sender: Sender | None) -> AsyncGenerator[bytes]:
+    with suppress(Problem, Unreadable):
+        async with aclosing(_while_known(parts, sender)) as known:
+            async for one in known:
+                yield one
 
 
 async def _with_problems(events: AsyncGenerator[bytes], sender: Sender | None) -> AsyncGenerator[bytes]:

@@ -4,34 +4,66 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import pytest
-from starlette.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
+from starlette.types import ASGIApp
 
+from remuda_bus.memory import MemoryBus
 from remuda_bus.operators import Operator
 from remuda_web import limits
+from remuda_web.app import Application
+from remuda_web.bus_source import BusSource
 from remuda_web.problems import Problem
 from remuda_web.source import Unreadable
 from remuda_web.streams import Streams
 
 
-async def endless() -> AsyncGenerator[bytes]:
-    while True:
-        yield b""
+class Reader:
+    """A client that reads a stream until it goes away. `status`: None until it is answered."""
+
+    def __init__(self, app: ASGIApp, path: str) -> None:
+        self.status: int | None = None
+        self.answered = asyncio.Event()
+        server, sent = ("web", 80), {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1"}
+        scope = {
+            **sent, "method": "GET", "scheme": "http", "path": path, "raw_path": path.encode(), "query_string": b"",
+            "headers": [], "server": server, "client": ("127.0.0.1", 1), "root_path": "",
+        }  # fmt: skip
+        self._task = asyncio.create_task(app(scope, self._receive, self._send))  # type: ignore[arg-type]
+
+    async def _receive(self) -> Any:
+        return await asyncio.Event().wait()
+
+    async def _send(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            self.answered.set()
+
+    async def go(self) -> None:
+        self._task.cancel()
+        await asyncio.wait([self._task])
 
 
-async def test_streams_of_all_paths_count_together(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("path", ["/api/v1/events", "/ws/v1/events/stream"])
+async def test_streams_of_all_paths_count_together(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    """Also those that are asked for in the same moment."""
     monkeypatch.setattr(limits, "STREAMS_AT_ONCE", 2)
-    streams = Streams()
-    one, other = streams.counted(endless(), None), streams.counted(endless(), None)
-    await anext(one)
-    assert not streams.are_full
-    await anext(other)
-    assert streams.are_full
-    with pytest.raises(Problem, match="expected at most 2"):
-        streams.answer(endless(), None)
-    await other.aclose()
-    assert not streams.are_full
+    bus = MemoryBus()
+    app = Application(BusSource(bus), "1", 0, "info", bus)
+    readers = [Reader(app, one) for one in ("/api/v1/events", path, "/ws/v1/events/stream", path)]
+    async with asyncio.timeout(10):
+        for one in readers:
+            await one.answered.wait()
+    assert sorted(one.status or 0 for one in readers) == [200, 200, 503, 503]
+    for one in readers:
+        await one.go()
+    again = Reader(app, path)
+    async with asyncio.timeout(10):
+        await again.answered.wait()
+    assert again.status == 200, "those that have gone do not count"
+    await again.go()
 
 
 class Sender:
@@ -57,7 +89,14 @@ async def slow(closed: list[bool]) -> AsyncGenerator[bytes]:
 
 
 async def read(events: AsyncGenerator[bytes], sender: Sender | None) -> list[bytes]:
-    response = Streams().answer(events, sender)
+    return await parts_of(Streams().answer(events, sender))
+
+
+async def lines(parts: AsyncGenerator[bytes], sender: Sender | None) -> list[bytes]:
+    return await parts_of(Streams().plain(parts, sender, Problem(503, "full"), {}))
+
+
+async def parts_of(response: Response) -> list[bytes]:
     assert isinstance(response, StreamingResponse)
     async with asyncio.timeout(10):
         return [bytes(part) async for part in response.body_iterator]  # type: ignore[arg-type]
@@ -70,9 +109,9 @@ async def test_a_stream_ends_with_the_identity_of_its_sender(monkeypatch: pytest
     *before, last = await read(slow(closed), Sender(3))
     assert (before, closed) == ([b"one"], [True])
     assert last.startswith(b"event: problem") and b"401" in last and b"the session is over" in last
-    one, sender = Streams(), Sender(1)
-    assert [part async for part in one.counted(slow(closed), sender)] == [b"one"]
-    assert (one.are_full, sender.times) == (False, -1)
+    sender = Sender(1)
+    assert await lines(slow(closed), sender) == [b"one"]
+    assert sender.times == -1
 
 
 async def test_a_stream_outlives_a_provider_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,12 +133,14 @@ async def test_a_source_that_is_gone_is_a_last_event() -> None:
 
     for sender in (None, Sender(1)):
         assert await read(gone(), sender) == [b"one", b'event: problem\ndata: {"status": 503, "detail": "no bus"}\n\n']
-    assert [part async for part in Streams().counted(gone(), None)] == [b"one"]
+    assert await lines(gone(), None) == [b"one"]
 
 
 async def test_a_reader_that_goes_away_closes_the_parts() -> None:
     closed: list[bool] = []
-    parts = Streams().counted(slow(closed), Sender(9))
+    response = Streams().plain(slow(closed), Sender(9), Problem(503, "full"), {})
+    assert isinstance(response, StreamingResponse)
+    parts: Any = response.body_iterator
     assert await anext(parts) == b"one"
     waiting = asyncio.create_task(asyncio.wait_for(anext(parts), 10))
     await asyncio.sleep(0)

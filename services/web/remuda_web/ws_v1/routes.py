@@ -13,7 +13,7 @@ import structlog
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.responses import PlainTextResponse, Response
 
 from remuda_bus.queries.status_codes import FORBIDDEN
 from remuda_web import problems
@@ -197,8 +197,6 @@ class _EventStream:
         self._streams = streams
 
     async def answer(self, request: Request) -> Response:
-        if self._streams.are_full:
-            raise Failure(503, "Too many streaming connections")
         try:
             count = request.query_params.get("count")
             most, _ = events.asked_for(count, None)
@@ -207,7 +205,8 @@ class _EventStream:
         # A named encoding keeps the compression away: it would hold lines back.
         headers = {**CORS, "Content-Type": JSON_TYPE, "Content-Encoding": "identity"}
         lines = self._lines(source_for(request, self._source), most if count else 0)
-        return StreamingResponse(self._streams.counted(lines, sender_of(request)), headers=headers)
+        full = Failure(503, "Too many streaming connections")
+        return self._streams.plain(lines, sender_of(request), full, headers)
 
     async def _lines(self, source: Source, count: int) -> AsyncGenerator[bytes]:
         async with aclosing(source.new_events(count)) as groups:
