@@ -14,6 +14,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from remuda_bus import subjects
+from remuda_bus.queries.fields import OF_CORE
 from remuda_proto.remuda.v1 import config_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from tests.tenants.hostile import Hostile, Refusal, Reply
@@ -180,10 +181,11 @@ class FuzzingRm(Hostile):
             await self.heartbeat(self.random.randbytes(self.random.choice((0, 5))), self._odd_headers())
 
     async def _query(self) -> None:
-        subject = subjects.core_query(self.rm_id, self.random.choice(QUERIES[:-1]))
-        await self._asks_if_led(subject, self._arguments())
+        kind = self.random.choice(QUERIES[:-1])
+        await self._asks_if_led(subjects.core_query(self.rm_id, kind), self._arguments(kind))
 
-    def _arguments(self) -> bytes:
+    def _arguments(self, kind: str = "") -> bytes:
+        """For a kind, mostly fields that it knows: others are refused at once."""
         odd: tuple[object, ...] = (
             None,
             0,
@@ -199,7 +201,9 @@ class FuzzingRm(Hostile):
             True,
             self.maker.text(),
         )
-        names = self.random.sample(("limit", "after", "application", "queue", "key", "node", "user", "rm"), 3)
+        any_kind = "limit", "after", "application", "queue", "key", "node", "user", "rm"
+        known = OF_CORE[kind] if kind and self.random.random() < 0.9 else any_kind
+        names = self.random.sample(known, min(3, len(known)))
         payload = json.dumps({name: self.random.choice(odd) for name in names}).encode()
         return self.random.choice((payload, payload, b"", b"[" * 100_000, self.random.randbytes(30)))
 
