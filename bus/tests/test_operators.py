@@ -10,7 +10,7 @@ from remuda_bus import limits, subjects
 from remuda_bus.operators import Operator, operator_with, request_of
 from remuda_proto.names import GROUP, USER
 
-USERS = st.from_regex(r"[_a-zA-Z][a-zA-Z0-9:_.@-]{0,40}[$]?", fullmatch=True)
+USERS = st.from_regex(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]{0,40}[$]?", fullmatch=True)
 GROUPS = st.lists(st.from_regex(r"[_a-zA-Z][a-zA-Z0-9:_.-]{0,20}", fullmatch=True), max_size=20, unique=True)
 
 

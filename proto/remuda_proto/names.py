@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from .constants import RECOVERY_QUEUE
+
 
 @dataclass(frozen=True, slots=True)
 class NamePattern:
@@ -25,10 +27,15 @@ def _matches_partition(name: str) -> bool:
     return 1 <= len(name) <= 64 and name.isprintable() and name == name.strip() and not name.startswith("[")
 
 
-QUEUE: Final = NamePattern(re.compile(r"[a-zA-Z0-9_-]{1,64}").fullmatch, "1 to 64 of A-Z a-z 0-9 _ -")
+# No configuration and no rule may name this queue.
+RECOVERY_NAME: Final = RECOVERY_QUEUE.removeprefix("root.")
+QUEUE: Final = NamePattern(
+    re.compile(rf"(?!(?i:{RECOVERY_NAME})$)[a-zA-Z0-9_:#/@-]{{1,64}}").fullmatch,
+    f"1 to 64 of A-Z a-z 0-9 _ - : # / @, other than {RECOVERY_NAME}",
+)
 USER: Final = NamePattern(
-    re.compile(r"[_a-zA-Z][a-zA-Z0-9:_.@-]*[$]?").fullmatch,
-    "a letter or _, then letters, digits and : _ . @ -, optionally a $ at the end",
+    re.compile(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?").fullmatch,
+    "a letter or _, then letters, digits and : # / _ . @ -, optionally a $ at the end",
 )
 GROUP: Final = NamePattern(
     re.compile(r"[_a-zA-Z][a-zA-Z0-9:_.-]*").fullmatch, "a letter or _, then letters, digits and : _ . -"
@@ -38,4 +45,5 @@ PARTITION: Final = NamePattern(
     _matches_partition, "1 to 64 printable characters, no blank at either end and no [ at the beginning"
 )
 ACTION_ID: Final = NamePattern(re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch, "1 to 64 of A-Z a-z 0-9 _ -")
+CLUSTER: Final = NamePattern(ACTION_ID.matches, ACTION_ID.expected)
 RM_ID: Final = NamePattern(re.compile(r"[A-Za-z0-9_:-]{1,64}").fullmatch, "1 to 64 of A-Z a-z 0-9 _ : -")

@@ -33,8 +33,10 @@ from remuda_core.settings import ChildTemplate
 from remuda_core.state import Queue as LiveQueue
 from remuda_core.wire.configuration import read_configuration
 from remuda_proto.durations import milliseconds
+from remuda_proto.names import QUEUE, USER
 
 from .recording import Json
+from .reference_placement import QUEUE_NAME, USER_NAME
 
 RM: Final = "rm:123"
 NOW_MS: Final = 1_700_000_000_000
@@ -44,6 +46,9 @@ BASE: Final = "partitions:\n- name: default\n  queues:\n  - name: root\n    queu
 MISSING_QUEUE: Final = re.compile(
     r"rule no\. #(?P<rule>\d+) \S+ references non-existing queues \((?P<queue>.+)\) and create is 'false'"
 )
+
+CHILD_NAME: Final = re.compile(r"invalid child name (.*), a name must only have")
+USER_NAME_IN: Final = re.compile(r"invalid limit user name '(.*)' in limit definition")
 
 
 def paths_with_upper_case(text: str) -> set[str]:
@@ -85,6 +90,12 @@ LAXER: Final[dict[str, Callable[[str, str], object]]] = {
     ),
     "a queue with children is a parent, with or without `parent: true`": lambda error, text: (
         re.search(r"\(fixed->\w+\) references a queue \S+ which is not a leaf", error) and "queues:" in text
+    ),
+    "names of queues may have `: # / @`, as in later versions": lambda error, text: (
+        (name := CHILD_NAME.search(error)) and QUEUE.matches(name[1]) and not QUEUE_NAME.matches(name[1])
+    ),
+    "names of users may have `# /`, as in later versions": lambda error, text: (
+        (name := USER_NAME_IN.search(error)) and USER.matches(name[1]) and not USER_NAME.matches(name[1])
     ),
     "the name of the root queue is case-insensitive": lambda error, text: "without root queue" in error,
 }

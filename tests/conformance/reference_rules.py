@@ -40,12 +40,11 @@ from remuda_core.index.queue_order import ParentOrder, QueueOrder
 from remuda_core.rules import placement
 from remuda_core.rules.lifecycle import COMPLETE, COMPLETING
 from remuda_core.rules.placement import NotPlaced, Placed, Queues
-from remuda_core.rules.placement_rules import RULES, Applicant
+from remuda_core.rules.placement_rules import Applicant
 from remuda_core.rules.required_node import required_node
 from remuda_core.settings import PartitionSettings, PlacementRule
 from remuda_core.state import Allocation, Application, Node, Partition, PendingAsk, State, TaskGroup
 from remuda_core.state.placeholders import FreePlaceholders
-from remuda_proto.names import QUEUE
 
 Rule = Callable[[], AbstractContextManager[object]]
 
@@ -149,10 +148,6 @@ def place_in_queues_that_drain() -> AbstractContextManager[object]:
     return patch.object(placement, "_check", passing_over)
 
 
-class _Ended(Exception):
-    pass
-
-
 @contextmanager
 def accept_nonsense() -> Iterator[None]:
     """Empty names and negative amounts and counts are taken as they are; what the sums are then is no invariant any
@@ -184,38 +179,6 @@ def accept_nonsense() -> Iterator[None]:
         patch.object(ask, "problem_of_resource", nothing),
         patch.object(node, "problem_of_resource", nothing),
         patch.object(submit, "problem_of_resource", nothing),
-    ):
-        yield
-
-
-@contextmanager
-def reject_at_the_first_bad_queue_name() -> Iterator[None]:
-    """A rule that makes an impossible queue name, or a queue below a leaf, ends the placement."""
-    apply, check, place = placement._apply, placement._check, placement.place
-
-    def applied(rule: PlacementRule, queues: Queues, who: Applicant) -> str | None:
-        above = (
-            apply(rule.parent, queues, who) if rule.parent is not None and RULES[rule.name].name_of(rule, who) else None
-        )
-        if above is not None and above in queues and queues[above].leaf:
-            raise _Ended(above)
-        return apply(rule, queues, who)
-
-    def ending(path: str, rule: PlacementRule, queues: Queues, who: Applicant) -> Placed | NotPlaced:
-        if not all(QUEUE.matches(part) for part in path.split(".")):
-            raise _Ended(path)
-        return check(path, rule, queues, who)
-
-    def placed(settings: PartitionSettings, queues: Queues, who: Applicant) -> Placed | NotPlaced:
-        try:
-            return place(settings, queues, who)
-        except _Ended as error:
-            return NotPlaced(f"queue {error} is not possible")
-
-    with (
-        patch.object(placement, "_apply", applied),
-        patch.object(placement, "_check", ending),
-        patch.object(submit, "place", placed),
     ):
         yield
 

@@ -45,6 +45,19 @@ def test_a_create_that_only_the_parent_rule_has():
     assert not explains(CREATED, "references a queue (root.made) which is not a leaf", BELOW % ("false", "true"))
 
 
+def test_names_of_later_versions():
+    queues, users = (
+        "names of queues may have `: # / @`, as in later versions",
+        "names of users may have `# /`, as in later versions",
+    )
+    child = "invalid child name %s, a name must only have alphanumeric characters, - or _, and be no longer than 64"
+    limit = "invalid limit user name '%s' in limit definition"
+    assert explains(queues, child % "a@b", "") and explains(users, limit % "ldap/carol", "")
+    assert not any(explains(queues, child % name, "") for name in ("a b", "a", "@recovery@", "a" * 65))
+    assert not any(explains(users, limit % name, "") for name in ("a b", "alice", "1/a"))
+    assert not explains(queues, "duplicate child name found with name a@b, level 1", "")
+
+
 @pytest.mark.parametrize(
     ("kind", "text"),
     [

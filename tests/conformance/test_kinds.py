@@ -7,8 +7,11 @@ import copy
 import pytest
 
 from . import in_process
+from .builders import ask, asks, scenario, trace_of
+from .case import Case
+from .compare import FINAL, Difference, meaningful
 from .kind_cases import EXPLAINED, NEAR_MISSES
-from .kind_cases.sided import kind_named, new, trace_with, verdict_on
+from .kind_cases.sided import START, kind_named, new, queues, trace_with, verdict_on
 from .kinds import KINDS
 from .recording import Recording
 from .verdict import DIFFERENT, judge
@@ -41,6 +44,31 @@ def test_a_near_miss_is_not_explained(name, case):
     assert verdict.word == DIFFERENT, (verdict.kinds, verdict.error)
     kind = kind_named(name).name
     assert kind not in verdict.kinds or kind in verdict.played  # then it has explained something else
+
+
+def paths_in(value, above=()):
+    """All paths in a value, each with what is there."""
+    yield above, value
+    for key, item in value.items() if isinstance(value, dict) else ():
+        yield from paths_in(item, (*above, key))
+
+
+def test_a_kind_can_judge_a_difference_at_any_depth():
+    """Whole dumps, partitions, users and single fields: what is there on one side only, or empty on the other."""
+    limited = "{name: q, limits: [{users: [alice], maxapplications: 1}]}"
+    played = scenario(
+        *START, asks(ask("app-1", "k", 1)), {"schedule": 1}, {"dump": True}, config=queues(limited, "{name: r}")
+    )
+    trace = trace_of(played)
+    case = Case(played, trace, copy.deepcopy(trace))
+    both = [Difference(0, ("registration",), {"ok": True}, {"error": "no"})]
+    for path, value in paths_in(meaningful(trace["final"]), ("dump",)):
+        for sides in ((value, None), (None, value), (value, {}), ({}, value)):
+            both += [Difference(FINAL, path, *sides), Difference(len(played.steps) - 1, path, *sides)]
+    assert len(both) > 400
+    for kind in KINDS:
+        for difference in both:
+            assert kind.explains(case, difference) in (True, False)
 
 
 @pytest.mark.parametrize(("name", "case"), RULED, ids=[name for name, _ in RULED])

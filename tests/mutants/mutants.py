@@ -84,6 +84,9 @@ PLACEMENT: Final = (
         ("everybody_may_submit", "5: a rule yields a queue the user may submit to", "if not acl.may_submit((q.settings for q in nearest.path_to_root), who.user, who.groups):", "if False:"),
         ("draining_queues_take", "16: a draining queue takes no applications", "if any(q.draining for q in nearest.path_to_root):", "if False:"),
         ("no_forced_placement", "5: application.create.force", 'who.tags.get(FORCE_CREATE_TAG, "").lower() == "true"', "False"),
+        ("nothing_by_default", "5: what no rule places goes to root.default", "if DEFAULT_QUEUE in queues:", "if False:"),
+        ("forced_by_default", "5: forced applications do not go to root.default", 'who.tags.get(FORCE_CREATE_TAG, "").lower() == "true"', 'who.tags.get(FORCE_CREATE_TAG, "").lower() == "true" and DEFAULT_QUEUE not in queues'),
+        ("default_for_everybody", "5: submit access counts for root.default too", "found = _check(DEFAULT_QUEUE, _DEFAULT, queues, who)", "found = Placed(DEFAULT_QUEUE)"),
         ("parent_rule_ignored", "5: a rule with parent hangs its result below", "        parent = above\n", ""),
     ),
     *_of(

@@ -23,6 +23,10 @@ def rejects(step: int, name: str) -> Edit:
     return edit
 
 
+def refuses(step: int) -> Edit:
+    return lambda steps: steps[step].update(error="refused")
+
+
 def listed_application(step: Json, name: str = "app-1", where: str = "applications") -> Json:
     return dict(next(each for each in partition(step)[where] if each["applicationID"] == name))
 
@@ -76,7 +80,19 @@ GAVE_BACK = scenario(
 RAN = scenario(*START, asks(ask("app-1", "k", 1)), {"schedule": 1}, release("app-1", "$uuid:k"), {"dump": True})
 RUNS = scenario(*START, asks(ask("app-1", "k", 1)), {"schedule": 1}, {"dump": True})
 
+UNPLACED = scenario(app("app-1", "root.nowhere"), config=queues(Q, "{name: default}"))
+UNNAMED = scenario(app("app-1", ""), config=queues(Q, "{name: default}", beside=RULES.replace("create: true", "")))
+LATER_USER = scenario(app("app-1", user="ldap/carol"))
+LATER_QUEUE = scenario(app("app-1", "root.team@corp"), config=queues(Q, "{name: team@corp}"))
+LATER_RULE = scenario(app("app-1", "", tags={"namespace": "eu/west"}), config=queues(Q, beside=RULES))
+LATER_UPDATE = scenario(app("app-1"), {"config": queues(Q, "{name: a:b}")}, app("app-2"))
+LATER_LIMIT = scenario({"config": queues("{name: q, limits: [{users: [ldap/carol], maxapplications: 1}]}")})
+
 EXPLAINED: Cases = {
+    "LaterNames": [
+        Sided(each, their_rule=True) for each in (LATER_USER, LATER_QUEUE, LATER_RULE, LATER_UPDATE, LATER_LIMIT)
+    ],
+    "PlacedByDefault": [Sided(UNPLACED, their_rule=True), Sided(UNNAMED, their_rule=True)],
     "BadNameNextRule": [Sided(BAD_NAME, their_rule=True), Sided(LEAF, their_rule=True)],
     "DrainingQueueTakesNothing": [Sided(DRAINED, their_rule=True)],
     "EverythingGivenBackCompletes": [Sided(GAVE_BACK, their_rule=True)],
@@ -90,6 +106,16 @@ EXPLAINED: Cases = {
     "GroupsOfTheRequest": [Sided(scenario(without_groups("app-1"), {"dump": True}), in_groups("staff"))],
 }  # fmt: skip
 NEAR_MISSES: Cases = {
+    "LaterNames": [
+        Sided(LATER_USER, our_rule=True),
+        Sided(scenario(app("app-1")), rejects(0, "app-1")),
+        Sided(scenario(app("app-1"), {"config": queues(Q, R)}), refuses(1)),
+    ],
+    "PlacedByDefault": [
+        Sided(UNPLACED, our_rule=True),
+        # a queue that is asked for
+        Sided(scenario(app("app-1", "root.default"), config=queues(Q, "{name: default}")), rejects(0, "app-1")),
+    ],
     "BadNameNextRule": [
         Sided(BAD_NAME, our_rule=True),
         # a tag that no rule looks at

@@ -19,6 +19,7 @@ from .kind import Kind
 from .limits import LimitsHold, UsageIsWhatIsUsed
 from .lookups import sums
 from .nodes import BoundAskHoldsUpNobody, ClusterIsNoQuota, EqualCandidates, LacksLeast, NotReadyTakesNothing
+from .placement import LaterNames, PlacedByDefault
 from .preemption import KeptForPreemptor, NoMoreThanNeeded
 from .queues import (
     DrainingQueueIsLimited,
@@ -40,7 +41,9 @@ KINDS: Final[tuple[Kind, ...]] = (
     Nonsense(),
     UnknownReleaseAnswered(),
     UnknownNodeAnswered(),
+    LaterNames(),
     BadNameNextRule(),
+    PlacedByDefault(),
     NotReadyTakesNothing(),
     DrainingQueueTakesNothing(),
     BoundAskHoldsUpNobody(),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import Any, Final
 
@@ -11,15 +10,11 @@ from remuda_proto.remuda.v1 import config_pb2
 from ..case import Case, in_step, queue_configs
 from ..compare import Difference
 from ..recording import Json
-from ..reference_rules import (
-    keep_what_gave_back_everything_completing,
-    place_in_queues_that_drain,
-    reject_at_the_first_bad_queue_name,
-)
+from ..reference_placement import QUEUE_NAME, reject_at_the_first_bad_queue_name
+from ..reference_rules import keep_what_gave_back_everything_completing, place_in_queues_that_drain
 from .kind import Kind
 from .lookups import applications_in, dump_in, last_step, names_application, state_of
 
-QUEUE_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 ENDING: Final = ("Failing", "Failed", "Resuming")
 
 
@@ -61,8 +56,8 @@ class BadNameNextRule(Kind):
             if event.get("eventChangeDetail") == "QUEUE_APP" and event.get("referenceID") == name
         ]  # fmt: skip
         for rule in rules:
-            made = _made_by(rule, application)
-            bad = made is not None and not all(QUEUE_NAME.fullmatch(part) for part in made.split("."))
+            made = made_by(rule, application)
+            bad = made is not None and not all(QUEUE_NAME.matches(part) for part in made.split("."))
             above = made.rpartition(".")[0] if made is not None and rule.HasField("parent") else None
             if (bad or above in leaves) and made not in placed:
                 return True
@@ -81,7 +76,7 @@ class BadNameNextRule(Kind):
         }
 
 
-def _made_by(rule: config_pb2.PlacementRule, application: Json) -> str | None:
+def made_by(rule: config_pb2.PlacementRule, application: Json) -> str | None:
     """The path of the queue that a rule makes for an application; None: no queue, or one that is not made of the
     application's user, group or tags."""
     ugi, tags = application.get("ugi") or {}, application.get("tags") or {}
@@ -91,7 +86,7 @@ def _made_by(rule: config_pb2.PlacementRule, application: Json) -> str | None:
         "applicationtype": tags.get("application.type"),
     }  # fmt: skip
     name = str(of.get(rule.name) or "").lower()
-    above = _made_by(rule.parent, application) if rule.HasField("parent") else "root"
+    above = made_by(rule.parent, application) if rule.HasField("parent") else "root"
     if not name or above is None:
         return None
     if rule.name == "fixed" and name.startswith("root."):
@@ -157,7 +152,8 @@ class WhoCountsAsRunning(Kind):
 
     def explains(self, case: Case, difference: Difference) -> bool:
         path = difference.path
-        if path[0] != "dump" or not (path[-1] == "allocatingAcceptedApps" or path[1] in ("users", "groups")):
+        of_users = path[1:2] in (("users",), ("groups",))
+        if path[0] != "dump" or not (path[-1] == "allocatingAcceptedApps" or of_users):
             return False
         ours, theirs = (self._names(value) for value in (difference.ours, difference.theirs))
         if ours is None or theirs is None or ours == theirs:

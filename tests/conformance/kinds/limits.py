@@ -39,7 +39,7 @@ class UsageIsWhatIsUsed(Kind):
 
     def explains(self, case: Case, difference: Difference) -> bool:
         path = difference.path
-        if path[0] != "dump" or path[1] not in ("users", "groups") or len(path) < 3:
+        if path[0] != "dump" or len(path) < 3 or path[1] not in ("users", "groups"):
             return False
         if {"maxResources", "maxApplications"} & {*path[4:]}:  # what a limit allows is not what is used
             return False

@@ -250,7 +250,7 @@ class DrainingQueueIsLimited(Kind):
 
     def explains(self, case: Case, difference: Difference) -> bool:
         path = difference.path
-        if path[0] != "dump" or path[1] not in ("users", "groups") or difference.theirs is not None:
+        if path[0] != "dump" or path[1:2] not in (("users",), ("groups",)) or difference.theirs is not None:
             return False
         listed = _queues_with_limits_alone(dict(zip(path[3:4], [difference.ours], strict=False)) or difference.ours)
         dumps = [dump_in(trace, difference.step) for trace in (case.ours, case.theirs)]

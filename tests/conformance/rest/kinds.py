@@ -103,9 +103,12 @@ class EventsOfTheHistory(Kind):
         if "/events/batch" not in recorded.request["path"] or ours.status != recorded.answer.status:
             return False
         if found.path == ("body", "HighestID"):
-            return type(found.ours) is int and found.ours >= ours.body["LowestID"]
-        parts = "?" in recorded.request["path"] and found.path[:2] == ("body", RECORDS) and FORM not in found.path
-        return parts and len(ours.body[RECORDS]) == len(recorded.answer.body[RECORDS])
+            lowest = _field(ours, "LowestID")
+            return type(found.ours) is int and type(lowest) is int and found.ours >= lowest
+        if "?" not in recorded.request["path"] or found.path[:2] != ("body", RECORDS) or FORM in found.path:
+            return False
+        mine, other = _field(ours, RECORDS), _field(recorded.answer, RECORDS)
+        return isinstance(mine, list) and isinstance(other, list) and len(mine) == len(other)
 
 
 class EventsOfItsRules(Kind):
@@ -118,7 +121,7 @@ class EventsOfItsRules(Kind):
     OF_RULES: Final = re.compile(r"QUEUE (SET|REMOVE) (?!QUEUE_APP)|NODE (ADD|REMOVE) NODE_RESERVATION ")
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
-        return found.path[:2] == ("body", RECORDS) and bool(self.OF_RULES.match(found.path[2]))
+        return found.path[:2] == ("body", RECORDS) and any(map(self.OF_RULES.match, found.path[2:3]))
 
 
 class NoExtraConfiguration(Kind):
@@ -175,7 +178,7 @@ class TemplateLimitsApplications(Kind):
         if found.path[-1] != "maxRunningApps" or found.theirs is not None:
             return False
         path = found.path[-2].strip("[]")
-        return any(one["queuename"] == path and not one["isManaged"] for one in _objects(ours.body, "queuename"))
+        return any(one["queuename"] == path and not one.get("isManaged") for one in _objects(ours.body, "queuename"))
 
 
 class LaterPaths(Kind):
@@ -320,7 +323,13 @@ class PartitionsAddedUp(Kind):
 
 def _sample_of(found: Difference) -> str:
     """The name and labels of a sample of metrics; "": it is none."""
-    return found.path[2] if found.path[:2] == ("body", "samples") else ""
+    numbers = all(value is None or isinstance(value, float) for value in (found.ours, found.theirs))
+    return found.path[2] if len(found.path) == 3 and found.path[:2] == ("body", "samples") and numbers else ""
+
+
+def _field(of: Answer, name: str) -> Any:
+    """Of a JSON object; None: the answer is no object, or has no such field."""
+    return of.body.get(name) if isinstance(of.body, Mapping) else None
 
 
 def _objects(value: Any, field: str) -> Iterator[Mapping[str, Any]]:

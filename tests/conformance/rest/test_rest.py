@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import pytest
 from ..recording import FOLDER
 from . import recordings
 from .__main__ import judge, judge_answer
-from .compare import differences
+from .compare import RECORDS, Difference, differences
+from .kinds import kind_of
 from .player import WithPages
 from .recordings import Answer, Recorded
 
@@ -83,6 +85,26 @@ def test_no_usage_is_a_usage_of_nothing() -> None:
     """The reference keeps the names of resources after removals."""
     assert paths({}, {"resourceUsage": {"Resources": {"vcore": 0}}}) == []
     assert paths({}, {"resourceUsage": {"Resources": {"vcore": 1}}}) == ["resourceUsage"]
+
+
+PATHS = (
+    ("status",), ("headers", "Allow"), ("body",), ("body", "samples"), ("body", "samples", "yunikorn_a_attempt_total"),
+    ("body", "families"), ("body", "families", "yunikorn_root_queue_app"), ("body", RECORDS), ("body", "HighestID"),
+    ("body", RECORDS, "QUEUE SET QUEUE_CONFIG root"), ("body", "maxRunningApps"), ("body", "[a]", "maxRunningApps"),
+    ("body", "logLevel"), ("body", "reason"), ("body", "extra"), ("body", "queueName"), ("body", "stateLog"),
+)  # fmt: skip
+VALUES = (None, 1, 2.5, True, "x", [], [1], {}, {"a": 1}, {"queuename": "a"})
+
+
+@pytest.mark.parametrize("path", PATHS, ids="/".join)
+@pytest.mark.parametrize(
+    "request_path", ["/", "/ws/v1/events/batch?count=1", "/ws/v1/metrics", "/ws/v1/validate-conf", "/ws/v1/x"]
+)
+def test_a_kind_can_judge_any_difference_of_any_answers(path: tuple[str, ...], request_path: str) -> None:
+    for ours, theirs in product(VALUES, VALUES):
+        was = replace(recorded(0, {path[-1]: theirs}, request_path), partitions=2)
+        kind_of(was, answer({path[-1]: ours}), Difference(path, ours, theirs))
+        kind_of(replace(was, answer=answer(theirs)), answer(ours), Difference(path, ours, theirs))
 
 
 def test_requests_have_no_order() -> None:

@@ -27,11 +27,12 @@ class Applicant:
 
 @dataclass(frozen=True, slots=True)
 class NamingRule:
-    """`name_of`: the name that the rule gives the queue of an application; None or empty: the rule does not match.
-    `may_be_a_path`: a name that begins with root is the full path of the queue. `has_levels`: dots in the name separate
-    queues; otherwise they are replaced."""
+    """`name_of`: the name that the rule gives the queue of an application; None or empty: the rule does not match,
+    because of what is `lacking` (`{value}` stands for the rule's). `may_be_a_path`: a name that begins with root is the
+    full path of the queue. `has_levels`: dots in the name separate queues; otherwise they are replaced."""
 
     name_of: Callable[[PlacementRule, Applicant], str | None]
+    lacking: str
     may_be_a_path: bool = False
     has_levels: bool = False
 
@@ -67,13 +68,13 @@ def application_type(rule: PlacementRule, who: Applicant) -> str | None:
 
 
 RULES: Final[Mapping[str, NamingRule]] = {
-    "provided": NamingRule(provided, may_be_a_path=True),
-    "user": NamingRule(user),
-    "primarygroup": NamingRule(primary_group),
-    "secondarygroup": NamingRule(secondary_group),
-    "fixed": NamingRule(fixed, may_be_a_path=True, has_levels=True),
-    "tag": NamingRule(tag),
-    "applicationtype": NamingRule(application_type),
+    "provided": NamingRule(provided, "the application names no queue", may_be_a_path=True),
+    "user": NamingRule(user, "the application names no user"),
+    "primarygroup": NamingRule(primary_group, "the user has no group"),
+    "secondarygroup": NamingRule(secondary_group, "the user has no second group that the filter lets pass"),
+    "fixed": NamingRule(fixed, "the rule has no value", may_be_a_path=True, has_levels=True),
+    "tag": NamingRule(tag, "the application has no tag {value}"),
+    "applicationtype": NamingRule(application_type, "the application has no tag 'application.type'"),
 }
 
 

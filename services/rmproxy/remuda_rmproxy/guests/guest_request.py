@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 from remuda_bus.bus import Message, Refused
 from remuda_proto.bounds import shown
 from remuda_proto.guests import PREDICATE_CLASS, PREDICATE_CLASS_TAG, prefix_of, user_of
-from remuda_proto.names import QUEUE, RM_ID
+from remuda_proto.names import CLUSTER, QUEUE, RM_ID
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_rmproxy.inbound.translate import InvalidRequest, commands_of
 from remuda_rmproxy.records.status_codes import FORBIDDEN, INVALID
@@ -46,7 +46,7 @@ def _read_admission(entry: str) -> Admission:
     rm_id, _, queue = host.partition("/")
     levels = queue.split(".")
     is_path = levels[0] == "root" and len(levels) > 1 and all(map(QUEUE.matches, levels)) and queue == queue.lower()
-    if not QUEUE.matches(cluster) or not RM_ID.matches(rm_id) or not is_path:
+    if not CLUSTER.matches(cluster) or not RM_ID.matches(rm_id) or not is_path:
         raise ValueError(f"{shown(entry)}: expected CLUSTER=RM/QUEUE, such as default=rm-1/root.peloton")
     return Admission(cluster, rm_id, queue)
 

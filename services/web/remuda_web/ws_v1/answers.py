@@ -93,7 +93,7 @@ class Answers:
 
     async def _queue(self, place: Place, path: str) -> Row:
         for name in path.split("."):
-            if not names.QUEUE.matches(name):
+            if not names.QUEUE.matches(name) and name.lower() != names.RECOVERY_NAME:
                 raise Failure(
                     400,
                     f"problem in queue query parameter parsing as queue param {path} contains invalid queue name "
