@@ -14,7 +14,14 @@ from remuda_kubernetes.shim import names, pod_reading
 from remuda_kubernetes.shim.namespaces import tags_of
 from remuda_kubernetes.shim.pod_reading import application_of
 from remuda_kubernetes.shim.quantities import request_of
-from remuda_kubernetes.shim.task_groups import GangPolicy, PlaceholderUser, placeholder_pod, policy_of, task_groups_of
+from remuda_kubernetes.shim.task_groups import (
+    GangPolicy,
+    PlaceholderUser,
+    TaskGroup,
+    placeholder_pod,
+    policy_of,
+    task_groups_of,
+)
 from tests.kubernetes.objects import annotated, pod
 
 D = names.DOMAIN
@@ -50,6 +57,9 @@ def test_unique_application() -> None:
         ('{"user": "alice", "groups": ["dev"]}', ("alice", ("dev",))),
         ('{"user": "alice"}', ("alice", ())),
         ('{"user": "alice", "groups": null}', ("alice", ())),
+        ('{"User": "alice", "GROUPS": ["dev"]}', ("alice", ("dev",))),
+        ('{"user": null, "groups": ["dev"]}', ("nobody", ())),
+        ("null", ("nobody", ())),
         ('{"groups": ["dev"]}', ("nobody", ())),
         ("alice", ("nobody", ())),
         ('{"user": 5}', ("nobody", ())),
@@ -115,6 +125,49 @@ def test_wrong_annotation_of_a_namespace_counts_as_absent(key: str, value: str, 
 def defining(groups: Any, policy: str = "") -> dict[str, str]:
     text = groups if isinstance(groups, str) else json.dumps(groups)
     return {names.TASK_GROUPS: text, names.POLICY_PARAMETERS: policy}
+
+
+WORKERS = TaskGroup(name="workers", min_member=2, min_resource={"cpu": "1"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[{"name":"workers","minmember":2,"minresource":{"cpu":"1"}}]',
+        '[{"NAME":"workers","MINMEMBER":2,"MINRESOURCE":{"cpu":"1"}}]',
+        '[{"name":"workers","minMember":2,"minResource":{"cpu":"1"},"nodeSelector":null,"tolerations":null}]',
+        '[{"Name":"workers","MinMember":2,"Labels":null,"Annotations":null,"MinResource":{"cpu":"1"},'
+        '"NodeSelector":null,"Tolerations":null,"Affinity":null,"TopologySpreadConstraints":null}]',
+        '[{"name":"workers","minMember":2,"minResource":{"cpu":"1","memory":null},"unknown":{"Name":5}}]',
+    ],
+)
+def test_task_groups_as_go_writes_them(text: str) -> None:
+    assert task_groups_of(pod("p", annotations=defining(text))) == (WORKERS,)
+
+
+def test_no_task_groups_as_go_writes_them() -> None:
+    assert task_groups_of(pod("p", annotations=defining("null"))) == ()
+
+
+def test_what_goes_to_the_api_server_has_its_names() -> None:
+    """It knows keys in one case only. Labels have the case that they have."""
+    term = {"MatchExpressions": [{"Key": "Zone", "Operator": "In", "Values": ["A"]}], "MatchFields": None}
+    group = {
+        "Name": "workers", "MinMember": 2, "MinResource": {"cpu": "1"}, "Labels": {"Name": "Key"},
+        "Tolerations": [{"Key": "Key", "Operator": "Exists", "TolerationSeconds": None}],
+        "Affinity": {"NodeAffinity": {"RequiredDuringSchedulingIgnoredDuringExecution": {"NodeSelectorTerms": [term]}}},
+        "TopologySpreadConstraints": [{"MaxSkew": 1, "TopologyKey": "zone", "WhenUnsatisfiable": "ScheduleAnyway",
+                                       "LabelSelector": {"MatchLabels": {"Name": "Key", "KEY": "x"}}}],
+    }  # fmt: skip
+    (found,) = task_groups_of(pod("p", annotations=defining([group])))
+    assert found.labels == {"Name": "Key"}
+    assert found.tolerations == [{"key": "Key", "operator": "Exists"}]
+    terms = [{"matchExpressions": [{"key": "Zone", "operator": "In", "values": ["A"]}]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    assert found.affinity == {"nodeAffinity": required}
+    (constraint,) = found.topology_spread_constraints
+    assert constraint == {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway",
+                          "labelSelector": {"matchLabels": {"Name": "Key", "KEY": "x"}}}  # fmt: skip
 
 
 GROUP = {"name": "g", "minMember": 2, "minResource": {"cpu": "100m", "memory": "1Gi"}}

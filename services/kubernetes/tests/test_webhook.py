@@ -182,10 +182,11 @@ def test_controllers_are_trusted_unless_told_otherwise() -> None:
     assert "may not set" in reviewed(pod, by=CONTROLLER, trust_controllers=False)
 
 
-def test_user_without_groups_may_have_null_as_go_writes_it() -> None:
-    bob = json.dumps({"user": "bob", "groups": None})
-    made = reviewed(plain(annotations=info(bob)), external_users=("^alice$",))
-    assert made["metadata"]["annotations"][names.USER_INFO] == bob
+@pytest.mark.parametrize("bob", [{"user": "bob", "groups": None}, {"User": "bob", "Groups": ["dev"]}])
+def test_user_as_go_writes_it(bob: dict[str, Any]) -> None:
+    text = json.dumps(bob)
+    made = reviewed(plain(annotations=info(text)), external_users=("^alice$",))
+    assert made["metadata"]["annotations"][names.USER_INFO] == text
 
 
 @pytest.mark.parametrize("text", ["alice", "{}", '{"user": ""}', '{"user": 1}', "[" * 5_000])

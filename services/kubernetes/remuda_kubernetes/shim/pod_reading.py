@@ -10,14 +10,17 @@ import msgspec
 
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Metadata, Pod, PriorityClass
-from remuda_kubernetes.shim import names
+from remuda_kubernetes.shim import go_json, names
 
 TRUE: Final = "true"
 
 
 class _UserInfo(msgspec.Struct):
     user: str = ""
-    groups: list[str] | None = None  # null: as Go writes an empty list
+    groups: tuple[str, ...] = ()
+
+
+_USER_INFO: Final = go_json.names_of(_UserInfo)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +81,11 @@ def user_of(pod: Pod) -> tuple[str, tuple[str, ...]]:
     text = pod.metadata.annotation(names.USER_INFO)
     if text:
         try:
-            info = msgspec.json.decode(text, type=_UserInfo)
+            info = go_json.decode(text, _UserInfo, _USER_INFO)
         except (msgspec.MsgspecError, RecursionError):
             return names.NOBODY, ()
         if info.user:
-            return info.user, tuple(info.groups or ())
+            return info.user, info.groups
     return names.NOBODY, ()
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Pod
-from remuda_kubernetes.shim import names, pod_reading
+from remuda_kubernetes.shim import go_json, names, pod_reading
 from remuda_kubernetes.shim.quantities import INT64_MAX, PODS, Amounts, add, amounts
 from remuda_proto.constants import CPU, GANG_STYLE_HARD, GANG_STYLE_SOFT
 
@@ -21,7 +21,8 @@ _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9-]")
 
 
 class TaskGroup(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
-    """As users write it. `size`: `min_resource`, as the scheduler counts, with one pod."""
+    """As users write it, with keys in any case, and null for what is absent. `size`: `min_resource`, as the scheduler
+    counts, with one pod."""
 
     name: str
     min_member: int
@@ -68,7 +69,18 @@ class PlaceholderUser:
 
 
 USUAL_USER: Final = PlaceholderUser()
-_DECODER: Final = msgspec.json.Decoder(list[TaskGroup])
+# Keys in these are labels, resources and the like.
+_MAPS: Final = frozenset({"labels", "annotations", "nodeSelector", "minResource", "matchLabels"})
+# Of the group, and of tolerations, affinity and spread constraints (core/v1), which go to the API server as they are.
+_NAMES: Final = go_json.names_of(
+    TaskGroup,
+    *("key", "operator", "value", "values", "effect", "tolerationSeconds", "weight", "preference"),
+    *("nodeAffinity", "podAffinity", "podAntiAffinity", "podAffinityTerm", "nodeSelectorTerms"),
+    *("requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"),
+    *("matchExpressions", "matchFields", "matchLabels", "matchLabelKeys", "mismatchLabelKeys"),
+    *("labelSelector", "namespaceSelector", "namespaces", "topologyKey", "maxSkew", "minDomains"),
+    *("whenUnsatisfiable", "nodeAffinityPolicy", "nodeTaintsPolicy"),
+)
 
 
 def task_groups_of(pod: Pod) -> tuple[TaskGroup, ...]:
@@ -77,7 +89,7 @@ def task_groups_of(pod: Pod) -> tuple[TaskGroup, ...]:
     if not text:
         return ()
     try:
-        groups = _DECODER.decode(text)
+        groups = go_json.decode(text, list[TaskGroup] | None, _NAMES, _MAPS) or []
     except (msgspec.MsgspecError, RecursionError) as error:
         raise ValueError(f"{names.TASK_GROUPS}: {error}") from None
     if len(groups) > limits.TASK_GROUPS:

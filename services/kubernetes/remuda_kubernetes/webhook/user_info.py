@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from remuda_kubernetes.shim import names
+from remuda_kubernetes.shim import go_json, names
 from remuda_kubernetes.webhook.policy import Caller, WebhookPolicy
 
 Json = dict[str, Any]
@@ -30,7 +30,10 @@ class Denied(Exception):
 
 class _UserInfo(msgspec.Struct, forbid_unknown_fields=True):
     user: str
-    groups: list[str] | None = None  # null: as Go writes an empty list
+    groups: tuple[str, ...] = ()
+
+
+_USER_INFO: Final = go_json.names_of(_UserInfo)
 
 
 def annotations_of(thing: Json) -> dict[str, str]:
@@ -57,7 +60,7 @@ def filled_in(thing: Json, before: Json | None, caller: Caller, policy: WebhookP
 
 def _check(text: str) -> None:
     try:
-        info = msgspec.json.decode(text, type=_UserInfo)
+        info = go_json.decode(text, _UserInfo, _USER_INFO)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise Denied(f"{names.USER_INFO}: expected JSON with user and groups ({error})") from None
     if not info.user:
