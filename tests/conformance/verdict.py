@@ -129,9 +129,9 @@ def _judge(verdict: Verdict, recording: Recording, play: Play, compatibility: st
         return _explain(Comparison(case, played))
 
     found = compare([])
-    verdict.case = found.case
     while found.unexplained and (closer := _closer(found, compare)) is not None:
         found = closer
+    verdict.case = found.case  # of the same play as the differences
     _leave_blind(verdict, found)
     verdict.unexplained = found.unexplained
     verdict.played = [kind.name for kind, _ in found.played]
@@ -143,26 +143,38 @@ Rules = list[tuple[Kind, Rule]]
 
 def _closer(found: Comparison, compare: Callable[[Rules], Comparison]) -> Comparison | None:
     """Plays one more rule of the reference, and returns the comparison if the answers agree further. Where no single
-    rule helps, two are played at once: one may show its effect only where the other is in force. Rules that are tried
-    first take the fewest plays; a kind with a choice of rules takes many."""
-    partings = [kind for since, kind in found.partings if since <= found.parts_at]
-    ones = [(kind, kind.reference_rules[0]) for kind in partings if len(kind.reference_rules) == 1]
-    choices = [(kind, rule) for kind in partings if len(kind.reference_rules) > 1 for rule in kind.reference_rules]
-    best = found
-    for tried in ([[one] for one in ones], combinations(ones, 2)):
-        for rules in tried:
-            comparison = compare([*found.played, *rules])
-            if comparison.parts_at > found.parts_at:
-                return comparison
-            best = max(best, comparison, key=_reach)
-        if best is not found:
-            return best
+    rule helps, two are played at once: one may show its effect only where the other is in force, and its cause too.
+    Rules that are tried first take the fewest plays; a kind with a choice of rules takes many."""
+    ones, choices = _rules_of(found, choice=False), _rules_of(found, choice=True)
+    best, with_one = found, []
+    for one in ones:
+        comparison = compare([*found.played, one])
+        if comparison.parts_at > found.parts_at:
+            return comparison
+        best = max(best, comparison, key=_reach)
+        with_one += [(one, other) for other in _rules_of(comparison, choice=False) if other not in ones]
+    if best is not found:
+        return best
+    for pair in [*combinations(ones, 2), *with_one]:
+        comparison = compare([*found.played, *pair])
+        if comparison.parts_at > found.parts_at:
+            return comparison
+        best = max(best, comparison, key=_reach)
+    if best is not found:
+        return best
     for rules in [[each] for each in choices] + [[one, each] for one in ones for each in choices]:
         comparison = compare([*found.played, *rules])
         if not comparison.unexplained:
             return comparison
         best = max(best, comparison, key=_reach)
     return best if best is not found else None
+
+
+def _rules_of(found: Comparison, choice: bool) -> Rules:
+    """Those of kinds that may make the answers part where they do. `choice`: of kinds with several."""
+    partings = [kind for since, kind in found.partings if since <= found.parts_at]
+    return [(kind, rule) for kind in partings if (len(kind.reference_rules) > 1) == choice
+            for rule in kind.reference_rules]  # fmt: skip
 
 
 def _reach(comparison: Comparison) -> tuple[int, int]:

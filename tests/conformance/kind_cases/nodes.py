@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..builders import app, ask, asks, node, scenario
+from ..builders import amount, app, ask, asks, node, release, scenario
 from ..recording import Json
 from .sided import START, Cases, Edit, Sided, event, new, queues, without_new
 
@@ -91,7 +91,36 @@ PREEMPTS = scenario(
 )  # fmt: skip
 TWO = scenario(*START, asks(ask("app-1", "k1", 1), ask("app-1", "k2", 1)), {"schedule": 2}, {"dump": True})
 
+DRAINED = scenario(
+    node("n1", 9), node("n2", 9), app("app-1"), asks(ask("app-1", "k1", 5), ask("app-1", "k2", 5)), {"schedule": -1},
+    asks(ask("app-1", "k3", 5)), {"schedule": 2}, node("n1", action="DRAIN_NODE"), {"dump": True},
+    release("app-1", "$uuid:k1"), {"schedule": 2}, {"dump": True}, reservation_delay_ms=1,
+)  # fmt: skip
+
+
+def reporting(node_id: str, vcore: int, reported: int) -> Json:
+    written: Json = node(node_id, vcore)
+    existing = {"allocationKey": "e", "UUID": "u-1", "applicationID": "app-1", "nodeID": node_id,
+                "partitionName": "default", "resourcePerAlloc": amount(reported)}  # fmt: skip
+    written["node"]["nodes"][0]["existingAllocations"] = [existing]
+    return written
+
+
+FULL = scenario(
+    app("app-1"), reporting("n1", 4, 5), {"dump": True}, asks(ask("app-1", "k", 2)), {"schedule": 2}, {"dump": True},
+    release("app-1", "u-1"), {"dump": True},
+)  # fmt: skip
+ROOM = scenario(app("app-1"), reporting("n1", 9, 5), {"dump": True})
+
+
+def empty_node(steps: list[Json]) -> None:
+    [listed] = steps[-1]["dump"]["partitions"]["[rm:123]default"]["nodes"]
+    listed["allocations"] = []
+
+
 EXPLAINED: Cases = {
+    "DrainedIsKeptForNobody": [Sided(DRAINED, their_rule=True)],
+    "ReportedIsOnItsNode": [Sided(FULL, their_rule=True)],
     "NotReadyTakesNothing": [Sided(NOT_READY, their_rule=True)],
     "BoundAskHoldsUpNobody": [Sided(BOUND, their_rule=True)],
     "LacksLeast": [Sided(LACKS, their_rule=True)],
@@ -101,6 +130,11 @@ EXPLAINED: Cases = {
     "EqualCandidates": [Sided(TWO, other_order, deterministic=False)],
 }
 NEAR_MISSES: Cases = {
+    "DrainedIsKeptForNobody": [
+        Sided(DRAINED, our_rule=True),
+        Sided(DRAINED, lambda steps: event(steps[7], "NODE", "REMOVE", "NODE_RESERVATION", "n2", "k3")),
+    ],
+    "ReportedIsOnItsNode": [Sided(FULL, our_rule=True), Sided(ROOM, empty_node)],
     "NotReadyTakesNothing": [
         Sided(NOT_READY, our_rule=True),
         # ours has placed something there itself

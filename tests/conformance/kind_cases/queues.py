@@ -121,7 +121,59 @@ GAVE_BACK = scenario(
 )  # fmt: skip
 KEEPS = scenario(*START, asks(ask("app-1", "k", 1)), {"schedule": 1}, {"dump": True})
 
+BECOMES_PARENT = scenario(
+    *START, asks(ask("app-1", "k", 1)), {"schedule": 1}, {"config": queues("{name: q, queues: [{name: below}]}")},
+    asks(ask("app-1", "k2", 1)), {"schedule": 1}, {"dump": True},
+)  # fmt: skip
+EMPTY_LEAF = scenario({"config": queues("{name: q, queues: [{name: below}]}")}, {"dump": True})
+TO_BIG = "placementrules: [{name: fixed, value: root.big}],"
+UPPER_CASE = scenario(app("app-1", ""), config=queues("{name: Big}", beside=TO_BIG))
+UPPER_CASE_LATER = scenario({"config": queues(Q, "{name: Big}", beside=TO_BIG)}, app("app-1"))
+LOWER_CASE = scenario({"config": queues(Q, "{name: big}", beside=TO_BIG)})
+BY_COUNT = (
+    "{name: q, limits: [{users: [alice], maxapplications: 5}, {users: ['*'], maxresources: {vcore: 2m}, "
+    "maxapplications: 5}]}"
+)
+NAMED = scenario(*START, asks(ask("app-1", "k1", 2), ask("app-1", "k2", 2)), {"schedule": 2}, {"dump": True},
+                 config=queues(BY_COUNT))  # fmt: skip
+UNNAMED = scenario(*START, asks(ask("app-1", "k1", 2), ask("app-1", "k2", 2)), {"schedule": 2}, {"dump": True})
+
+
+def uses_less(steps: list[Json]) -> None:
+    for user in steps[-1]["dump"]["users"]:
+        for listed in (user["queues"], *user["queues"]["children"]):
+            listed["resourceUsage"] = {"Resources": {"vcore": 2}}
+
+
+def accepts(step: int) -> Edit:
+    return lambda steps: steps[step].pop("error")
+
+
+def becomes_parent(steps: list[Json]) -> None:
+    """Its applications get nothing more."""
+    accepts(4)(steps)
+    without_new(steps[6], "k2")
+    lists("root.q", isLeaf=False)(steps)
+
+
+def gets_less(steps: list[Json]) -> None:
+    without_new(steps[3], "k2")
+
+
+def uses_nothing(steps: list[Json]) -> None:
+    for user in steps[-1]["dump"]["users"]:
+        for listed in (user["queues"], *user["queues"]["children"]):
+            listed |= {"resourceUsage": {"Resources": {}}, "runningApplications": []}
+
+
+def refuses(step: int) -> Edit:
+    return lambda steps: steps[step].update(error="refused")
+
+
 EXPLAINED: Cases = {
+    "LeafStaysLeaf": [Sided(BECOMES_PARENT, becomes_parent)],
+    "RulesKnowNoCase": [Sided(UPPER_CASE, their_rule=True), Sided(UPPER_CASE_LATER, their_rule=True)],
+    "NamedIsNotAnyone": [Sided(NAMED, gets_less), Sided(NAMED, uses_less), Sided(NAMED, uses_nothing)],
     "OnlyChangesAreEvents": [Sided(KEPT, adds("root.q")), Sided(REMOVED, silent_about("QUEUE_CONFIG"))],
     "LimitsHold": [Sided(TWO, leaks)],
     "TemplateMaxApplications": [Sided(MADE, lists_not("root.dyn.x", "maxRunningApps"))],
@@ -135,6 +187,21 @@ EXPLAINED: Cases = {
     "UsageIsWhatIsUsed": [Sided(GAVE_BACK, uses(1))],
 }
 NEAR_MISSES: Cases = {
+    "LeafStaysLeaf": [
+        # ours does so
+        Sided(BECOMES_PARENT, ours=becomes_parent),
+        # nothing is in the leaf
+        Sided(EMPTY_LEAF, ours=refuses(0)),
+        # something else of the text is wrong
+        Sided(scenario(*START, {"config": queues("{name: r}", "{name: r}")}), accepts(2)),
+    ],
+    "RulesKnowNoCase": [Sided(UPPER_CASE_LATER, our_rule=True), Sided(LOWER_CASE, refuses(0))],
+    "NamedIsNotAnyone": [
+        Sided(NAMED, our_rule=True),
+        Sided(NAMED, ours=uses_less),
+        Sided(UNNAMED, uses_less),
+        Sided(UNNAMED, gets_less),
+    ],
     "OnlyChangesAreEvents": [
         Sided(KEPT, adds("root.other")),
         # nothing of it is changed

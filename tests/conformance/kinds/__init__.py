@@ -14,11 +14,26 @@ from .applications import (
     RecordReplaced,
     WhoCountsAsRunning,
 )
-from .gangs import LargerGoOn, NoPlaceOnDrainingNodes, PendingPlacesTimeOut, PlacesGivenUpAreCounted
+from .gangs import (
+    ClockInAnyState,
+    LargerGoOn,
+    NoPlaceOnDrainingNodes,
+    PendingPlacesTimeOut,
+    PlacesGivenUpAreCounted,
+    RealAsksStay,
+)
 from .kind import Kind
-from .limits import LimitsHold, UsageIsWhatIsUsed
+from .limits import LimitsHold, NamedIsNotAnyone, UsageIsWhatIsUsed
 from .lookups import sums
-from .nodes import BoundAskHoldsUpNobody, ClusterIsNoQuota, EqualCandidates, LacksLeast, NotReadyTakesNothing
+from .nodes import (
+    BoundAskHoldsUpNobody,
+    ClusterIsNoQuota,
+    DrainedIsKeptForNobody,
+    EqualCandidates,
+    LacksLeast,
+    NotReadyTakesNothing,
+    ReportedIsOnItsNode,
+)
 from .placement import LaterNames, PlacedByDefault
 from .preemption import KeptForPreemptor, NoMoreThanNeeded
 from .queues import (
@@ -32,7 +47,7 @@ from .queues import (
 )
 from .requests import AskOver, AskUpdated, FailingTakesNoAsks, Nonsense, UnknownNodeAnswered, UnknownReleaseAnswered
 from .templates import TemplateInForce
-from .updates import OnlyChangesAreEvents, RefusedChangesNothing
+from .updates import LeafStaysLeaf, OnlyChangesAreEvents, RefusedChangesNothing, RulesKnowNoCase
 from .victims import ComparedWhereTheyMeet, PlacedBeforePreempted, WillingGoFirst
 
 __all__ = ["KINDS", "Kind", "sums"]
@@ -55,6 +70,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     RecordReplaced(),
     GroupsOfTheRequest(),
     LimitsHold(),
+    NamedIsNotAnyone(),
     KeptForPreemptor(),
     NoMoreThanNeeded(),
     WillingGoFirst(),
@@ -62,6 +78,8 @@ KINDS: Final[tuple[Kind, ...]] = (
     PlacedBeforePreempted(),
     ClusterIsNoQuota(),
     LacksLeast(),
+    DrainedIsKeptForNobody(),
+    ReportedIsOnItsNode(),
     EverythingGivenBackCompletes(),
     NoPlaceOnDrainingNodes(),
     UpdatesMeanWhatTheySay(),
@@ -70,6 +88,8 @@ KINDS: Final[tuple[Kind, ...]] = (
     QuotasCanBeRemoved(),
     LargerGoOn(),
     PendingPlacesTimeOut(),
+    RealAsksStay(),
+    ClockInAnyState(),
     TemplateStandsOnce(),
     TemplateInForce(),
     QuotasAreEvents(),
@@ -77,5 +97,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     UsageIsWhatIsUsed(),
     RestoredQueueIsActive(),
     RefusedChangesNothing(),
+    LeafStaysLeaf(),
+    RulesKnowNoCase(),
     EqualCandidates(),
 )

@@ -21,9 +21,9 @@ ENDING: Final = ("Failing", "Failed", "Resuming")
 class BadNameNextRule(Kind):
     """A rule whose queue is impossible does not match
 
-    A placement rule may produce an impossible queue name (a tag with a blank in it) or a queue below a leaf. The
-    reference then ends the placement and rejects the application, although a later rule would have placed it. In remuda
-    the rule does not match, and the next one is tried.
+    A placement rule may produce an impossible queue name (a tag with a blank in it), a queue below a leaf, or a queue
+    that has children. The reference then ends the placement and rejects the application, although a later rule would
+    have placed it. In remuda the rule does not match, and the next one is tried.
     """
 
     golden = "differences.txt: A rule whose queue cannot be is passed over"
@@ -46,10 +46,11 @@ class BadNameNextRule(Kind):
         return None
 
     def _makes_an_impossible_queue(self, case: Case, step: int, application: Json) -> bool:
-        """A rule makes a name that no queue can have, or a queue below a leaf, and ours has placed it elsewhere."""
+        """A rule makes a name that no queue can have, or a queue below a leaf, or leads to a queue with children, and
+        ours has placed it elsewhere."""
         configuration = case.configuration_at(step)
         rules = [rule for each in configuration.partitions for rule in each.placement_rules] if configuration else []
-        leaves = self._leaves(case, step, configuration)
+        leaves, parents = self._leaves(case, step, configuration), self._parents(case, step, configuration)
         name = application.get("applicationID", "")
         placed = [
             event.get("objectID", "") for event in case.our_steps[step].get("events") or ()
@@ -59,7 +60,7 @@ class BadNameNextRule(Kind):
             made = made_by(rule, application)
             bad = made is not None and not all(QUEUE_NAME.matches(part) for part in made.split("."))
             above = made.rpartition(".")[0] if made is not None and rule.HasField("parent") else None
-            if (bad or above in leaves) and made not in placed:
+            if (bad or above in leaves or made in parents) and made not in placed:
                 return True
         return False
 
@@ -75,6 +76,12 @@ class BadNameNextRule(Kind):
             if (event.get("eventChangeType"), event.get("eventChangeDetail")) == ("ADD", "QUEUE_APP")
         }
 
+    def _parents(self, case: Case, step: int, configuration: config_pb2.Configuration | None) -> set[str]:
+        """Queues that are configured as parents, or below which ours has placed an application before."""
+        configured = {path for path, each in queue_configs(configuration).items() if each.queues or each.parent}
+        paths = [queue for queue in self._leaves(case, step, configuration) if queue not in configured]
+        return configured | {path.rpartition(".")[0] for path in paths}
+
 
 def made_by(rule: config_pb2.PlacementRule, application: Json) -> str | None:
     """The path of the queue that a rule makes for an application; None: no queue, or one that is not made of the
@@ -83,13 +90,13 @@ def made_by(rule: config_pb2.PlacementRule, application: Json) -> str | None:
     groups = ugi.get("groups") or [""]
     of = {
         "user": ugi.get("user"), "primarygroup": groups[0], "tag": tags.get(rule.value), "fixed": rule.value,
-        "applicationtype": tags.get("application.type"),
+        "applicationtype": tags.get("application.type"), "provided": application.get("queueName"),
     }  # fmt: skip
     name = str(of.get(rule.name) or "").lower()
     above = made_by(rule.parent, application) if rule.HasField("parent") else "root"
     if not name or above is None:
         return None
-    if rule.name == "fixed" and name.startswith("root."):
+    if rule.name in ("fixed", "provided") and name.startswith("root."):
         return name
     return f"{above}.{name if rule.name == 'fixed' else name.replace('.', '_dot_')}"
 
@@ -145,7 +152,7 @@ class WhoCountsAsRunning(Kind):
     An application holds a slot of its queues and its user from its first allocation until it has ended. While it is
     Accepted, it holds a slot if one was reserved for it. In the reference an application that has lost all allocations
     keeps the slot, also for a user who holds nothing. One that runs again after Completing does not count until its
-    next allocation.
+    next allocation that is no placeholder.
     """
 
     golden = "differences.txt: A reserved slot goes with its application"
@@ -188,7 +195,8 @@ class WhoCountsAsRunning(Kind):
 
     def _again(self, application: Json | None) -> bool:
         states = [entry["applicationState"] for entry in (application or {}).get("stateLog") or ()]
-        return not (application or {}).get("allocations") and states[-2:] == ["Completing", "Running"]
+        real = [each for each in (application or {}).get("allocations") or () if not each.get("placeholder")]
+        return not real and states[-2:] == ["Completing", "Running"]
 
 
 class EverythingGivenBackCompletes(Kind):

@@ -5,6 +5,10 @@ from __future__ import annotations
 from ..case import Case, in_step, quantities, received
 from ..compare import FINAL, Difference
 from ..recording import Json
+from ..reference_gangs import (
+    start_the_clock_of_placeholders_while_accepted,
+    withdraw_all_asks_of_a_gang_that_resumes,
+)
 from ..reference_rules import (
     end_the_time_with_the_last_place,
     replace_placeholders_on_draining_nodes,
@@ -95,7 +99,7 @@ class PlacesGivenUpAreCounted(Kind):
 
     The record of a task group counts the placeholders that were replaced by real asks and those that were released
     unused. The reference counts those that time out. It does not count those that turn out to be too small or are
-    released one by one.
+    released one by one, and counts those twice that are being replaced when the time is over.
     """
 
     golden = "gangs.txt: Places that are too small are given up, one after the other, and are free for others"
@@ -106,22 +110,105 @@ class PlacesGivenUpAreCounted(Kind):
             return False
         application, group = path[path.index("placeholderData") - 1], path[-2]
         last = len(case.scenario.steps) if difference.step == FINAL else difference.step
-        counted = [
-            self._given_up(steps[: last + 1], application, group) for steps in (case.our_steps, case.their_steps)
-        ]
-        return (difference.ours or 0) == counted[0] and (difference.theirs or 0) < counted[1]
+        ours, theirs = difference.ours or 0, difference.theirs or 0
+        mine, _ = self._given_up(case.our_steps[: last + 1], application, group)
+        other, replaced = self._given_up(case.their_steps[: last + 1], application, group)
+        resumed = any(_enters(step, application, "Resuming") for step in case.their_steps[: last + 1])
+        failed = any(_enters(step, application, "Failing") for step in case.their_steps[: last + 1])
+        twice = replaced if resumed or failed else 0
+        return ours == mine and (theirs < other or other < theirs <= other + twice)
 
-    def _given_up(self, steps: list[Json], application: str, group: str) -> int:
-        """Placeholders that were released, and not to be replaced."""
-        places, gone = set(), set()
+    def _given_up(self, steps: list[Json], application: str, group: str) -> tuple[int, int]:
+        """How many placeholders were released not to be replaced, and to be replaced."""
+        places, gone, replaced = set(), set(), set()
         for _, what, element in received(steps, "allocation", "new", "released"):
             if element.get("applicationID") != application:
                 continue
             if what == "new" and element.get("placeholder") and element.get("taskGroupName") == group:
                 places.add(element["UUID"])
-            elif what == "released" and element.get("terminationType") != "PLACEHOLDER_REPLACED":
+            elif what == "released" and element.get("terminationType") == "PLACEHOLDER_REPLACED":
+                replaced.add(element["UUID"])
+            elif what == "released":
                 gone.add(element["UUID"])
-        return len(places & gone)
+        return len(places & gone), len(places & replaced)
+
+
+class RealAsksStay(Kind):
+    """A gang that resumes keeps its real asks
+
+    When the time of a Soft gang is over before it has started, remuda takes back its placeholders and the asks for
+    them. Its real asks stay, and are placed like those of any other application. The reference takes back all asks, so
+    that the application never runs unless the RM asks again.
+    """
+
+    golden = "gangs.txt: The real asks of a gang that resumes stay"
+    reference_rules = (withdraw_all_asks_of_a_gang_that_resumes,)
+
+    def taints_from(self, case: Case) -> int | None:
+        """Where both take back something of an application that resumes, and only theirs a real ask."""
+        real = {(e["applicationID"], e["allocationKey"]) for _, e in case.asks() if not e.get("placeholder")}
+        for number, (ours, theirs) in enumerate(zip(case.our_steps, case.their_steps, strict=True)):
+            mine, other = (_timed_out_asks(step) for step in (ours, theirs))
+            for name, _ in (other - mine) & real:
+                resumes = [_enters(step, name, "Resuming") for step in (ours, theirs)]
+                if all(resumes) and not any(each[0] == name for each in mine & real):
+                    return number
+        return None
+
+
+def _timed_out_asks(step: Json) -> set[tuple[str, str]]:
+    return {
+        (e["applicationID"], e["allocationKey"])
+        for e in in_step(step, "allocation", "releasedAsks")
+        if e.get("terminationType") == "TIMEOUT"
+    }
+
+
+def _enters(step: Json, application: str, state: str) -> bool:
+    return any(
+        (e["applicationID"], e["state"]) == (application, state) for e in in_step(step, "application", "updated")
+    )
+
+
+class ClockInAnyState(Kind):
+    """The time of a gang starts with its first placeholder, in any state
+
+    Placeholders of an application that has started already time out like others, so none is kept for ever. The
+    reference starts the time only for an application that is Accepted when its first placeholder is allocated.
+    """
+
+    golden = "gangs.txt: The time of a gang starts with its first placeholder, though it has started already"
+    reference_rules = (start_the_clock_of_placeholders_while_accepted,)
+
+    def taints_from(self, case: Case) -> int | None:
+        """Where only ours gives up places of an application whose first one came when it was not Accepted."""
+        for number, (ours, theirs) in enumerate(zip(case.our_steps, case.their_steps, strict=True)):
+            mine, other = (self._given_up(case, step) for step in (ours, theirs))
+            if any(self._late(case.their_steps[: number + 1], name) for name in mine - other):
+                return number
+        return None
+
+    def _given_up(self, case: Case, step: Json) -> set[str]:
+        """Applications whose placeholders, or asks for such, time out."""
+        places = {(e["applicationID"], e["allocationKey"]) for _, e in case.asks() if e.get("placeholder")}
+        released = {
+            (e["applicationID"], e["UUID"].partition("#")[0])
+            for e in in_step(step, "allocation", "released")
+            if e.get("terminationType") == "TIMEOUT"
+        }
+        return {name for name, key in (released | _timed_out_asks(step)) & places}
+
+    def _late(self, steps: list[Json], application: str) -> bool:
+        """It had started when its first placeholder was allocated."""
+        state = ""
+        for step in steps:
+            for callback in step["callbacks"]:
+                for each in callback["msg"].get("updated") or ():
+                    state = each["state"] if each["applicationID"] == application else state
+                for each in callback["msg"].get("new") or ():
+                    if each.get("placeholder") and each["applicationID"] == application:
+                        return state not in ("", "Accepted")
+        return False
 
 
 class PendingPlacesTimeOut(Kind):

@@ -28,8 +28,9 @@ def by_node(uuids: set[str], where: dict[str, str]) -> dict[str, set[str]]:
 
 
 def bound_asks(case: Case, step: int) -> list[Json]:
-    """Those that have to be on a certain node, made before this step."""
-    return [ask for at, ask in case.asks() if at.number < step and bound_to(ask)]
+    """Those that have to be on a certain node, made up to this step: a scheduler that runs by itself places them in
+    it."""
+    return [ask for at, ask in case.asks() if at.number <= step and bound_to(ask)]
 
 
 def bound_to(ask: Json) -> str:

@@ -7,6 +7,7 @@ from functools import partial
 
 from ..case import Case, available, in_step, quantities, received
 from ..recording import Json
+from ..reference_nodes import keep_reservations_of_draining_nodes, leave_out_of_the_node_what_it_has_no_room_for
 from ..reference_rules import (
     limit_everything_by_the_cluster,
     order_equals_by_chance,
@@ -124,6 +125,66 @@ class ClusterIsNoQuota(Kind):
             for name, amount in node.items():
                 left[name] = left.get(name, 0) + amount
         return any(amount > left.get(name, 0) for need in needs for name, amount in need.items())
+
+
+class DrainedIsKeptForNobody(Kind):
+    """A node that drains loses its reservation
+
+    An ask for which a draining node was reserved is placed elsewhere, or reserves another node. In the reference the
+    node stays reserved, and the ask is placed on the node that an operator is emptying as soon as it fits there.
+    """
+
+    golden = "nodes.txt: A draining node is reserved only for asks that are bound to it"
+    reference_rules = (keep_reservations_of_draining_nodes,)
+
+    def taints_from(self, case: Case) -> int | None:
+        """Where an RM drains a node for whose ask ours ends the reservation, and theirs does not."""
+        for step, node in case.nodes():
+            name = node.get("nodeID", "")
+            ended = [_unreserved(steps[step.number], name) for steps in (case.our_steps, case.their_steps)]
+            keys = ended[0] - ended[1] - {ask.get("allocationKey", "") for ask in bound_asks(case, step.number)}
+            if node.get("action") == "DRAIN_NODE" and keys:
+                return step.number
+        return None
+
+
+def _unreserved(step: Json, node_id: str) -> set[str]:
+    """Keys of the asks whose reservations of this node end."""
+    return {
+        event.get("referenceID", "")
+        for event in step.get("events") or ()
+        if (event.get("eventChangeType"), event.get("eventChangeDetail"), event.get("objectID"))
+        == ("REMOVE", "NODE_RESERVATION", node_id)
+    }
+
+
+class ReportedIsOnItsNode(Kind):
+    """A reported allocation is booked on its node, full or not
+
+    An allocation that the RM reports runs, whatever is left of its node, so the node has so much less for others. The
+    reference books an allocation that does not fit with its application and queue, and not with the node: it goes on
+    placing there what the node has no room for.
+    """
+
+    golden = "recovery.txt: More than there is, and of something the node has not"
+    reference_rules = (leave_out_of_the_node_what_it_has_no_room_for,)
+
+    def taints_from(self, case: Case) -> int | None:
+        """Where both accept a node that reports more than it has room for."""
+        for step, node in case.nodes():
+            name = node.get("nodeID", "")
+            left = quantities(node.get("schedulableResource"))
+            needs = [quantities(node.get("occupiedResource"))]
+            needs += [quantities(each.get("resourcePerAlloc")) for each in node.get("existingAllocations") or ()]
+            for need in needs:
+                left = {each: left.get(each, 0) - need.get(each, 0) for each in {**left, **need}}
+            accepted = all(
+                any(e.get("nodeID", "") == name for e in in_step(steps[step.number], "node", "accepted"))
+                for steps in (case.our_steps, case.their_steps)
+            )
+            if accepted and len(needs) > 1 and min(left.values(), default=0) < 0:
+                return step.number
+        return None
 
 
 class LacksLeast(Kind):

@@ -89,21 +89,25 @@ def _reservation(path: tuple[str, ...], written: str) -> tuple[str, str]:
 class NoMoreThanNeeded(Kind):
     """Preemption takes no more than needed
 
-    Of the eligible victims, remuda preempts the smallest set that makes enough room. The reference takes victims in
-    order until the ask fits, and keeps those that turn out to be unnecessary. For an ask that is bound to a node, it
-    does not count what is free there.
+    Of the eligible victims, remuda preempts the smallest set that makes enough room, on the node where that is
+    smallest. The reference takes victims in order until the ask fits, and keeps those that turn out to be unnecessary:
+    it preempts more on the node, or on another one. For an ask that is bound to a node, it does not count what is free
+    there.
     """
 
     golden = "preemption.txt: Unnecessary victims are spared"
     reference_rules = (choose_one_victim_after_the_other,)
 
     def taints_from(self, case: Case) -> int | None:
-        """Where theirs preempts the same and more on a node, for an ask to which ours is enough."""
+        """Where theirs preempts the same and more on a node, or more on another node, for an ask to which ours is
+        enough."""
         for number, (ours, theirs) in enumerate(zip(case.our_steps, case.their_steps, strict=True)):
             before = held(case.our_steps[:number])
             where = {uuid: each.get("nodeID", "") for uuid, each in before.items()}
             mine, other = (by_node(victims_of(step), where) for step in (ours, theirs))
             more = [node for node in mine.keys() & other.keys() if mine[node] < other[node]]
+            most = max((len(other[node]) for node in other.keys() - mine.keys()), default=0)
+            more += [node for node in mine.keys() - other.keys() if len(mine[node]) < most]
             if any(self._is_enough(case, number, node, [before[uuid] for uuid in mine[node]]) for node in more):
                 return number
         return None

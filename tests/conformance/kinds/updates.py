@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import remuda_config
 from remuda_config import schema
 from remuda_config.schema import Queue
 from remuda_proto.remuda.v1 import config_pb2
 
 from ..case import Case, event_in, in_step, queue_configs
 from ..compare import FINAL, Difference
-from ..recording import Step
+from ..recording import Json, Step
+from ..reference_configurations import (
+    leads_to_upper_case,
+    refuse_rules_that_lead_to_upper_case,
+)
 from .kind import Kind
-from .lookups import is_draining, names_application
+from .lookups import is_draining, names_application, state_of
 
 
 class OnlyChangesAreEvents(Kind):
@@ -132,6 +137,83 @@ def _of_rejected_node(case: Case, step: Step, application: str) -> bool:
         if node.get("nodeID", "") in rejected[0] & rejected[1]
         for existing in node.get("existingAllocations") or ()
     )
+
+
+class LeafStaysLeaf(Kind):
+    """A leaf with applications does not become a parent
+
+    An update that gives queues to a leaf with applications is refused, with the queue. The reference makes a parent of
+    the leaf. Its applications stay there and get nothing more, because only leaves are scheduled.
+    """
+
+    golden = "configurations.txt: Refused: what has applications stays what it is"
+    blind = True
+
+    def taints_from(self, case: Case) -> int | None:
+        for step in case.scenario.steps:
+            errors = [bool(steps[step.number].get("error")) for steps in (case.our_steps, case.their_steps)]
+            if step.action != "config" or errors != [True, False]:
+                continue
+            before = queue_configs(case.configuration_at(step.number - 1))
+            try:
+                after = queue_configs(remuda_config.load(str(step.argument)))
+            except remuda_config.Invalid:
+                continue
+            grown = {path for path, queue in after.items() if _is_parent(queue)} - {
+                path for path, queue in before.items() if _is_parent(queue)
+            }
+            if self._has_applications(case, step, grown):
+                return step.number
+        return None
+
+    def _has_applications(self, case: Case, step: Step, paths: set[str]) -> bool:
+        """In both, an application that has not ended is in one of these queues."""
+        return all(
+            any(
+                queue in paths and state_of(steps[: step.number], name) not in ENDED
+                for name, queue in _queues_of_applications(steps[: step.number]).items()
+            )
+            for steps in (case.our_steps, case.their_steps)
+        )
+
+
+ENDED = ("Completed", "Failed", "Expired", "Rejected")
+
+
+def _is_parent(queue: config_pb2.QueueConfig) -> bool:
+    return queue.parent or bool(queue.queues)
+
+
+def _queues_of_applications(steps: list[Json]) -> dict[str, str]:
+    return {
+        event.get("referenceID", ""): event.get("objectID", "")
+        for step in steps
+        for event in step.get("events") or ()
+        if (event.get("eventChangeType"), event.get("eventChangeDetail")) == ("ADD", "QUEUE_APP")
+    }
+
+
+class RulesKnowNoCase(Kind):
+    """A rule finds a queue however its name is written
+
+    Names of queues are case-insensitive, also in rules. The reference looks for the queue of a fixed rule in lower case
+    among the names as they are written, so it refuses a configuration with a rule for a queue that is written with an
+    upper-case letter.
+    """
+
+    golden = "names.txt: A rule finds a queue however it is written"
+    reference_rules = (refuse_rules_that_lead_to_upper_case,)
+
+    def taints_from(self, case: Case) -> int | None:
+        """Where ours takes such a configuration, and theirs does not."""
+        refused = ["error" in trace["registration"] for trace in (case.ours, case.theirs)]
+        if refused == [False, True] and leads_to_upper_case(case.scenario.config):
+            return 0
+        for step in case.scenario.steps:
+            errors = [bool(steps[step.number].get("error")) for steps in (case.our_steps, case.their_steps)]
+            if step.action == "config" and errors == [False, True] and leads_to_upper_case(str(step.argument)):
+                return step.number
+        return None
 
 
 class RefusedChangesNothing(Kind):
