@@ -26,8 +26,8 @@ from remuda_core.cycle.reserve import within_quotas
 from remuda_core.cycle.transitions import transition
 from remuda_core.cycle.victims import VictimSearch
 from remuda_core.decide import BY_COMMAND, allocation, ask, expire, names, node, submit
-from remuda_core.evolve import allocations, asks
-from remuda_core.facts import Ask, NodeReserved, NodeUnreserved
+from remuda_core.evolve import BY_FACT, allocations, asks
+from remuda_core.facts import Ask, AskChanged, NodeReserved, NodeUnreserved
 from remuda_core.index import nodes
 from remuda_core.index.admission import full_queue, limit_of
 from remuda_core.index.ask_classes import AskClass
@@ -117,6 +117,20 @@ def reserve_where_the_ask_leaves_least() -> AbstractContextManager[object]:
         return sum((have - max(want, 0)) / have for have, want in pairs if have > max(want, 0))
 
     return patch.object(nodes, "_lacking", left)
+
+
+def rank_updated_asks_as_new_ones() -> AbstractContextManager[object]:
+    changed = asks.ask_changed
+
+    def as_new(state: State, fact: AskChanged) -> asks.AskGone:
+        gone = changed(state, fact)
+        ask = fact.ask
+        pending = state.partitions[ask.partition].applications[ask.application_id].asks[ask.allocation_key]
+        state.next_seq = pending.seq = state.next_seq + 1
+        pending.at_ms = state.now_ms
+        return gone
+
+    return patch.dict(BY_FACT, {AskChanged: as_new})
 
 
 def place_on_nodes_that_are_not_ready() -> AbstractContextManager[object]:

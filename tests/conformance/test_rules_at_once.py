@@ -41,9 +41,9 @@ def test_a_second_kind_may_show_only_where_the_rule_of_the_first_is_played():
     names = ["NotReadyTakesNothing", "BoundAskHoldsUpNobody"]
     small = [ask("app-1", f"k{number}", 1) for number in range(5)]
     played = scenario(
-        node("n2", 4), app("app-1"), asks(ask("app-1", "full", 4)), {"schedule": 1}, node("n1", 20, ready="false"),
-        asks(ask("app-1", "first", 1, priority=10), ask("app-1", "bound", 4, priority=9, tags={"si/requiredNode": "n2"})),
-        asks(*small), {"schedule": 9},
+        node("n2", 4), app("app-1"), asks(ask("app-1", "full", 4, priority=20)), {"schedule": 1},
+        node("n1", 20, ready="false"), asks(ask("app-1", "first", 1, priority=10)),
+        asks(ask("app-1", "bound", 4, priority=9, tags={"si/requiredNode": "n2"}), *small), {"schedule": 9},
     )  # fmt: skip
     with in_force([kind_named(name).reference_rules[0] for name in names]):
         trace = copy.deepcopy(trace_of(played))

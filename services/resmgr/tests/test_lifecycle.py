@@ -15,7 +15,7 @@ from remuda_resmgr.queries import tasks_by_hosts, why_waiting
 from remuda_resmgr.rules.lifecycle import may_follow
 from remuda_resmgr.rules.task import Task
 from remuda_resmgr.settings import Settings
-from remuda_resmgr.state import State
+from remuda_resmgr.state import Run, State
 from services.resmgr.tests.world import World
 
 PREEMPTIBLE = (True, False, False)
@@ -63,6 +63,30 @@ def test_a_task_that_mesos_has_lost_holds_nothing(world: World, mesos_state: str
     ready(world, 1)
     world.report(("t1-1",), mesos_state)
     assert not world.state.runs
+
+
+@pytest.mark.parametrize("to", ["LAUNCHING", "LAUNCHED", "RUNNING"])
+def test_a_task_that_waits_for_nothing_holds_its_allocation_once_it_is_launched(world: World, to: str) -> None:
+    run = Run(Task("t1", "t1-1", (1.0, 0.0, 1.0, 1.0)), "a", "INITIALIZED", world.now_ms)
+    runs.track(world.state, run)
+    assert not any(world.state.pools["a"].allocation.total)
+    world.do(commands.UpdateTasksState((commands.StateUpdate("t1", "t1-1", to),)))
+    assert states(world) == {"t1": to}
+    assert world.state.pools["a"].allocation.total == run.task.resource
+    if to == "LAUNCHING":  # it goes back like any other
+        world.now_ms += 1_200_000
+        world.do(commands.Tick())
+        assert states(world) == {"t1": "READY"}
+    world.do(commands.KillTasks(("t1",)))
+    assert not any(world.state.pools["a"].allocation.total)
+
+
+def test_an_event_of_a_task_that_waits_for_nothing_books_its_allocation(world: World) -> None:
+    run = Run(Task("t1", "t1-1", (1.0, 0.0, 1.0, 1.0)), "a", "INITIALIZED", world.now_ms)
+    runs.track(world.state, run)
+    world.report(("t1-1",), "TASK_RUNNING")
+    assert states(world) == {"t1": "RUNNING"}
+    assert world.state.pools["a"].allocation.total == run.task.resource
 
 
 def test_a_member_of_a_refused_gang_can_be_enqueued_again(world: World) -> None:

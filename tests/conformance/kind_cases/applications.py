@@ -6,7 +6,7 @@ from typing import Any
 
 from ..builders import app, ask, asks, release, scenario, withdraw
 from ..recording import Json
-from .sided import START, Cases, Edit, Q, R, Sided, callbacks, partition, queues, without_callbacks
+from .sided import GANG, START, Cases, Edit, Q, R, Sided, callbacks, partition, queues, without_callbacks
 
 RULES = "placementrules: [{name: tag, value: namespace, create: true}, {name: user, create: true}],"
 BELOW = (
@@ -73,6 +73,11 @@ def without_groups(name: str) -> Json:
 DRAINED = scenario(app("app-1", "root.r"), {"config": queues(Q)}, app("late", "root.r"), config=queues(Q, R))
 BAD_NAME = scenario(app("app-1", "", tags={"namespace": "no name!"}), config=queues(Q, beside=RULES))
 LEAF = scenario(app("app-1", "", tags={"namespace": "red"}), config=queues(Q, "{name: alice}", beside=BELOW))
+CHILDREN = "{name: red, queues: [{name: a}]}"
+PARENT = scenario(app("app-1", "", tags={"namespace": "red"}), config=queues(Q, CHILDREN, beside=RULES))
+PARENT_NAMED = scenario(
+    app("app-1", "root.red"), config=queues(Q, CHILDREN, beside=RULES.replace("[", "[{name: provided}, ")),
+)  # fmt: skip
 GAVE_BACK = scenario(
     *START, asks(ask("app-1", "k", 1)), {"schedule": 1}, release("app-1", ""), {"wait_ms": 100},
     completing_timeout_ms=40, quiet_ms=120,
@@ -88,12 +93,20 @@ LATER_RULE = scenario(app("app-1", "", tags={"namespace": "eu/west"}), config=qu
 LATER_UPDATE = scenario(app("app-1"), {"config": queues(Q, "{name: a:b}")}, app("app-2"))
 LATER_LIMIT = scenario({"config": queues("{name: q, limits: [{users: [ldap/carol], maxapplications: 1}]}")})
 
+AGAIN = (
+    *START, asks(ask("app-1", "k", 1)), {"schedule": 1}, release("app-1", "$uuid:k"),
+)  # fmt: skip
+BY_PLACE = scenario(*AGAIN, asks(ask("app-1", "p", 1, **GANG)), {"schedule": 1}, {"dump": True})
+BY_REAL = scenario(*AGAIN, asks(ask("app-1", "r", 1)), {"schedule": 1}, {"dump": True})
+
 EXPLAINED: Cases = {
     "LaterNames": [
         Sided(each, their_rule=True) for each in (LATER_USER, LATER_QUEUE, LATER_RULE, LATER_UPDATE, LATER_LIMIT)
     ],
     "PlacedByDefault": [Sided(UNPLACED, their_rule=True), Sided(UNNAMED, their_rule=True)],
-    "BadNameNextRule": [Sided(BAD_NAME, their_rule=True), Sided(LEAF, their_rule=True)],
+    "BadNameNextRule": [
+        Sided(each, their_rule=True) for each in (BAD_NAME, LEAF, PARENT, PARENT_NAMED)
+    ],
     "DrainingQueueTakesNothing": [Sided(DRAINED, their_rule=True)],
     "EverythingGivenBackCompletes": [Sided(GAVE_BACK, their_rule=True)],
     "RecordReplaced": [
@@ -102,7 +115,7 @@ EXPLAINED: Cases = {
                      completing_timeout_ms=40), keeps_record
         ),
     ],
-    "WhoCountsAsRunning": [Sided(RAN, counts(5))],
+    "WhoCountsAsRunning": [Sided(RAN, counts(5)), Sided(BY_PLACE, counts_nobody)],
     "GroupsOfTheRequest": [Sided(scenario(without_groups("app-1"), {"dump": True}), in_groups("staff"))],
 }  # fmt: skip
 NEAR_MISSES: Cases = {
@@ -118,6 +131,7 @@ NEAR_MISSES: Cases = {
     ],
     "BadNameNextRule": [
         Sided(BAD_NAME, our_rule=True),
+        Sided(PARENT, our_rule=True),
         # a tag that no rule looks at
         Sided(scenario(app("app-1", "", tags={"other": "no name!"}), config=queues(Q, beside=RULES)),
               rejects(0, "app-1")),
@@ -134,6 +148,9 @@ NEAR_MISSES: Cases = {
     "RecordReplaced": [Sided(scenario(*START, {"dump": True}), keeps_record)],
     "WhoCountsAsRunning": [
         Sided(RUNS, ours=counts_nobody),
+        # by a real allocation
+        Sided(BY_REAL, counts_nobody),
+        Sided(BY_PLACE, ours=counts_nobody),
         # what an application belongs to is not what counts
         Sided(RUNS, in_groups("dev", "ops")),
     ],

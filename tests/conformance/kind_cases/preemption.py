@@ -86,6 +86,25 @@ RULED: Final[dict[str, Scenario]] = {
     ),
 }  # fmt: skip
 
+# On n1 all three are taken, or the oldest alone; on n2 two have to go.
+ELSEWHERE = scenario(
+    node("n1", 6), app("app-1"),
+    asks(ask("app-1", "large", 4, **WILLING), ask("app-1", "k1", 1, **WILLING), ask("app-1", "k2", 1, **WILLING)),
+    {"schedule": 3}, node("n2", 4), asks(ask("app-1", "k3", 2, **WILLING), ask("app-1", "k4", 2, **WILLING)),
+    {"schedule": 2}, app("app-2", "root.b"), asks(ask("app-2", "b", 4, **PREEMPTS)), {"wait_ms": 20}, {"schedule": 3},
+    config=queues(guaranteed("q", 0), guaranteed("b", 4), beside=ON),
+)  # fmt: skip
+# Of two asks that are bound to n1 the second finds no room, in one step with the others.
+SECOND_BOUND = scenario(
+    node("n1", 5), node("n2", 9), app("app-1"),
+    asks(ask("app-1", "b1", 4, **bound("n1", priority=9)), ask("app-1", "b2", 4, **bound("n1", priority=8)),
+         ask("app-1", "k", 1)), mode="auto",
+)  # fmt: skip
+
 EXPLAINED: Final[Cases] = {name: [Sided(played, their_rule=True)] for name, played in RULED.items()}
 # The other way round: ours does what the reference's rule leads to.
 NEAR_MISSES: Final[Cases] = {name: [Sided(played, our_rule=True)] for name, played in RULED.items()}
+
+for name, played in (("NoMoreThanNeeded", ELSEWHERE), ("BoundAskHoldsUpNobody", SECOND_BOUND)):
+    EXPLAINED[name].append(Sided(played, their_rule=True))
+    NEAR_MISSES[name].append(Sided(played, our_rule=True))

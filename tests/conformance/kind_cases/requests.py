@@ -54,7 +54,25 @@ FAILS = scenario(
 )  # fmt: skip
 RELEASED = scenario(*START, asks(ask("app-1", "k", 1)), {"schedule": 1}, release("app-1", "$uuid:k"))
 
+AGED = scenario(
+    *START, asks(ask("app-1", "k", 5)), asks(ask("app-1", "between", 6)), asks(ask("app-1", "k", 4)),
+    asks(ask("app-1", "later", 4)), {"schedule": 1}, {"dump": True},
+)  # fmt: skip
+IN_TURN = scenario(
+    *START, asks(ask("app-1", "k", 5)), asks(ask("app-1", "k", 4)), asks(ask("app-1", "later", 6)), {"schedule": 1}
+)
+
+
+def places_instead(step: int, key: str, vcore: int) -> Edit:
+    def edit(steps: list[Json]) -> None:
+        without_callbacks(steps[step], "allocation")
+        new(steps[step], key, vcore=vcore)
+
+    return edit
+
+
 EXPLAINED: Cases = {
+    "UpdatedAskKeepsItsAge": [Sided(AGED, their_rule=True)],
     "Nonsense": [Sided(scenario(*START, asks(ask("app-1", "k", -1))), accepts_negative)],
     "UnknownReleaseAnswered": [Sided(scenario(release("app-1", "nobody")), silent(0))],
     "UnknownNodeAnswered": [Sided(scenario(node("n9", action="DRAIN_NODE")), silent(0, "node"))],
@@ -68,6 +86,12 @@ EXPLAINED: Cases = {
     "FailingTakesNoAsks": [Sided(FAILS, accepts_ask(5))],
 }  # fmt: skip
 NEAR_MISSES: Cases = {
+    "UpdatedAskKeepsItsAge": [
+        Sided(AGED, our_rule=True),
+        # the other one came after the update
+        Sided(IN_TURN, places_instead(5, "later", 6)),
+        Sided(AGED, places_instead(6, "later", 4)),
+    ],
     # nothing is wrong with the ask, but that its application is unknown
     "Nonsense": [Sided(scenario(*START, asks(ask("nobody", "k", 1))), silent(2))],
     "UnknownReleaseAnswered": [

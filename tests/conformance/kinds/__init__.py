@@ -45,7 +45,15 @@ from .queues import (
     TemplateStandsOnce,
     UpdatesMeanWhatTheySay,
 )
-from .requests import AskOver, AskUpdated, FailingTakesNoAsks, Nonsense, UnknownNodeAnswered, UnknownReleaseAnswered
+from .requests import (
+    AskOver,
+    AskUpdated,
+    FailingTakesNoAsks,
+    Nonsense,
+    UnknownNodeAnswered,
+    UnknownReleaseAnswered,
+    UpdatedAskKeepsItsAge,
+)
 from .templates import TemplateInForce
 from .updates import LeafStaysLeaf, OnlyChangesAreEvents, RefusedChangesNothing, RulesKnowNoCase
 from .victims import ComparedWhereTheyMeet, PlacedBeforePreempted, WillingGoFirst
@@ -63,6 +71,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     DrainingQueueTakesNothing(),
     BoundAskHoldsUpNobody(),
     AskUpdated(),
+    UpdatedAskKeepsItsAge(),
     AskOver(),
     TemplateMaxApplications(),
     OnlyChangesAreEvents(),

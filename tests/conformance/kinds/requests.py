@@ -9,7 +9,7 @@ from ..case import Case, in_step, quantities, received
 from ..compare import FINAL, Difference, amounts
 from ..in_process import UUID_OF
 from ..recording import Json, Step
-from ..reference_rules import accept_nonsense
+from ..reference_rules import accept_nonsense, rank_updated_asks_as_new_ones
 from .kind import Kind
 from .lookups import applications_in, held, is_same_ask, names_application, nodes_at, state_of, withdrawn
 
@@ -189,6 +189,47 @@ class AskUpdated(Kind):
             for each, amount in amounts(request.get("resource")).items():
                 pending[each] = pending.get(each, 0) + amount * int(request.get("pendingCount", 0))
         return application is not None and amounts(application.get("pendingResource")) != amounts(pending)
+
+
+class UpdatedAskKeepsItsAge(Kind):
+    """An updated ask keeps its age
+
+    An RM that corrects an ask does not lose its place: the ask is ranked as of when its key first came. In the
+    reference it is as old as its last update, so that asks that came in between go first.
+    """
+
+    golden = "asks.txt: A changed ask keeps its age, its new priority counts"
+    reference_rules = (rank_updated_asks_as_new_ones,)
+
+    def taints_from(self, case: Case) -> int | None:
+        """Where ours places an updated ask before one that came between it and its update, and theirs the other way
+        round."""
+        asked = [(at.number, ask) for at, ask in case.asks()]
+        between = list(self._between(asked))
+        for number, (ours, theirs) in enumerate(zip(case.our_steps, case.their_steps, strict=True)):
+            mine, other = (
+                [(e.get("applicationID", ""), e.get("allocationKey", "")) for e in in_step(step, "allocation", "new")]
+                for step in (ours, theirs)
+            )
+            for since, updated, younger in between:
+                if since <= number and _goes_first(mine, updated, younger) and _goes_first(other, younger, updated):
+                    return number
+        return None
+
+    def _between(self, asked: list[tuple[int, Json]]) -> Iterator[tuple[int, tuple[str, str], tuple[str, str]]]:
+        """(step of the update, updated ask, ask of the same application and priority that came in between)."""
+        first: dict[tuple[str, str], int] = {}
+        for place, (step, ask) in enumerate(asked):
+            name = (ask.get("applicationID", ""), ask.get("allocationKey", ""))
+            for _, other in asked[first.setdefault(name, place) + 1 : place]:
+                key = (other.get("applicationID", ""), other.get("allocationKey", ""))
+                alike = int(other.get("priority") or 0) == int(ask.get("priority") or 0)
+                if key[0] == name[0] and key != name and alike:
+                    yield step, name, key
+
+
+def _goes_first(placed: list[tuple[str, str]], one: tuple[str, str], other: tuple[str, str]) -> bool:
+    return one in placed and (other not in placed or placed.index(one) < placed.index(other))
 
 
 class AskOver(Kind):

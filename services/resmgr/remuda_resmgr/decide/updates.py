@@ -62,8 +62,7 @@ def notify_task_updates(state: State, settings: Settings, command: NotifyTaskUpd
 
 
 def update_tasks_state(state: State, settings: Settings, command: UpdateTasksState) -> Generator[Fact, None, None]:
-    """Terminal states end the run, also an orphan. Others only move it where neither queues nor allocations are
-    concerned."""
+    """Terminal states end the run, also an orphan. Others only move it where no queue is concerned."""
     for update in command.updates:
         if update.state in TERMINAL:
             if state.task_of.get(update.run_id) == update.task_id:

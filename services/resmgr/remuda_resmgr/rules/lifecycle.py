@@ -43,8 +43,10 @@ TRANSITIONS: Final[dict[str, frozenset[str]]] = {
     KILLED: frozenset({PENDING}),
 }
 
-# Transitions that UpdateTasksState may cause: those that touch neither queues nor allocations.
+# Transitions that UpdateTasksState and a RUNNING event may cause: those that touch no queue. A task that is INITIALIZED
+# is in none; with the transition its allocation is booked.
 UPDATES: Final[dict[str, frozenset[str]]] = {
+    INITIALIZED: frozenset({LAUNCHING, LAUNCHED, RUNNING}),
     LAUNCHING: frozenset({LAUNCHED, RUNNING}),
     LAUNCHED: frozenset({RUNNING}),
     STARTING: frozenset({RUNNING}),
