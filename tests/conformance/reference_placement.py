@@ -64,9 +64,8 @@ def _rejecting_at(bad: Callable[[str], object]) -> Iterator[None]:
 
 @contextmanager
 def reject_at_the_first_bad_queue_name() -> Iterator[None]:
-    """A rule that makes an impossible queue name, or a queue below a leaf, or leads to a queue with children, ends the
-    placement."""
-    apply, check = placement._apply, placement._check
+    """A rule that makes an impossible queue name, or a queue below a leaf, ends the placement."""
+    apply = placement._apply
 
     def applied(rule: PlacementRule, queues: Queues, who: Applicant) -> str | NotPlaced:
         above = (
@@ -76,15 +75,8 @@ def reject_at_the_first_bad_queue_name() -> Iterator[None]:
             raise _Ended(above)
         return apply(rule, queues, who)
 
-    def of_parents(path: str, rule: PlacementRule, queues: Queues, who: Applicant) -> Placed | NotPlaced:
-        found = check(path, rule, queues, who)
-        if isinstance(found, NotPlaced) and path in queues and not queues[path].leaf and path != "root":
-            raise _Ended(path)
-        return found
-
     with (
         patch.object(placement, "_apply", applied),
-        patch.object(placement, "_check", of_parents),
         _rejecting_at(lambda name: not QUEUE_NAME.matches(name)),
     ):
         yield

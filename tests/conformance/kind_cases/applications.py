@@ -73,11 +73,6 @@ def without_groups(name: str) -> Json:
 DRAINED = scenario(app("app-1", "root.r"), {"config": queues(Q)}, app("late", "root.r"), config=queues(Q, R))
 BAD_NAME = scenario(app("app-1", "", tags={"namespace": "no name!"}), config=queues(Q, beside=RULES))
 LEAF = scenario(app("app-1", "", tags={"namespace": "red"}), config=queues(Q, "{name: alice}", beside=BELOW))
-CHILDREN = "{name: red, queues: [{name: a}]}"
-PARENT = scenario(app("app-1", "", tags={"namespace": "red"}), config=queues(Q, CHILDREN, beside=RULES))
-PARENT_NAMED = scenario(
-    app("app-1", "root.red"), config=queues(Q, CHILDREN, beside=RULES.replace("[", "[{name: provided}, ")),
-)  # fmt: skip
 GAVE_BACK = scenario(
     *START, asks(ask("app-1", "k", 1)), {"schedule": 1}, release("app-1", ""), {"wait_ms": 100},
     completing_timeout_ms=40, quiet_ms=120,
@@ -105,7 +100,7 @@ EXPLAINED: Cases = {
     ],
     "PlacedByDefault": [Sided(UNPLACED, their_rule=True), Sided(UNNAMED, their_rule=True)],
     "BadNameNextRule": [
-        Sided(each, their_rule=True) for each in (BAD_NAME, LEAF, PARENT, PARENT_NAMED)
+        Sided(each, their_rule=True) for each in (BAD_NAME, LEAF)
     ],
     "DrainingQueueTakesNothing": [Sided(DRAINED, their_rule=True)],
     "EverythingGivenBackCompletes": [Sided(GAVE_BACK, their_rule=True)],
@@ -131,7 +126,6 @@ NEAR_MISSES: Cases = {
     ],
     "BadNameNextRule": [
         Sided(BAD_NAME, our_rule=True),
-        Sided(PARENT, our_rule=True),
         # a tag that no rule looks at
         Sided(scenario(app("app-1", "", tags={"other": "no name!"}), config=queues(Q, beside=RULES)),
               rejects(0, "app-1")),

@@ -129,6 +129,14 @@ EMPTY_LEAF = scenario({"config": queues("{name: q, queues: [{name: below}]}")}, 
 TO_BIG = "placementrules: [{name: fixed, value: root.big}],"
 UPPER_CASE = scenario(app("app-1", ""), config=queues("{name: Big}", beside=TO_BIG))
 UPPER_CASE_LATER = scenario({"config": queues(Q, "{name: Big}", beside=TO_BIG)}, app("app-1"))
+HANGS_BELOW = "placementrules: [{name: user, create: true, parent: {name: fixed, value: root.n}}],"
+HANGS = scenario({"config": queues(Q, "{name: n, queues: [{name: x}]}", beside=HANGS_BELOW)}, app("app-1"))
+MADE_ABOVE = "placementrules: [{name: user, parent: {name: fixed, value: root.made, create: true}}],"
+CREATED = scenario({"config": queues(Q, beside=MADE_ABOVE)}, app("app-1"))
+TO_N = "placementrules: [{name: fixed, value: root.n}, {name: provided}],"
+TO_PARENT = scenario({"config": queues(Q, "{name: n, queues: [{name: x}]}", beside=TO_N)}, app("app-1"))
+TO_NOTHING = scenario({"config": queues(Q, beside=TO_N.replace("fixed", "FIXED"))}, app("app-1"))
+MORE_WRONG = scenario({"config": queues(Q, Q, beside=TO_N)}, app("app-1"))
 LOWER_CASE = scenario({"config": queues(Q, "{name: big}", beside=TO_BIG)})
 BY_COUNT = (
     "{name: q, limits: [{users: [alice], maxapplications: 5}, {users: ['*'], maxresources: {vcore: 2m}, "
@@ -172,7 +180,8 @@ def refuses(step: int) -> Edit:
 
 EXPLAINED: Cases = {
     "LeafStaysLeaf": [Sided(BECOMES_PARENT, becomes_parent)],
-    "RulesKnowNoCase": [Sided(UPPER_CASE, their_rule=True), Sided(UPPER_CASE_LATER, their_rule=True)],
+    "RulesFindTheirQueue": [Sided(each, their_rule=True) for each in (UPPER_CASE, UPPER_CASE_LATER, HANGS, CREATED)],
+    "RulesLeadToLeaves": [Sided(each, their_rule=True) for each in (TO_PARENT, TO_NOTHING)],
     "NamedIsNotAnyone": [Sided(NAMED, gets_less), Sided(NAMED, uses_less), Sided(NAMED, uses_nothing)],
     "OnlyChangesAreEvents": [Sided(KEPT, adds("root.q")), Sided(REMOVED, silent_about("QUEUE_CONFIG"))],
     "LimitsHold": [Sided(TWO, leaks)],
@@ -195,7 +204,12 @@ NEAR_MISSES: Cases = {
         # something else of the text is wrong
         Sided(scenario(*START, {"config": queues("{name: r}", "{name: r}")}), accepts(2)),
     ],
-    "RulesKnowNoCase": [Sided(UPPER_CASE_LATER, our_rule=True), Sided(LOWER_CASE, refuses(0))],
+    "RulesFindTheirQueue": [Sided(UPPER_CASE_LATER, our_rule=True), Sided(LOWER_CASE, refuses(0))],
+    "RulesLeadToLeaves": [
+        Sided(TO_PARENT, our_rule=True),
+        # something else is wrong, too
+        Sided(MORE_WRONG, accepts(0)),
+    ],
     "NamedIsNotAnyone": [
         Sided(NAMED, our_rule=True),
         Sided(NAMED, ours=uses_less),

@@ -55,7 +55,13 @@ from .requests import (
     UpdatedAskKeepsItsAge,
 )
 from .templates import TemplateInForce
-from .updates import LeafStaysLeaf, OnlyChangesAreEvents, RefusedChangesNothing, RulesKnowNoCase
+from .updates import (
+    LeafStaysLeaf,
+    OnlyChangesAreEvents,
+    RefusedChangesNothing,
+    RulesFindTheirQueue,
+    RulesLeadToLeaves,
+)
 from .victims import ComparedWhereTheyMeet, PlacedBeforePreempted, WillingGoFirst
 
 __all__ = ["KINDS", "Kind", "sums"]
@@ -107,6 +113,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     RestoredQueueIsActive(),
     RefusedChangesNothing(),
     LeafStaysLeaf(),
-    RulesKnowNoCase(),
+    RulesFindTheirQueue(),
+    RulesLeadToLeaves(),
     EqualCandidates(),
 )

@@ -21,9 +21,9 @@ ENDING: Final = ("Failing", "Failed", "Resuming")
 class BadNameNextRule(Kind):
     """A rule whose queue is impossible does not match
 
-    A placement rule may produce an impossible queue name (a tag with a blank in it), a queue below a leaf, or a queue
-    that has children. The reference then ends the placement and rejects the application, although a later rule would
-    have placed it. In remuda the rule does not match, and the next one is tried.
+    A placement rule may produce an impossible queue name (a tag with a blank in it) or a queue below a leaf. The
+    reference then ends the placement and rejects the application, although a later rule would have placed it. In remuda
+    the rule does not match, and the next one is tried.
     """
 
     golden = "differences.txt: A rule whose queue cannot be is passed over"
@@ -46,11 +46,10 @@ class BadNameNextRule(Kind):
         return None
 
     def _makes_an_impossible_queue(self, case: Case, step: int, application: Json) -> bool:
-        """A rule makes a name that no queue can have, or a queue below a leaf, or leads to a queue with children, and
-        ours has placed it elsewhere."""
+        """A rule makes a name that no queue can have, or a queue below a leaf, and ours has placed it elsewhere."""
         configuration = case.configuration_at(step)
         rules = [rule for each in configuration.partitions for rule in each.placement_rules] if configuration else []
-        leaves, parents = self._leaves(case, step, configuration), self._parents(case, step, configuration)
+        leaves = self._leaves(case, step, configuration)
         name = application.get("applicationID", "")
         placed = [
             event.get("objectID", "") for event in case.our_steps[step].get("events") or ()
@@ -60,7 +59,7 @@ class BadNameNextRule(Kind):
             made = made_by(rule, application)
             bad = made is not None and not all(QUEUE_NAME.matches(part) for part in made.split("."))
             above = made.rpartition(".")[0] if made is not None and rule.HasField("parent") else None
-            if (bad or above in leaves or made in parents) and made not in placed:
+            if (bad or above in leaves) and made not in placed:
                 return True
         return False
 
@@ -75,12 +74,6 @@ class BadNameNextRule(Kind):
             for event in each.get("events") or ()
             if (event.get("eventChangeType"), event.get("eventChangeDetail")) == ("ADD", "QUEUE_APP")
         }
-
-    def _parents(self, case: Case, step: int, configuration: config_pb2.Configuration | None) -> set[str]:
-        """Queues that are configured as parents, or below which ours has placed an application before."""
-        configured = {path for path, each in queue_configs(configuration).items() if each.queues or each.parent}
-        paths = [queue for queue in self._leaves(case, step, configuration) if queue not in configured]
-        return configured | {path.rpartition(".")[0] for path in paths}
 
 
 def made_by(rule: config_pb2.PlacementRule, application: Json) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from ..case import Case, in_step, queues_of, received
@@ -117,3 +118,15 @@ def last_step(case: Case, step: int) -> int:
 
 def dump_in(trace: Json, step: int) -> Json:
     return dict(trace["final"] if step == FINAL else trace["steps"][step].get("dump") or {})
+
+
+def taken_alone(case: Case, by_ours: bool) -> Iterator[tuple[int, str]]:
+    """(step, text) of the configurations that one takes and the other refuses; step 0: also that of the
+    registration."""
+    wanted = [not by_ours, by_ours]
+    if ["error" in trace["registration"] for trace in (case.ours, case.theirs)] == wanted:
+        yield 0, case.scenario.config
+    for step in case.scenario.steps:
+        errors = [bool(steps[step.number].get("error")) for steps in (case.our_steps, case.their_steps)]
+        if step.action == "config" and errors == wanted:
+            yield step.number, str(step.argument)

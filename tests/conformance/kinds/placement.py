@@ -13,7 +13,7 @@ from ..recording import Json
 from ..reference_placement import QUEUE_NAME, USER_NAME, refuse_later_names, reject_what_no_rule_places
 from .applications import made_by
 from .kind import Kind
-from .lookups import names_application
+from .lookups import names_application, taken_alone
 
 DEFAULT: Final = "root.default"
 
@@ -30,18 +30,11 @@ class LaterNames(Kind):
 
     def taints_from(self, case: Case) -> int | None:
         """Where ours takes a configuration or an application with such a name, and theirs does not."""
-        refused = ["error" in trace["registration"] for trace in (case.ours, case.theirs)]
-        if refused == [False, True] and any(map(_is_later, _names_in(case.scenario.config))):
-            return 0
-        for step in case.scenario.steps:
-            ours, theirs = case.our_steps[step.number], case.their_steps[step.number]
-            errors = [bool(each.get("error")) for each in (ours, theirs)]
-            if step.action == "config" and errors == [False, True]:
-                if any(map(_is_later, _names_in(str(step.argument)))):
-                    return step.number
-            elif any(self._has_later_names(ours, each) for each in _only_accepted(case, step.number)):
-                return step.number
-        return None
+        steps = [number for number, text in taken_alone(case, by_ours=True) if any(map(_is_later, _names_in(text)))]
+        for number, ours in enumerate(case.our_steps):
+            if any(self._has_later_names(ours, each) for each in _only_accepted(case, number)):
+                steps.append(number)
+        return min(steps, default=None)
 
     def _has_later_names(self, ours: Json, application: Json) -> bool:
         user = str((application.get("ugi") or {}).get("user", ""))

@@ -14,11 +14,13 @@ from ..case import Case, event_in, in_step, queue_configs
 from ..compare import FINAL, Difference
 from ..recording import Json, Step
 from ..reference_configurations import (
-    leads_to_upper_case,
-    refuse_rules_that_lead_to_upper_case,
+    NO_LEAF,
+    accept_rules_that_lead_to_no_leaf,
+    misses_a_queue,
+    refuse_rules_whose_queue_is_missed,
 )
 from .kind import Kind
-from .lookups import is_draining, names_application, state_of
+from .lookups import is_draining, names_application, state_of, taken_alone
 
 
 class OnlyChangesAreEvents(Kind):
@@ -150,28 +152,25 @@ class LeafStaysLeaf(Kind):
     blind = True
 
     def taints_from(self, case: Case) -> int | None:
-        for step in case.scenario.steps:
-            errors = [bool(steps[step.number].get("error")) for steps in (case.our_steps, case.their_steps)]
-            if step.action != "config" or errors != [True, False]:
-                continue
-            before = queue_configs(case.configuration_at(step.number - 1))
+        for step, text in taken_alone(case, by_ours=False):
+            before = queue_configs(case.configuration_at(step - 1))
             try:
-                after = queue_configs(remuda_config.load(str(step.argument)))
+                after = queue_configs(remuda_config.load(text))
             except remuda_config.Invalid:
                 continue
             grown = {path for path, queue in after.items() if _is_parent(queue)} - {
                 path for path, queue in before.items() if _is_parent(queue)
             }
             if self._has_applications(case, step, grown):
-                return step.number
+                return step
         return None
 
-    def _has_applications(self, case: Case, step: Step, paths: set[str]) -> bool:
+    def _has_applications(self, case: Case, step: int, paths: set[str]) -> bool:
         """In both, an application that has not ended is in one of these queues."""
         return all(
             any(
-                queue in paths and state_of(steps[: step.number], name) not in ENDED
-                for name, queue in _queues_of_applications(steps[: step.number]).items()
+                queue in paths and state_of(steps[:step], name) not in ENDED
+                for name, queue in _queues_of_applications(steps[:step]).items()
             )
             for steps in (case.our_steps, case.their_steps)
         )
@@ -193,27 +192,43 @@ def _queues_of_applications(steps: list[Json]) -> dict[str, str]:
     }
 
 
-class RulesKnowNoCase(Kind):
-    """A rule finds a queue however its name is written
+class RulesFindTheirQueue(Kind):
+    """A rule finds the queue that it leads to
 
-    Names of queues are case-insensitive, also in rules. The reference looks for the queue of a fixed rule in lower case
-    among the names as they are written, so it refuses a configuration with a rule for a queue that is written with an
-    upper-case letter.
+    Names of queues are case-insensitive, also in rules; a queue with children is a parent; a rule may hang from one
+    that creates its queue. The reference looks for the queue of a fixed rule in lower case among the names as they are
+    written, asks for `parent: true`, and asks each rule itself for `create`. So it refuses such configurations.
     """
 
     golden = "names.txt: A rule finds a queue however it is written"
-    reference_rules = (refuse_rules_that_lead_to_upper_case,)
+    reference_rules = (refuse_rules_whose_queue_is_missed,)
 
     def taints_from(self, case: Case) -> int | None:
         """Where ours takes such a configuration, and theirs does not."""
-        refused = ["error" in trace["registration"] for trace in (case.ours, case.theirs)]
-        if refused == [False, True] and leads_to_upper_case(case.scenario.config):
-            return 0
-        for step in case.scenario.steps:
-            errors = [bool(steps[step.number].get("error")) for steps in (case.our_steps, case.their_steps)]
-            if step.action == "config" and errors == [False, True] and leads_to_upper_case(str(step.argument)):
-                return step.number
-        return None
+        return next((step for step, text in taken_alone(case, by_ours=True) if misses_a_queue(text)), None)
+
+
+class RulesLeadToLeaves(Kind):
+    """A rule that can lead to no leaf is refused
+
+    A fixed rule whose queue has children, or does not exist and is not created, never places anything, so the
+    configuration is refused. The reference takes it where the queue has children and not `parent: true`, or where the
+    name of the rule is not in lower case, and passes over the rule.
+    """
+
+    golden = "queues_yaml.txt: A rule that can lead to no leaf"
+    reference_rules = (accept_rules_that_lead_to_no_leaf,)
+
+    def taints_from(self, case: Case) -> int | None:
+        """Where theirs takes a configuration that ours refuses for such rules alone."""
+        return next((step for step, text in taken_alone(case, by_ours=False) if self._leads_to_no_leaf(text)), None)
+
+    def _leads_to_no_leaf(self, text: str) -> bool:
+        try:
+            remuda_config.load(text)
+        except remuda_config.Invalid as invalid:
+            return all(NO_LEAF.search(str(problem)) for problem in invalid.problems)
+        return False
 
 
 class RefusedChangesNothing(Kind):
