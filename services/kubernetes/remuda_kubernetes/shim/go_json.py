@@ -19,9 +19,10 @@ def names_of(kind: type[msgspec.Struct], *more: str) -> Mapping[str, str]:
 
 
 def decode(text: str, kind: type[T], names: Mapping[str, str], maps: Collection[str] = ()) -> T:
-    """`names`: of `names_of`. `maps`: fields in which keys are no names of fields, and stay as they are. Raises
-    msgspec.MsgspecError or RecursionError."""
-    return msgspec.convert(_named(msgspec.json.decode(text), names, maps), kind)
+    """`kind`: one that can be made of nothing, as of `null`. `names`: of `names_of`. `maps`: fields in which keys are no
+    names of fields, and stay as they are. Raises msgspec.MsgspecError or RecursionError."""
+    found = msgspec.json.decode(text)
+    return kind() if found is None else msgspec.convert(_named(found, names, maps), kind)
 
 
 def _named(value: Any, names: Mapping[str, str], maps: Collection[str]) -> Any:

@@ -89,7 +89,7 @@ def task_groups_of(pod: Pod) -> tuple[TaskGroup, ...]:
     if not text:
         return ()
     try:
-        groups = go_json.decode(text, list[TaskGroup] | None, _NAMES, _MAPS) or []
+        groups = go_json.decode(text, list[TaskGroup], _NAMES, _MAPS)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise ValueError(f"{names.TASK_GROUPS}: {error}") from None
     if len(groups) > limits.TASK_GROUPS:

@@ -29,7 +29,7 @@ class Denied(Exception):
 
 
 class _UserInfo(msgspec.Struct, forbid_unknown_fields=True):
-    user: str
+    user: str = ""
     groups: tuple[str, ...] = ()
 
 
