@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..builders import app, ask, asks, release, scenario, withdraw
+from ..builders import amount, app, ask, asks, node, release, scenario, withdraw
 from ..recording import Json
-from .sided import GANG, START, Cases, Edit, Q, R, Sided, callbacks, partition, queues, without_callbacks
+from .sided import GANG, START, Cases, Edit, Q, R, Sided, callbacks, partition, queue, queues, without_callbacks
 
 RULES = "placementrules: [{name: tag, value: namespace, create: true}, {name: user, create: true}],"
 BELOW = (
@@ -92,6 +92,19 @@ AGAIN = (
     *START, asks(ask("app-1", "k", 1)), {"schedule": 1}, release("app-1", "$uuid:k"),
 )  # fmt: skip
 BY_PLACE = scenario(*AGAIN, asks(ask("app-1", "p", 1, **GANG)), {"schedule": 1}, {"dump": True})
+REPORTED: Any = node("n1", 9)
+REPORTED["node"]["nodes"][0]["existingAllocations"] = [
+    {"allocationKey": "p", "UUID": "u-1", "applicationID": "app-1", "nodeID": "n1", "partitionName": "default",
+     "resourcePerAlloc": amount(1), **GANG}
+]  # fmt: skip
+BY_REPORTED_PLACE = scenario(app("app-1", placeholderAsk=amount(2)), REPORTED, {"dump": True})
+
+
+def no_slots(steps: list[Json]) -> None:
+    for path in ("root", "root.q"):
+        queue(steps[-1], path)["allocatingAcceptedApps"] = []
+
+
 BY_REAL = scenario(*AGAIN, asks(ask("app-1", "r", 1)), {"schedule": 1}, {"dump": True})
 
 EXPLAINED: Cases = {
@@ -110,7 +123,7 @@ EXPLAINED: Cases = {
                      completing_timeout_ms=40), keeps_record
         ),
     ],
-    "WhoCountsAsRunning": [Sided(RAN, counts(5)), Sided(BY_PLACE, counts_nobody)],
+    "WhoCountsAsRunning": [Sided(RAN, counts(5)), Sided(BY_PLACE, counts_nobody), Sided(BY_REPORTED_PLACE, no_slots)],
     "GroupsOfTheRequest": [Sided(scenario(without_groups("app-1"), {"dump": True}), in_groups("staff"))],
 }  # fmt: skip
 NEAR_MISSES: Cases = {
@@ -145,6 +158,7 @@ NEAR_MISSES: Cases = {
         # by a real allocation
         Sided(BY_REAL, counts_nobody),
         Sided(BY_PLACE, ours=counts_nobody),
+        Sided(BY_REPORTED_PLACE, ours=no_slots),
         # what an application belongs to is not what counts
         Sided(RUNS, in_groups("dev", "ops")),
     ],

@@ -144,8 +144,8 @@ class WhoCountsAsRunning(Kind):
 
     An application holds a slot of its queues and its user from its first allocation until it has ended. While it is
     Accepted, it holds a slot if one was reserved for it. In the reference an application that has lost all allocations
-    keeps the slot, also for a user who holds nothing. One that runs again after Completing does not count until its
-    next allocation that is no placeholder.
+    keeps the slot, also for a user who holds nothing. One that runs again after Completing, or with placeholders that
+    were running before the RM registered, does not count until its next real allocation.
     """
 
     golden = "differences.txt: A reserved slot goes with its application"
@@ -188,8 +188,9 @@ class WhoCountsAsRunning(Kind):
 
     def _again(self, application: Json | None) -> bool:
         states = [entry["applicationState"] for entry in (application or {}).get("stateLog") or ()]
-        real = [each for each in (application or {}).get("allocations") or () if not each.get("placeholder")]
-        return not real and states[-2:] == ["Completing", "Running"]
+        allocations = (application or {}).get("allocations") or ()
+        by_places = bool(allocations) and all(each.get("placeholder") for each in allocations)
+        return by_places or (not allocations and states[-2:] == ["Completing", "Running"])
 
 
 class EverythingGivenBackCompletes(Kind):
