@@ -6,13 +6,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import remuda_config
 from remuda_proto.remuda.v1 import config_pb2
 
 from .compare import names_of, with_names
 from .recording import Json, Scenario, Step
+
+
+# Empty names are left out of messages.
+NAMELESS: Final[Json] = {"applicationID": "", "allocationKey": "", "nodeID": "", "UUID": ""}
 
 
 @dataclass
@@ -52,7 +56,7 @@ class Case:
                 for name in path:
                     found = (found or {}).get(name)
                 for element in found or ():
-                    yield step, element
+                    yield step, NAMELESS | element
 
     def asks(self) -> Iterator[tuple[Step, Json]]:
         return self.elements("allocation", "asks")
@@ -87,7 +91,7 @@ def received(steps: Iterable[Json], kind: str, *names: str) -> Iterator[tuple[in
         for callback in step["callbacks"]:
             if callback["cb"] == kind:
                 for name in names:
-                    yield from ((number, name, element) for element in callback["msg"].get(name) or ())
+                    yield from ((number, name, NAMELESS | element) for element in callback["msg"].get(name) or ())
 
 
 def in_step(step: Json, kind: str, name: str) -> list[Json]:

@@ -7,13 +7,14 @@ import copy
 import pytest
 
 from . import in_process
-from .builders import ask, asks, scenario, trace_of
+from .builders import amount, app, ask, asks, node, scenario, trace_of
 from .case import Case
-from .compare import FINAL, Difference, meaningful
+from .compare import FINAL, Difference, differences, meaningful
 from .kind_cases import EXPLAINED, NEAR_MISSES
 from .kind_cases.sided import START, kind_named, new, queues, trace_with, verdict_on
 from .kinds import KINDS
 from .recording import Recording
+from .reference_rules import accept_nonsense, in_force
 from .verdict import DIFFERENT, judge
 from .verdict import EXPLAINED as IS_EXPLAINED
 
@@ -69,6 +70,28 @@ def test_a_kind_can_judge_a_difference_at_any_depth():
     for kind in KINDS:
         for difference in both:
             assert kind.explains(case, difference) in (True, False)
+
+
+def test_a_kind_can_look_at_elements_without_names():
+    """Empty ones are left out of messages, and the reference takes them."""
+    nameless = {"partitionName": "default", "resourceAsk": amount(1), "maxAllocations": 1}
+    place = {**nameless, "placeholder": True, "taskGroupName": "t"}
+    played = scenario(
+        {"node": {"nodes": [{"action": "CREATE", "schedulableResource": amount(9)}]}}, node("n1", 9),
+        {"application": {"new": [{"partitionName": "default", "queueName": "root.q", "ugi": {"user": "alice"},
+                                  "executionTimeoutMilliSeconds": 1_000}]}},
+        asks(nameless, place), asks({**nameless, "applicationID": "app-1"}), app("app-1"), {"schedule": 3},
+        {"allocation": {"releases": {"allocationsToRelease": [{}], "allocationAsksToRelease": [{}]}}},
+        {"wait_ms": 2_000}, {"dump": True}, {"node": {"nodes": [{"action": "DRAIN_NODE"}]}}, {"dump": True},
+    )  # fmt: skip
+    ours = trace_of(played)
+    with in_force([accept_nonsense]):
+        theirs = trace_of(played)
+    for case in (Case(played, ours, theirs), Case(played, theirs, ours)):
+        for kind in KINDS:
+            assert kind.taints_from(case) in {None, *range(len(played.steps))}
+            for difference in differences(case.ours, case.theirs):
+                assert kind.explains(case, difference) in (True, False)
 
 
 @pytest.mark.parametrize(("name", "case"), RULED, ids=[name for name, _ in RULED])

@@ -15,7 +15,7 @@ from ..reference_rules import (
     wait_for_places_that_were_too_small,
 )
 from .kind import Kind
-from .lookups import held, is_draining
+from .lookups import ask_of, held, is_draining
 
 
 class NoPlaceOnDrainingNodes(Kind):
@@ -146,7 +146,7 @@ class RealAsksStay(Kind):
 
     def taints_from(self, case: Case) -> int | None:
         """Where both take back something of an application that resumes, and only theirs a real ask."""
-        real = {(e["applicationID"], e["allocationKey"]) for _, e in case.asks() if not e.get("placeholder")}
+        real = {ask_of(e) for _, e in case.asks() if not e.get("placeholder")}
         for number, (ours, theirs) in enumerate(zip(case.our_steps, case.their_steps, strict=True)):
             mine, other = (_timed_out_asks(step) for step in (ours, theirs))
             for name, _ in (other - mine) & real:
@@ -157,16 +157,13 @@ class RealAsksStay(Kind):
 
 
 def _timed_out_asks(step: Json) -> set[tuple[str, str]]:
-    return {
-        (e["applicationID"], e["allocationKey"])
-        for e in in_step(step, "allocation", "releasedAsks")
-        if e.get("terminationType") == "TIMEOUT"
-    }
+    return {ask_of(e) for e in in_step(step, "allocation", "releasedAsks") if e.get("terminationType") == "TIMEOUT"}
 
 
 def _enters(step: Json, application: str, state: str) -> bool:
     return any(
-        (e["applicationID"], e["state"]) == (application, state) for e in in_step(step, "application", "updated")
+        (e.get("applicationID", ""), e["state"]) == (application, state)
+        for e in in_step(step, "application", "updated")
     )
 
 
@@ -190,9 +187,9 @@ class ClockInAnyState(Kind):
 
     def _given_up(self, case: Case, step: Json) -> set[str]:
         """Applications whose placeholders, or asks for such, time out."""
-        places = {(e["applicationID"], e["allocationKey"]) for _, e in case.asks() if e.get("placeholder")}
+        places = {ask_of(e) for _, e in case.asks() if e.get("placeholder")}
         released = {
-            (e["applicationID"], e["UUID"].partition("#")[0])
+            (e.get("applicationID", ""), e.get("UUID", "").partition("#")[0])
             for e in in_step(step, "allocation", "released")
             if e.get("terminationType") == "TIMEOUT"
         }
@@ -204,9 +201,9 @@ class ClockInAnyState(Kind):
         for step in steps:
             for callback in step["callbacks"]:
                 for each in callback["msg"].get("updated") or ():
-                    state = each["state"] if each["applicationID"] == application else state
+                    state = each["state"] if each.get("applicationID", "") == application else state
                 for each in callback["msg"].get("new") or ():
-                    if each.get("placeholder") and each["applicationID"] == application:
+                    if each.get("placeholder") and each.get("applicationID", "") == application:
                         return state not in ("", "Accepted")
         return False
 
@@ -225,14 +222,7 @@ class PendingPlacesTimeOut(Kind):
         """Where ours gives up asks for placeholders, of an application without allocated ones, and theirs does not."""
         places = {(e["applicationID"], e["allocationKey"]) for _, e in case.asks() if e.get("placeholder")}
         for number, (ours, theirs) in enumerate(zip(case.our_steps, case.their_steps, strict=True)):
-            mine, others = (
-                {
-                    (e["applicationID"], e["allocationKey"])
-                    for e in in_step(step, "allocation", "releasedAsks")
-                    if e.get("terminationType") == "TIMEOUT"
-                }
-                for step in (ours, theirs)
-            )
+            mine, others = (_timed_out_asks(step) for step in (ours, theirs))
             there = held(case.our_steps[:number]).values()
             holding = {e["applicationID"] for e in there if e.get("placeholder")}
             if any(application not in holding for application, _ in (mine - others) & places):

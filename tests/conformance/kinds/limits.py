@@ -66,7 +66,7 @@ class NamedIsNotAnyone(Kind):
         queues = placed(case)
         for number, (ours, theirs) in enumerate(zip(case.our_steps, case.their_steps, strict=True)):
             mine, other = ({e["UUID"]: e for e in in_step(step, "allocation", "new")} for step in (ours, theirs))
-            for name in {e["applicationID"] for uuid, e in mine.items() if uuid not in other}:
+            for name in {e.get("applicationID", "") for uuid, e in mine.items() if uuid not in other}:
                 user, path = users.get(name, ""), f"{queues.get(name, '')}."
                 for queue, most in self._limited(case, number, user).items():
                     has = self._held(case.our_steps[: number + 1], users, queues, user, queue)
@@ -90,7 +90,7 @@ class NamedIsNotAnyone(Kind):
     def _held(self, steps: list[Json], users: dict[str, str], queues: dict[str, str], user: str, queue: str) -> Json:
         used: Json = {}
         for allocation in held(steps).values():
-            name = allocation["applicationID"]
+            name = allocation.get("applicationID", "")
             if users.get(name) == user and f"{queues.get(name, '')}.".startswith(f"{queue}."):
                 for each, amount in amounts(allocation.get("resourcePerAlloc")).items():
                     used[each] = used.get(each, 0) + amount

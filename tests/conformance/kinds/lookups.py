@@ -106,9 +106,14 @@ def state_of(steps: list[Json], application: str) -> str:
     return str(states[-1]) if states else ""
 
 
+def ask_of(element: Json) -> tuple[str, str]:
+    """(application, key) of an ask, an allocation or a release. Empty ones are left out of messages."""
+    return element.get("applicationID", ""), element.get("allocationKey", "")
+
+
 def is_same_ask(element: Json, ask: tuple[str, str]) -> bool:
     """`ask`: (application, key)."""
-    return (element.get("applicationID", ""), element.get("allocationKey", "")) == ask
+    return ask_of(element) == ask
 
 
 def last_step(case: Case, step: int) -> int:

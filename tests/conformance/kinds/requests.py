@@ -11,7 +11,7 @@ from ..in_process import UUID_OF
 from ..recording import Json, Step
 from ..reference_rules import accept_nonsense, rank_updated_asks_as_new_ones
 from .kind import Kind
-from .lookups import applications_in, held, is_same_ask, names_application, nodes_at, state_of, withdrawn
+from .lookups import applications_in, ask_of, held, is_same_ask, names_application, nodes_at, state_of, withdrawn
 
 NODE_ACTIONS: Final = ("CREATE", "CREATE_DRAIN", "UPDATE", "DRAIN_NODE", "DRAIN_TO_SCHEDULABLE", "DECOMISSION")
 
@@ -207,10 +207,7 @@ class UpdatedAskKeepsItsAge(Kind):
         asked = [(at.number, ask) for at, ask in case.asks()]
         between = list(self._between(asked))
         for number, (ours, theirs) in enumerate(zip(case.our_steps, case.their_steps, strict=True)):
-            mine, other = (
-                [(e.get("applicationID", ""), e.get("allocationKey", "")) for e in in_step(step, "allocation", "new")]
-                for step in (ours, theirs)
-            )
+            mine, other = ([ask_of(e) for e in in_step(step, "allocation", "new")] for step in (ours, theirs))
             for since, updated, younger in between:
                 if since <= number and _goes_first(mine, updated, younger) and _goes_first(other, younger, updated):
                     return number
@@ -220,9 +217,9 @@ class UpdatedAskKeepsItsAge(Kind):
         """(step of the update, updated ask, ask of the same application and priority that came in between)."""
         first: dict[tuple[str, str], int] = {}
         for place, (step, ask) in enumerate(asked):
-            name = (ask.get("applicationID", ""), ask.get("allocationKey", ""))
+            name = ask_of(ask)
             for _, other in asked[first.setdefault(name, place) + 1 : place]:
-                key = (other.get("applicationID", ""), other.get("allocationKey", ""))
+                key = ask_of(other)
                 alike = int(other.get("priority") or 0) == int(ask.get("priority") or 0)
                 if key[0] == name[0] and key != name and alike:
                     yield step, name, key
