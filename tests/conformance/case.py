@@ -14,7 +14,6 @@ from remuda_proto.remuda.v1 import config_pb2
 from .compare import names_of, with_names
 from .recording import Json, Scenario, Step
 
-
 # Empty names are left out of messages.
 NAMELESS: Final[Json] = {"applicationID": "", "allocationKey": "", "nodeID": "", "UUID": ""}
 

@@ -15,12 +15,13 @@ T = TypeVar("T")
 
 def names_of(kind: type[msgspec.Struct], *more: str) -> Mapping[str, str]:
     """The names of its fields, by the same in lower case. `more`: those of objects in the fields."""
-    return {name.lower(): name for name in (*(field.encode_name for field in msgspec.structs.fields(kind)), *more)}
+    own = (field.encode_name for field in msgspec.structs.fields(kind))
+    return {name.lower(): name for name in (*own, *more)}
 
 
 def decode(text: str, kind: type[T], names: Mapping[str, str], maps: Collection[str] = ()) -> T:
-    """`kind`: one that can be made of nothing, as of `null`. `names`: of `names_of`. `maps`: fields in which keys are no
-    names of fields, and stay as they are. Raises msgspec.MsgspecError or RecursionError."""
+    """`kind`: one that can be made of nothing, as of `null`. `names`: of `names_of`. `maps`: fields in which keys are
+    no names of fields, and stay as they are. Raises msgspec.MsgspecError or RecursionError."""
     found = msgspec.json.decode(text)
     return kind() if found is None else msgspec.convert(_named(found, names, maps), kind)
 
