@@ -4,7 +4,7 @@ A lease is an entry of a bucket whose entries expire; its holder renews it. The 
 subject of the lease, so a process that waits for the lease notices a dead holder long before the entry expires.
 
 Leases are for liveness only. A holder that was stopped for a while may believe in a lease that has expired. The chain
-of the log keeps two leaders from doing harm (ADR 0003, ADR 0034, ADR 0035)."""
+of the log keeps two leaders from doing harm (docs/adr/leases-and-standbys.md, log-and-chain.md)."""
 
 from remuda_bus.lease.holder import Holder, HolderLiveness
 from remuda_bus.lease.lease import Lease

@@ -10,7 +10,8 @@ leader ends before that, the next commit has the last complete commit as its par
 
 A leader that was too late explains a void message: its parent is an older commit of the same chain, or it is a further
 part of a commit that was given up. Any other void message comes from a writer with another history. The reader then
-raises HistoryChanged, and every service stops working for that RM (ADR 0003, ADR 0024).
+raises HistoryChanged, and every service stops working for that RM
+(docs/adr/log-and-chain.md, halts-and-faults.md).
 """
 
 from remuda_bus.log.chain import START, Chain, LogEntry, Position

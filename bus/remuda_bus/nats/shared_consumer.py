@@ -1,4 +1,4 @@
-"""One consumer of a stream, shared by all readers in this process that read single subjects of it (ADR 0033).
+"""One consumer of a stream, shared by all readers in this process that read single subjects of it.
 
 A stream has a subject per RM, and a consumer costs the server more than a message. The first `limits.OWN_CONSUMERS`
 readers have a consumer each, so a tool that reads one subject receives nothing else. Beyond that, all readers share one

@@ -2,7 +2,7 @@
 
 A process holds one lease, its entry in the bucket LEASES. The RMs that it leads are in the bucket LEADERS (`leaders`).
 Every process watches both, checks the liveness of all others, and acts on its own part alone. It follows the RMs that
-it leads, should lead or stands by for, and no others (ADR 0056).
+it leads, should lead or stands by for, and no others (docs/adr/leases-and-standbys.md).
 
 All of this is for liveness. Processes that see different things get in each other's way; the chain of the log keeps
 them from doing harm.

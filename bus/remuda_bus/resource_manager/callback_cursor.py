@@ -1,6 +1,7 @@
 """Callback cursor: the position in the scheduler's log up to which the RM has processed callbacks. Pure.
 
-With it the SDK drops repeated callbacks, and detects a log that has lost or changed commits (ADR 0024).
+With it the SDK drops repeated callbacks, and detects a log that has lost or changed commits
+(docs/adr/halts-and-faults.md).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A fault that is raised again at the same message of the same RM will be raised whenever that message is handled. It
 halts that RM alone: the message is kept, and the other RMs continue. `limits.FAULTS_BEFORE_HALT` faults of one RM
-within an hour, at any messages, halt it as well: each of them has ended a process that works for other RMs (ADR 0036,
-ADR 0038)."""
+within an hour, at any messages, halt it as well: each of them has ended a process that works for other RMs
+(docs/adr/halts-and-faults.md)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Each step is idempotent: after an interruption the same call continues. The RM is halted meanwhile, so no service works
 for it. All subjects are exact, never wildcards. An RM that registers under the same name later gets another life, which
-is part of the UUIDs of its allocations (ADR 0039).
+is part of the UUIDs of its allocations (docs/adr/halts-and-faults.md).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Checks that a stream still holds what was read of it.
 
 JetStream may lose messages that it has acknowledged (a disk restored from a copy, a split cluster). Every reader
-remembers the position and the SHA-256 of what it read last, and compares (ADR 0024)."""
+remembers the position and the SHA-256 of what it read last, and compares (docs/adr/halts-and-faults.md)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`remuda rm divide RM`: prepare the division of a resource manager into several, by partitions.
 
 Checks everything first, then writes files into a new directory: a configuration for each new resource manager, and the
-steps to take. Changes nothing in the running system (ADR 0058).
+steps to take. Changes nothing in the running system (docs/adr/log-and-chain.md).
 """
 
 from __future__ import annotations

@@ -188,8 +188,8 @@ class Books:
 
     def _within_quotas(self, partition: Partition, pods: list[Json]) -> None:
         """Of the queues where the applications are. An operator may have moved some there by force. While the booking
-        of a pod that was bound elsewhere moves, another may take its place under the quota (ADR 0091); so may one when
-        the approval of a pod was taken back, and its binding was on the way."""
+        of a pod that was bound elsewhere moves, another may take its place under the quota; so may one when the
+        approval of a pod was taken back, and its binding was on the way (docs/adr/kubernetes-plugin-and-webhook.md)."""
         self._used: dict[str, int] = {}
         excused: dict[str, int] = {}
         for pod in pods:

@@ -1,4 +1,4 @@
-"""The pool of worker processes that read texts of queues.yaml (ADR 0055).
+"""The pool of worker processes that read texts of queues.yaml (docs/adr/configuration.md).
 
 A text comes from outside and may take seconds of processor time. In the service's own process it would hold up the
 answers to all other RMs, also in a thread. A worker has a limit of processor time and of memory. The end of a worker is

@@ -1,5 +1,6 @@
 """Guests when an RM registers again, or has deregistered: what they hold is booked again with the configuration of
-their partition, before the RM reports nodes. So no ask is placed on their room, or in their part of a quota (ADR 0116).
+their partition, before the RM reports nodes. So no ask is placed on their room, or in their part of a quota
+(docs/adr/shared-hosts.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Writes a record into the event history of an RM when an audit has found its state wrong (ADR 0089)."""
+"""Writes a record into the event history of an RM when an audit has found its state wrong
+(docs/adr/queries-and-audits.md)."""
 
 from __future__ import annotations
 

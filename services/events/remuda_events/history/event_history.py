@@ -2,7 +2,7 @@
 
 The headers of a record name its commit and its index among the records of that commit, so the newest record says where
 to resume. Each append expects the record that it follows. The server refuses it when another record is the newest: from
-another process that believes in its lease, or from an earlier append of unknown fate. (0005)
+another process that believes in its lease, or from an earlier append of unknown fate. (docs/adr/events-and-stories.md)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hosts that are nodes of a resource manager of si.v1, too (ADR 0113).
+"""Hosts that are nodes of a resource manager of si.v1, too (docs/adr/shared-hosts.md).
 
 One engine describes them, and places there what the core of that resource manager has allocated. Its epoch fences: what
 an engine sends that was followed by another one has no effect.

@@ -1,1 +1,1 @@
-"""Peloton's tasks as guests in a partition of a resource manager (RM) of si.v1 (ADR 0113). Pure."""
+"""Peloton's tasks as guests in a partition of a resource manager (RM) of si.v1 (docs/adr/shared-hosts.md). Pure."""

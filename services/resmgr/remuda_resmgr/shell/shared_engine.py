@@ -2,7 +2,7 @@
 
 In each turn the engine reads what the RM's partition holds for the cluster and what the cluster's runs are, and sends
 the difference. It keeps nothing but the gangs that it has taken: those of an engine that is killed are PLACING until
-their time-out, and what it had asked for is given back by the next one. (ADR 0113)
+their time-out, and what it had asked for is given back by the next one. (docs/adr/shared-hosts.md)
 
 The order makes it safe. It reads the partition first and the runs afterwards, and those only count if they are of its
 own epoch and have its newest placements: so it never gives back what a run uses, however late it is.

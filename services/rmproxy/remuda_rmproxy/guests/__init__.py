@@ -1,1 +1,1 @@
-"""Guests: applications of another scheduler in the partitions of an RM (ADR 0113)."""
+"""Guests: applications of another scheduler in the partitions of an RM (docs/adr/shared-hosts.md)."""
