@@ -14,12 +14,11 @@ from typer.testing import CliRunner
 
 from cli.tests.test_screens import view
 from remuda import limits
-from remuda.errors import UserError
+from remuda.errors import Stopped, UserError
 from remuda.show.events import line
 from remuda.show.listings import _show
 from remuda.show.top import Moment, screen
 from remuda.terminal import output
-from remuda.terminal.event_loop import Stopped
 from remuda.terminal.formats import with_formats, with_watch
 from remuda_proto.si.v1 import si_pb2 as si
 

@@ -17,6 +17,7 @@ from remuda_config.problems import Finding, Path, Problem, spell
 from remuda_config.rules.placement import canonical
 from remuda_config.schema import PlacementRule, Queue, Queues
 from remuda_core.evolve import tracking
+from remuda_core.rules import limits
 from remuda_core.rules.limits import ANYONE, USER, Applying
 from remuda_core.settings import Limit
 
@@ -94,7 +95,7 @@ def accept_rules_that_lead_to_no_leaf() -> AbstractContextManager[object]:
 
 def limit_who_is_named_without_amounts_like_anyone() -> AbstractContextManager[object]:
     """A user whose limit has a number of applications alone has the amounts of `*` in the same queue."""
-    applying = tracking.applying
+    applying = limits.applying
 
     def with_amounts(levels: Sequence[Sequence[Limit]], user: str, groups: Sequence[str]) -> Iterator[Applying]:
         for found in applying(levels, user, groups):

@@ -45,7 +45,7 @@ class _Ended(Exception):
 @contextmanager
 def _rejecting_at(bad: Callable[[str], object]) -> Iterator[None]:
     """A rule that makes such a name for a queue ends the placement."""
-    check, place = placement._check, submit.place
+    check, place = placement._check, placement.place
 
     def ending(path: str, rule: PlacementRule, queues: Queues, who: Applicant) -> Placed | NotPlaced:
         if any(map(bad, path.split("."))):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 
@@ -64,7 +65,8 @@ def test_a_kind_can_judge_a_difference_at_any_depth():
     case = Case(played, trace, copy.deepcopy(trace))
     both = [Difference(0, ("registration",), {"ok": True}, {"error": "no"})]
     for path, value in paths_in(meaningful(trace["final"]), ("dump",)):
-        for sides in ((value, None), (None, value), (value, {}), ({}, value)):
+        pairs: tuple[tuple[Any, Any], ...] = ((value, None), (None, value), (value, {}), ({}, value))
+        for sides in pairs:
             both += [Difference(FINAL, path, *sides), Difference(len(played.steps) - 1, path, *sides)]
     assert len(both) > 400
     for kind in KINDS:

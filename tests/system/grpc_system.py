@@ -27,7 +27,7 @@ async def front_end(url: str, bus: NatsBus, name: str = "grpc", **settings: obje
     """A front end on a port of its own."""
 
     def of_test(**given: object) -> GrpcSettings:
-        return GrpcSettings(port=0, **settings, **given)  # type: ignore[arg-type]
+        return GrpcSettings(port=0, **settings, **given)
 
     async with running(url, name, grpc_main, of_test):  # type: ignore[arg-type]
         yield await port_of(bus, name)

@@ -104,7 +104,7 @@ async def secure(
     certificates: Path, clients: tuple[str, ...] = CLIENTS, core: Core | None = None
 ) -> AsyncIterator[Server]:
     files = {"certificate": "resmgr.pem", "key": "resmgr.key", "client_ca": "ca.pem"}
-    settings = ResmgrSettings(clients=clients, **{name: certificates / file for name, file in files.items()})  # type: ignore[arg-type]
+    settings = ResmgrSettings(clients=clients, **{name: certificates / file for name, file in files.items()})
     core = core or Core()
     core.handle(commands.SetCapacity((100.0, 10.0, 1_000.0, 1_000.0), 0.0), 1)
     for name in ("dev", "prod"):

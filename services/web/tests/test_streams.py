@@ -31,7 +31,7 @@ class Reader:
             **sent, "method": "GET", "scheme": "http", "path": path, "raw_path": path.encode(), "query_string": b"",
             "headers": [], "server": server, "client": ("127.0.0.1", 1), "root_path": "",
         }  # fmt: skip
-        self._task = asyncio.create_task(app(scope, self._receive, self._send))  # type: ignore[arg-type]
+        self._task: asyncio.Task[None] = asyncio.create_task(app(scope, self._receive, self._send))  # type: ignore[arg-type]
 
     async def _receive(self) -> Any:
         return await asyncio.Event().wait()

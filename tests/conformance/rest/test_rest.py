@@ -93,7 +93,7 @@ PATHS = (
     ("body", RECORDS, "QUEUE SET QUEUE_CONFIG root"), ("body", "maxRunningApps"), ("body", "[a]", "maxRunningApps"),
     ("body", "logLevel"), ("body", "reason"), ("body", "extra"), ("body", "queueName"), ("body", "stateLog"),
 )  # fmt: skip
-VALUES = (None, 1, 2.5, True, "x", [], [1], {}, {"a": 1}, {"queuename": "a"})
+VALUES: tuple[Any, ...] = (None, 1, 2.5, True, "x", [], [1], {}, {"a": 1}, {"queuename": "a"})
 
 
 @pytest.mark.parametrize("path", PATHS, ids="/".join)
