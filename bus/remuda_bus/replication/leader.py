@@ -29,7 +29,6 @@ from remuda_proto.remuda.v1 import log_pb2
 log = structlog.get_logger()
 
 T = TypeVar("T")
-_ENDED = Refused("this process does not lead any more, try again", UNAVAILABLE)
 Answer = tuple[asyncio.Future[tuple[Position, Any]], Any]
 Question = tuple[Callable[[], Any], asyncio.Future[tuple[Position, Any]]]
 
@@ -53,6 +52,7 @@ class Leader:
         self._epoch = epoch
         self._taking: asyncio.Future[list[Message]] | None = None
         self._questions: deque[Question] = deque()
+        self._unanswered: set[asyncio.Future[tuple[Position, Any]]] = set()  # also those that wait for a commit
         self._ended = False
         self.moved: Callable[[], None] = lambda: None
         self.applied: Callable[[log_pb2.Commit], None] = lambda _: None  # called with each commit that is durable
@@ -76,20 +76,19 @@ class Leader:
         """Lead while `may_lead()` is true; it is checked after every commit and after `wake`. Returns the last commit,
         which is durable and is the state of the machine."""
         log.info("leading", rm=self.rm_id, log_seq=self.position.seq, epoch=self._epoch)
-        inbox = await self._bus.read(
-            subjects.inbox_stream(self.rm_id), subjects.inbox(self.rm_id), self._machine.inbox_seq
-        )
-        self._machine.metrics.leaderships.labels(rm_label(self.rm_id)).inc()
+        inbox: Reader | None = None
         try:
+            inbox = await self._bus.read(
+                subjects.inbox_stream(self.rm_id), subjects.inbox(self.rm_id), self._machine.inbox_seq
+            )
+            self._machine.metrics.leaderships.labels(rm_label(self.rm_id)).inc()
             with self._machine.metrics.leading.track_inprogress():
                 await self._loop(inbox, may_lead)
         finally:
-            self._ended = True
-            for _, answer in self._questions:
-                if not answer.done():
-                    answer.set_exception(_ENDED)
+            self._refuse_questions()
             await self.snapshots.close()
-            await inbox.close()
+            if inbox is not None:
+                await inbox.close()
         log.info("led", rm=self.rm_id, log_seq=self.position.seq)
         return self.position
 
@@ -97,11 +96,22 @@ class Leader:
         """Evaluate `question` on the state between two commits. Returns the commit and the result when the commit is
         durable. Raises Refused when this process no longer leads."""
         if self._ended:
-            raise _ENDED
+            raise _ended()
         answer: asyncio.Future[tuple[Position, Any]] = asyncio.get_running_loop().create_future()
         self._questions.append((question, answer))
+        self._unanswered.add(answer)
         self.wake()
-        return await answer
+        try:
+            return await answer
+        finally:
+            self._unanswered.discard(answer)
+
+    def _refuse_questions(self) -> None:
+        """Whatever ends this leader: no question waits for a commit that it does not append any more."""
+        self._ended = True
+        for answer in self._unanswered:
+            if not answer.done():
+                answer.set_exception(_ended())
 
     def wake(self) -> None:
         """Check for work although no message has arrived."""
@@ -213,3 +223,7 @@ class Leader:
                         "the log is full, nothing can be decided until there is room", rm=self.rm_id, error=str(error)
                     )
                     await pause(RetryPolicy(limits.FULL_RETRY_S))
+
+
+def _ended() -> Refused:
+    return Refused("this process does not lead any more, try again", UNAVAILABLE)

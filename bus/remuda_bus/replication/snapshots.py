@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Callable, Iterable
+from typing import Final
 
 import structlog
 
@@ -22,6 +23,7 @@ from remuda_bus.replication.trimming import trim
 log = structlog.get_logger()
 
 Source = Child | InProcess
+_ENDED: Final = "this process does not lead any more, try again"
 
 
 class SnapshotListing:
@@ -132,6 +134,7 @@ class Snapshots:
         self.stopped_s = 0.0  # duration of the last fork
         self._asked = 0  # digests in work or queued
         self._digests: list[asyncio.Future[tuple[int, Source]]] = []
+        self._closed = False
         self.wake: Callable[[], None] = lambda: None  # called when a digest is wanted
 
     def idle_s(self) -> float | None:
@@ -190,6 +193,8 @@ class Snapshots:
 
     async def digest(self) -> tuple[int, str]:
         """The sequence of a durable commit and the digest of its state (SHA-256, hexadecimal). Raises Refused."""
+        if self._closed:
+            raise Refused(_ENDED, UNAVAILABLE)
         if self._asked >= limits.DIGESTS_AT_ONCE:
             raise Refused(f"{self._asked} digests are being made, try again", UNAVAILABLE)
         self._asked += 1
@@ -206,8 +211,9 @@ class Snapshots:
             self._asked -= 1
 
     async def close(self) -> None:
-        """Give up the snapshot that is being written, and refuse queued digests."""
-        _refuse(self._digests, "this process does not lead any more")
+        """Give up the snapshot that is being written, and refuse queued digests and later ones."""
+        self._closed = True
+        _refuse(self._digests, _ENDED)
         if self._writing is not None:
             self._writing.cancel()
             await asyncio.gather(self._writing, return_exceptions=True)
