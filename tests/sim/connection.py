@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from remuda_bus import subjects
 from remuda_bus.bus import (
-    AnsweredElsewhere,
     BusError,
     Entry,
     Handler,
@@ -205,7 +204,7 @@ class Connection:
         return Message(subject, result.payload, result.headers)
 
     def _serve(self, served: Served, message: Message, answer: Callable[[Any, BaseException | None], None]) -> None:
-        if not self.ended and (served.answers is None or served.answers()):
+        if not self.ended and served.is_asked(message.subject):
             self._process.work(self._handle(served, message, answer))
 
     async def _handle(
@@ -215,8 +214,6 @@ class Connection:
         try:
             given = await served.handler(message)
             result = given if isinstance(given, Reply) else Reply(given, {})
-        except AnsweredElsewhere:
-            return
         except Refused as refusal:
             failure = refusal
         except Exception as error:  # noqa: BLE001 - told in the story
@@ -233,10 +230,11 @@ class Connection:
         name: str,
         answers: Callable[[], bool] | None = None,
         *,
+        mine: Callable[[str], bool] | None = None,
         at_once: int = 0,
     ) -> Endpoint:
         self.usable()
-        endpoint = Served(subject, handler, self, answers)
+        endpoint = Served(subject, handler, self, answers, mine)
         self._network.endpoints.append(endpoint)
         return Endpoint(self._network, endpoint)
 

@@ -28,6 +28,10 @@ class Served:
     handler: Handler
     of: Connection
     answers: Callable[[], bool] | None
+    mine: Callable[[str], bool] | None = None
+
+    def is_asked(self, subject: str) -> bool:
+        return (self.answers is None or self.answers()) and (self.mine is None or self.mine(subject))
 
 
 class Network:

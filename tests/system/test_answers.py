@@ -16,7 +16,7 @@ from remuda_bus.lease.leaders import leader_of
 from remuda_bus.nats import NatsBus
 from remuda_bus.rms.halts import Halts
 from remuda_core import limits
-from remuda_core.shell.answer_pace import AnswerPace
+from remuda_core.shell.answer_pace import Questions
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.replica import Replica
 from remuda_core.shell.settings import CoreSettings
@@ -52,13 +52,13 @@ async def test_the_core_that_follows_answers(server: NatsServer, bus: NatsBus, m
     led: list[bool] = []
     answer, digest = Replica.answer, Replica.digest
 
-    async def watched(replica: Replica, kind: str, request: dict[str, Any], pace: AnswerPace) -> bytes:
+    async def watched(replica: Replica, kind: str, request: dict[str, Any], questions: Questions) -> bytes:
         led.append(replica.leader is not None)
-        return await answer(replica, kind, request, pace)
+        return await answer(replica, kind, request, questions)
 
-    async def watched_digest(replica: Replica) -> bytes:
+    async def watched_digest(replica: Replica, request: dict[str, Any]) -> bytes:
         led.append(replica.leader is not None)
-        return await digest(replica)
+        return await digest(replica, request)
 
     monkeypatch.setattr(Replica, "answer", watched)
     monkeypatch.setattr(Replica, "digest", watched_digest)

@@ -4,7 +4,6 @@
 """
 
 from remuda_bus.bus.errors import (
-    AnsweredElsewhere,
     BusError,
     ConsumerGone,
     Full,
@@ -29,7 +28,6 @@ from remuda_bus.bus.messages import (
 from remuda_bus.bus.protocol import Bus, Consumer, Reader, Serving
 
 __all__ = [
-    "AnsweredElsewhere",
     "Bus",
     "BusError",
     "Consumer",

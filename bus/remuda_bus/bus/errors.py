@@ -54,10 +54,6 @@ class LogTrimmed(Unreadable):
     """The log was trimmed beyond the position from which it was to be read."""
 
 
-class AnsweredElsewhere(Exception):
-    """Raised by a request handler: another process answers this request."""
-
-
 class HistoryChanged(Exception):
     """A stream is shorter than, or differs from, what has been read of it or is known of it.
 

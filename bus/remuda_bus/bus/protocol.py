@@ -84,6 +84,7 @@ class Bus(Protocol):
         name: str,
         answers: Callable[[], bool] | None = None,
         *,
+        mine: Callable[[str], bool] | None = None,
         at_once: int = 0,
     ) -> Serving:
         """Answer requests on the subject as endpoint `name` of this process's NATS micro service (`nats micro info`),
@@ -94,8 +95,8 @@ class Bus(Protocol):
         Several processes may serve a subject. Without `answers`, the server gives each request to one of them, even to
         one that hangs. With `answers`, each of them gets it. It answers only where `answers()` is true both when the
         request arrives and when the answer is sent, so a process whose lease expired meanwhile stays silent. The first
-        answer counts. A handler raises AnsweredElsewhere when the request itself shows that another process
-        answers."""
+        answer counts. `mine`: whether the request on this subject is for this process, where each of them can tell.
+        It is asked once, when the request arrives; another process is silent, also one that could only refuse."""
         ...
 
     # streams

@@ -11,7 +11,6 @@ from typing import Any
 
 from remuda_bus import limits, subjects
 from remuda_bus.bus import (
-    AnsweredElsewhere,
     Consumer,
     ConsumerGone,
     ConsumerState,
@@ -101,7 +100,7 @@ class MemoryBus:
             raise NoResponders(f"{subject}: no responders")
         asked = Message(subject, payload, dict(message.headers))
         first = next(([one] for one in there if one.answers is None), [])
-        asked_all = [*first, *(one for one in there if one.answers is not None and one.answers())]
+        asked_all = [*first, *(one for one in there if one.answers is not None and one.is_asked(subject))]
         try:
             async with asyncio.timeout(timeout_s):
                 answer = await self._first_answer(
@@ -116,7 +115,7 @@ class MemoryBus:
     async def request_all(self, subject: str, payload: bytes = b"", *, within_s: float) -> list[Message]:
         asked = Message(subject, payload, self._outgoing(subject, payload, None).headers)
         there = [one for one in self._handlers if matches(one.subject, subject)]
-        asked_all = [one for one in there if one.answers is None or one.answers()]
+        asked_all = [one for one in there if one.is_asked(subject)]
         tasks = [one.start(handle_request(one.handler, asked)) for one in asked_all]
         done, _ = await asyncio.wait(tasks, timeout=within_s) if tasks else (set(), set())
         answers = [task.result() for task in done if not task.cancelled() and task.exception() is None]
@@ -134,7 +133,7 @@ class MemoryBus:
                 one = waiting.pop(task)
                 if task.cancelled():  # the connection of the responder was closed
                     continue
-                if not isinstance(task.exception(), AnsweredElsewhere) and (one.answers is None or one.answers()):
+                if one.answers is None or one.answers():
                     found: bytes | Reply = task.result()
                     return found
         await asyncio.Event().wait()
@@ -147,9 +146,10 @@ class MemoryBus:
         name: str,
         answers: Callable[[], bool] | None = None,
         *,
+        mine: Callable[[str], bool] | None = None,
         at_once: int = 0,
     ) -> Serving:
-        serving = MemoryServing(subject, handler, self._handlers, self._start, answers)
+        serving = MemoryServing(subject, handler, self._handlers, self._start, answers, mine)
         self._own_handlers.append(serving)
         self._handlers.append(serving)
         return serving

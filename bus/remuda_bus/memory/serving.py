@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 
 from remuda_bus import health, metrics
-from remuda_bus.bus import AnsweredElsewhere, Handler, Listener, Message, Refused, Reply
+from remuda_bus.bus import Handler, Listener, Message, Refused, Reply
 
 log = structlog.get_logger()
 
@@ -24,6 +24,11 @@ class MemoryServing:
     handlers: list[MemoryServing]
     start: Callable[[Coroutine[Any, Any, Any]], asyncio.Task[Any]]
     answers: Callable[[], bool] | None = None
+    mine: Callable[[str], bool] | None = None
+
+    def is_asked(self, subject: str) -> bool:
+        """Whether this process takes the request."""
+        return (self.answers is None or self.answers()) and (self.mine is None or self.mine(subject))
 
     async def close(self) -> None:
         if self in self.handlers:
@@ -44,10 +49,10 @@ async def listen(subject: str, queue: asyncio.Queue[Message], listener: Listener
 
 
 async def handle_request(handler: Handler, message: Message) -> bytes | Reply:
-    """The answer of a handler. Raises Refused; AnsweredElsewhere."""
+    """The answer of a handler. Raises Refused."""
     try:
         return await handler(message)
-    except (Refused, AnsweredElsewhere):
+    except Refused:
         raise
     except Exception as error:
         log.exception("a request could not be answered", subject=message.subject)

@@ -120,12 +120,13 @@ class NatsBus:
         name: str,
         answers: Callable[[], bool] | None = None,
         *,
+        mine: Callable[[str], bool] | None = None,
         at_once: int = 0,
     ) -> Serving:
         """As `Bus.serve`. Requests are handled concurrently: a slow one does not delay the next."""
         await self.announce()
         assert self._micro is not None
-        return await self._micro.serve(subject, handler, name, answers, at_once)
+        return await self._micro.serve(subject, handler, name, answers, mine, at_once)
 
     async def append(
         self,

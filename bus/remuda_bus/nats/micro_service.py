@@ -18,7 +18,7 @@ from nats.aio.subscription import Subscription
 from nats.micro.service import EndpointInfo, Service, ServiceConfig, ServiceInfo
 
 from remuda_bus import limits, subjects
-from remuda_bus.bus import AnsweredElsewhere, Handler, Message, Refused, Reply
+from remuda_bus.bus import Handler, Message, Refused, Reply
 from remuda_bus.nats.jetstream import NO_HEADERS
 from remuda_bus.nats.patched_client import PatchedClient
 from remuda_bus.untrusted import shortened
@@ -49,12 +49,18 @@ class MicroService(Service):
         return found
 
     async def serve(
-        self, subject: str, handler: Handler, name: str, answers: Callable[[], bool] | None = None, at_once: int = 0
+        self,
+        subject: str,
+        handler: Handler,
+        name: str,
+        answers: Callable[[], bool] | None = None,
+        mine: Callable[[str], bool] | None = None,
+        at_once: int = 0,
     ) -> Endpoint:
         requests = set[asyncio.Task[None]]() if at_once else self._shared
 
         async def arrived(request: Msg) -> None:
-            if answers is not None and not answers():
+            if (answers is not None and not answers()) or (mine is not None and not mine(request.subject)):
                 return
             if len(requests) < (at_once or limits.REQUESTS_AT_ONCE):
                 self._start(self._answer(request, handler, answers), requests)
@@ -89,8 +95,6 @@ class MicroService(Service):
             answer = await handler(Message(request.subject, request.data, request.headers or NO_HEADERS))
             reply = answer if isinstance(answer, Reply) else Reply(answer, NO_HEADERS)
             self.connection.check_size("an answer", reply.payload, reply.headers)
-        except AnsweredElsewhere:
-            return
         except Refused as refusal:
             code, reason = refusal.code, refusal.reason
         except Exception as error:

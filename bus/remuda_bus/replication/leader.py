@@ -30,7 +30,6 @@ log = structlog.get_logger()
 
 T = TypeVar("T")
 Answer = tuple[asyncio.Future[tuple[Position, Any]], Any]
-Question = tuple[Callable[[], Any], asyncio.Future[tuple[Position, Any]]]
 
 
 class Leader:
@@ -51,7 +50,7 @@ class Leader:
         self._bus = bus
         self._epoch = epoch
         self._taking: asyncio.Future[list[Message]] | None = None
-        self._questions: deque[Question] = deque()
+        self._questions: dict[asyncio.Future[tuple[Position, Any]], Callable[[], Any]] = {}  # in order
         self._unanswered: set[asyncio.Future[tuple[Position, Any]]] = set()  # also those that wait for a commit
         self._ended = False
         self.moved: Callable[[], None] = lambda: None
@@ -98,13 +97,14 @@ class Leader:
         if self._ended:
             raise _ended()
         answer: asyncio.Future[tuple[Position, Any]] = asyncio.get_running_loop().create_future()
-        self._questions.append((question, answer))
+        self._questions[answer] = question
         self._unanswered.add(answer)
         self.wake()
         try:
             return await answer
         finally:
             self._unanswered.discard(answer)
+            self._questions.pop(answer, None)  # its sender has gone away
 
     def _refuse_questions(self) -> None:
         """Whatever ends this leader: no question waits for a commit that it does not append any more."""
@@ -187,7 +187,8 @@ class Leader:
         answers: list[Answer] = []
         until = time.perf_counter() + limits.ANSWERS_PER_COMMIT_S
         while self._questions and (not answers or time.perf_counter() < until):
-            question, answer = self._questions.popleft()
+            answer = next(iter(self._questions))
+            question = self._questions.pop(answer)
             if answer.done():
                 continue
             try:

@@ -31,7 +31,7 @@ log = structlog.get_logger()
 
 class Standby:
     """`applied` is called with each durable commit, `moved` when the position has changed, `leads_by` with the leader,
-    or None when this process does not lead any more.
+    or None when this process does not lead any more. `hot`: the machine is at the commit `position`, or led from there.
 
     `run` raises LostLeadership or an outage of the bus, after which the process must exit and start again from the
     log; HistoryChanged, after which the RM must be halted; or any other exception, a fault at `place_of` it."""
@@ -140,7 +140,10 @@ class Standby:
         self.leads_by(leader)
         self._members.when_unsettled(self.rm_id, leader.wake)
         try:
-            position = await leader.lead(lambda: self._members.may_stay(self.rm_id))
+            position = self._follower.position = await leader.lead(lambda: self._members.may_stay(self.rm_id))
+        except BaseException:
+            self.hot = False  # the machine may be ahead of the log
+            raise
         finally:
             self.leads_by(None)
         self._leader = None

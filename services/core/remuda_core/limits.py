@@ -210,14 +210,18 @@ LISTINGS: Final = 64
 # Indexes and listings for answers are dropped after so long without a query; sums are computed again after SUMS_KEPT_S.
 ANSWERS_KEPT_S: Final = 60.0
 SUMS_KEPT_S: Final = 1.0
-# A question may wait so long for a commit that it wants to see.
+# A question may wait so long for a commit that it wants to see, and so many about one RM at the same time: the commits
+# of operators' own actions, which come in milliseconds.
 LOG_SEQ_WITHIN_S: Final = 2.0
+COMMITS_AWAITED: Final = 50
+# A question waits so long in all: its sender gives up after five seconds, and a core that has passed it on before that.
+ANSWERED_WITHIN_S: Final = 3.0
 # Answers take at most this share of a process's time, over more than ANSWER_BURST_S: a core that leads other RMs, or
 # shares processors with one that does, leaves them the rest.
 ANSWER_SHARE: Final = 0.5
 ANSWER_BURST_S: Final = 0.2
-# So many questions wait, for two seconds if all are for pages of 1,000 rows; others are refused at once. The leader
-# takes so many at once along with a commit.
+# So many questions about one RM wait, for two seconds if all are for pages of 1,000 rows; others are refused at once.
+# The leader takes so many at once along with a commit.
 QUESTIONS_WAITING: Final = 200
 ANSWERED_AT_ONCE: Final = 8
 # For so many sizes of asks a page of explanations looks through the nodes; see EXPLAIN_NODES_PER_TICK.

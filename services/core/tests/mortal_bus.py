@@ -17,9 +17,16 @@ class Mortal(MemoryBus):
         self.dead = False
 
     async def serve(
-        self, subject: str, handler: Handler, name: str, answers: Callable[[], bool] | None = None, *, at_once: int = 0
+        self,
+        subject: str,
+        handler: Handler,
+        name: str,
+        answers: Callable[[], bool] | None = None,
+        *,
+        mine: Callable[[str], bool] | None = None,
+        at_once: int = 0,
     ):
-        serving = await super().serve(subject, handler, name, answers, at_once=at_once)
+        serving = await super().serve(subject, handler, name, answers, mine=mine, at_once=at_once)
         self.served.append(serving)
         return serving
 

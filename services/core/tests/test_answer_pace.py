@@ -10,11 +10,14 @@ from remuda_bus.bus import Refused
 from remuda_core import limits
 from remuda_core.shell.answer_pace import AnswerPace
 
+RM, OTHER = "rm-1", "rm-2"
 
-async def answer(pace: AnswerPace, now: list[float], takes_s: float) -> None:
-    async with pace.turn():
-        with pace.spending():
-            now[0] += takes_s
+
+async def answer(pace: AnswerPace, now: list[float], takes_s: float, rm_id: str = RM) -> None:
+    with pace.asked(rm_id) as questions:
+        async with questions.turn() as turn:
+            with turn.spending():
+                now[0] += takes_s
 
 
 async def test_answers_wait_once_their_share_of_the_time_is_spent() -> None:
@@ -23,35 +26,55 @@ async def test_answers_wait_once_their_share_of_the_time_is_spent() -> None:
     now[0] += 1.0  # no questions for a while are no credit beyond the burst
     await answer(pace, now, limits.ANSWER_BURST_S * limits.ANSWER_SHARE / 2)
     await answer(pace, now, limits.ANSWER_BURST_S)
-    late = asyncio.create_task(answer(pace, now, 0.0))
+    late = [asyncio.create_task(answer(pace, now, 0.0, rm_id)) for rm_id in (RM, OTHER)]
     for _ in range(10):
         await asyncio.sleep(0)
-    assert not late.done()
+    assert not any(one.done() for one in late), "the share is of all RMs together"
     now[0] += 1.0
     async with asyncio.timeout(5):
-        await late
+        await asyncio.gather(*late)
 
 
-async def test_questions_beyond_the_bound_are_refused_at_once() -> None:
-    pace = AnswerPace(lambda: 0.0)
+async def test_questions_beyond_the_bound_of_an_rm_are_refused_at_once() -> None:
+    pace = AnswerPace(lambda: 0.0, lambda: 0.0)
     release = asyncio.Event()
 
     async def slow() -> None:
-        async with pace.turn():
-            await release.wait()
+        with pace.asked(RM) as questions:
+            async with questions.turn():
+                await release.wait()
 
-    asked = [asyncio.create_task(slow()) for _ in range(limits.QUESTIONS_WAITING + limits.ANSWERED_AT_ONCE)]
+    asked = [asyncio.create_task(slow()) for _ in range(limits.QUESTIONS_WAITING)]
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    with pytest.raises(Refused, match="200 questions wait for this core, try again") as refusal:
-        async with pace.turn():
-            pass
+    too_many = "200 questions about 'rm-1' wait for this core, try again"
+    with pytest.raises(Refused, match=too_many) as refusal, pace.asked(RM):
+        pass
     assert refusal.value.code == 503
+    async with asyncio.timeout(5):
+        await answer(pace, [0.0], 0.0, OTHER)  # which waits for no answer about another RM
     asked.pop().cancel()  # a cancelled one leaves its place
     await asyncio.sleep(0)
     asked.append(asyncio.create_task(slow()))
     release.set()
     async with asyncio.timeout(5):
         await asyncio.gather(*asked)
-    async with pace.turn():
-        pass
+        await answer(pace, [0.0], 0.0)
+
+
+async def test_a_slot_is_free_again_once_the_answer_is_computed() -> None:
+    """The answer may wait for its commit to be durable."""
+    pace, durable = AnswerPace(lambda: 0.0, lambda: 0.0), asyncio.Event()
+
+    async def asked() -> None:
+        with pace.asked(RM) as questions:
+            async with questions.turn() as turn:
+                with turn.spending():
+                    pass
+                await durable.wait()
+
+    waiting = [asyncio.create_task(asked()) for _ in range(2 * limits.ANSWERED_AT_ONCE)]
+    async with asyncio.timeout(5):
+        await answer(pace, [0.0], 0.0)
+        durable.set()
+        await asyncio.gather(*waiting)

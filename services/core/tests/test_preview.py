@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from typing import Any
 
@@ -212,16 +213,34 @@ async def test_one_at_a_time_and_then_a_rest() -> None:
     answers = Answers(core(proposal(QueueSettings("a"))))
 
     async def while_under_way(fork: Any) -> tuple[Position, Source]:
+        made = fork()
         with pytest.raises(Refused, match="another preview"):
             await answers.ask(configuration="")
         answers.now += 2.0
-        return Position(7), fork()
+        return Position(7), made
 
     await answers.previews.answer(while_under_way, answers.core, {"configuration": ""}, NOW_MS, True)
     with pytest.raises(Refused, match=r"may begin in 2.0 s"):
         await answers.ask(configuration="")
     answers.now += 2.0
     await answers.ask(configuration="")
+
+
+async def test_a_preview_that_waits_for_a_leader_is_in_nobodys_way() -> None:
+    """The log of that RM may be full."""
+    answers, waits = Answers(core(proposal(QueueSettings("a")))), asyncio.Event()
+
+    async def until_it_leads(fork: Any) -> tuple[Position, Source]:
+        await waits.wait()
+        return Position(7), fork()
+
+    request = {"configuration": ""}
+    asked = asyncio.create_task(answers.previews.answer(until_it_leads, answers.core, request, NOW_MS, True))
+    await asyncio.sleep(0)
+    await answers.ask(configuration="")
+    answers.now += 2.0
+    waits.set()
+    await asked
 
 
 async def test_a_preview_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

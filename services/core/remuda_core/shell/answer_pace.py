@@ -2,7 +2,8 @@
 
 Answers take time from the RMs that the process leads or follows, and a follower may share a processor with a leader. So
 answers have a share of the time. A few queries beyond that wait; others are refused at once, so that their senders do
-not wait for a time-out."""
+not wait for a time-out. Each RM has its own places: questions about an RM whose log is full wait for each other only.
+"""
 
 from __future__ import annotations
 
@@ -26,30 +27,31 @@ class AnswerPace:
     ) -> None:
         self._clock = clock
         self._worked = worked
-        self._slots = asyncio.Semaphore(limits.ANSWERED_AT_ONCE)
-        self._waiting = 0
+        self._questions: dict[str, Questions] = {}  # of RMs about which there are any
+        self._next = asyncio.Lock()  # first come, first served
         self._due = clock()  # when all that was spent is within the share
 
-    @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Waits until a question may be answered. Raises Refused: too many wait."""
-        if self._waiting >= limits.QUESTIONS_WAITING:
-            raise Refused(f"{self._waiting} questions wait for this core, try again", UNAVAILABLE)
-        self._waiting += 1
+    @contextmanager
+    def asked(self, rm_id: str) -> Iterator[Questions]:
+        """Inside, a question about the RM waits or is answered. Raises Refused: too many are."""
+        questions = self._questions.setdefault(rm_id, Questions(self))
+        if questions.count >= limits.QUESTIONS_WAITING:
+            raise Refused(
+                f"{questions.count} questions about {rm_id[:64]!r} wait for this core, try again", UNAVAILABLE
+            )
+        questions.count += 1
         try:
-            await self._slots.acquire()
-            try:
-                while (ahead_s := self._due - self._clock()) > 0:  # noqa: ASYNC110 - time is what it waits for
-                    await asyncio.sleep(ahead_s)
-            except BaseException:
-                self._slots.release()
-                raise
+            yield questions
         finally:
-            self._waiting -= 1
-        try:
-            yield
-        finally:
-            self._slots.release()
+            questions.count -= 1
+            if not questions.count:
+                del self._questions[rm_id]
+
+    async def within_share(self) -> None:
+        """Return when what was spent is within the share of the time."""
+        async with self._next:
+            while (ahead_s := self._due - self._clock()) > 0:  # noqa: ASYNC110 - time is what it waits for
+                await asyncio.sleep(ahead_s)
 
     @contextmanager
     def spending(self) -> Iterator[None]:
@@ -60,3 +62,46 @@ class AnswerPace:
         finally:
             spent_s = self._worked() - began
             self._due = max(self._due, self._clock() - limits.ANSWER_BURST_S) + spent_s / limits.ANSWER_SHARE
+
+
+class Questions:
+    """The questions about one RM. `count`: all that wait or are being answered."""
+
+    def __init__(self, pace: AnswerPace) -> None:
+        self.count = 0
+        self._pace = pace
+        self._slots = asyncio.Semaphore(limits.ANSWERED_AT_ONCE)
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[Turn]:
+        """Waits until a question may be answered."""
+        await self._slots.acquire()
+        turn = Turn(self._pace, self._slots)
+        try:
+            await self._pace.within_share()
+            yield turn
+        finally:
+            turn.end()
+
+
+class Turn:
+    """A slot, which is free again once the answer is computed: the answer may wait for a commit to be durable."""
+
+    def __init__(self, pace: AnswerPace, slots: asyncio.Semaphore) -> None:
+        self._pace = pace
+        self._slots = slots
+        self._ended = False
+
+    @contextmanager
+    def spending(self) -> Iterator[None]:
+        """The answer is computed inside. Nothing is awaited there."""
+        try:
+            with self._pace.spending():
+                yield
+        finally:
+            self.end()
+
+    def end(self) -> None:
+        if not self._ended:
+            self._ended = True
+            self._slots.release()

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from remuda_bus import subjects
-from remuda_bus.bus import AnsweredElsewhere, Bus, Message, Refused, Unanswered
+from remuda_bus.bus import Bus, Message, Refused, Unanswered
 from remuda_bus.queries.fields import OF_CORE, expect_fields
 from remuda_bus.queries.status_codes import NOT_FOUND, UNAVAILABLE
 from remuda_bus.replication.members import Members
@@ -22,7 +22,7 @@ from remuda_bus.rms.halts import Halts
 
 from .. import limits
 from . import metrics
-from .answer_pace import AnswerPace
+from .answer_pace import AnswerPace, Questions
 from .previews import Previews
 from .replica import DIGEST, Replica
 from .rm_standby import RmStandby
@@ -42,42 +42,48 @@ class Answering:
 
     async def serve(self) -> None:
         for kind in (*subjects.CORE_QUERIES, *subjects.PLAYED_QUERIES, subjects.GUESTS):
-            await self._bus.serve(subjects.core_query("*", kind), self._answer, kind, self._may_answer)
-        await self._bus.serve(subjects.leader_query("*", "*"), self._answer_as_leader, "leader", self._may_answer)
+            await self._bus.serve(subjects.core_query("*", kind), self._answer, kind, self._may_answer, mine=self._mine)
+        leaders = subjects.leader_query("*", "*")
+        await self._bus.serve(
+            leaders, self._answer_as_leader, "leader", self._may_answer, mine=lambda one: self._leads(_asked(one)[0])
+        )
 
     def _may_answer(self) -> bool:
         return self._members.lease.valid
 
-    async def _answer(self, message: Message) -> bytes:
-        rm_id, kind = message.subject.split(".")[-2:]
-        if self._members.answerer(rm_id, of_leader=kind == DIGEST) != self._members.name:
-            raise AnsweredElsewhere
-        request = _request(kind, message.payload)
-        replica = self._there(rm_id)
-        if replica is None and self._members.leader_of(rm_id) != self._members.name:
-            return await self._pass_on(rm_id, kind, message)
-        return await self._answered(_ready(rm_id, replica), kind, request)
+    def _mine(self, subject: str) -> bool:
+        rm_id, kind = _asked(subject)
+        return self._members.answerer(rm_id, of_leader=kind == DIGEST) == self._members.name
 
-    async def _answered(self, replica: Replica, kind: str, request: dict[str, Any]) -> bytes:
+    def _leads(self, rm_id: str) -> bool:
+        return self._members.leader_of(rm_id) == self._members.name
+
+    async def _answer(self, message: Message) -> bytes:
+        rm_id, kind = _asked(message.subject)
+        request = _request(kind, message.payload)
+        with self._pace.asked(rm_id) as questions:
+            replica = self._there(rm_id)
+            if replica is None and not self._leads(rm_id):
+                return await self._pass_on(rm_id, kind, message)
+            return await self._answered(_ready(rm_id, replica), kind, request, questions)
+
+    async def _answered(self, replica: Replica, kind: str, request: dict[str, Any], questions: Questions) -> bytes:
         """The encoded answer of the replica. Raises Refused."""
-        await replica.reached(request)
         metrics.QUERIES.labels(kind).inc()
         if kind == DIGEST:
-            return await replica.digest()
+            return await replica.digest(request)
         if kind == subjects.PREVIEW:
             return await replica.preview(request, self._previews)
         if kind == subjects.WHAT_IF:
             return await replica.what_if(request, self._previews)
-        async with self._pace.turn():
-            return await replica.answer(kind, request, self._pace)
+        return await replica.answer(kind, request, questions)
 
     async def _answer_as_leader(self, message: Message) -> bytes:
         """A query that another core has passed on to the leader."""
-        rm_id, kind = message.subject.split(".")[-2:]
-        if self._members.leader_of(rm_id) != self._members.name:
-            raise AnsweredElsewhere
+        rm_id, kind = _asked(message.subject)
         request = _request(kind, message.payload)
-        return await self._answered(_ready(rm_id, self._there(rm_id)), kind, request)
+        with self._pace.asked(rm_id) as questions:
+            return await self._answered(_ready(rm_id, self._there(rm_id)), kind, request, questions)
 
     async def _pass_on(self, rm_id: str, kind: str, message: Message) -> bytes:
         """Pass the query on to the leader, and return its answer. Raises Refused when the leader does not answer."""
@@ -106,6 +112,12 @@ def _ready(rm_id: str, replica: Replica | None) -> Replica:
     if replica is None:
         raise Refused(f"this core is catching up with the log of {rm_id!r}, try again", UNAVAILABLE)
     return replica
+
+
+def _asked(subject: str) -> tuple[str, str]:
+    """The RM and the kind of a query."""
+    rm_id, kind = subject.split(".")[-2:]
+    return rm_id, kind
 
 
 def _request(kind: str, payload: bytes) -> dict[str, Any]:

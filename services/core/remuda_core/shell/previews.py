@@ -60,16 +60,18 @@ class Previews:
 
     async def play(self, forked: Forking, core: Core, job: Job, in_child: bool) -> bytes:
         """The answer of the job, which runs in a child or in this process. Raises Refused."""
-        began = self._begin()
+        self._check()
+        began: list[float] = []
         sources: list[Source] = []
 
         def fork() -> Source:
+            began.append(self._begin())  # until then it is in nobody's way: the log of this RM may be full
             sources.append((Child if in_child else InProcess)(lambda: job(core)))
             return sources[-1]
 
         try:
+            position, source = await forked(fork)
             async with asyncio.timeout(2 * limits.PREVIEW_WITHIN_S):
-                position, source = await forked(fork)
                 answer = b"".join([part async for part in source.output()])
             return _answered(answer, position)
         except (ChildFailed, TimeoutError) as error:
@@ -80,16 +82,20 @@ class Previews:
         finally:
             for source in sources:
                 await source.close()
-            self._end(began)
+            for at in began:
+                self._end(at)
 
     def _begin(self) -> float:
+        self._check()
+        self._busy = True
+        return self._clock()
+
+    def _check(self) -> None:
         now = self._clock()
         if self._busy:
             raise Refused("this core plays another preview, try again", BUSY)
         if now < self._rests_until:
             raise Refused(f"the next preview may begin in {self._rests_until - now:.1f} s, try again", BUSY)
-        self._busy = True
-        return now
 
     def _end(self, began: float) -> None:
         now = self._clock()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from remuda_bus.replication.leader import Leader
 from .. import limits
 from ..core import Core
 from . import what_if
-from .answer_pace import AnswerPace
+from .answer_pace import Questions, Turn
 from .previews import Previews, Source
 from .queries import Queries
 
@@ -44,8 +45,9 @@ class Replica:
         self._asked_at = 0.0
         self._waiting: set[asyncio.Future[None]] = set()  # queries that wait for a commit
 
-    async def digest(self) -> bytes:
+    async def digest(self, request: Request) -> bytes:
         """The digest of the state at the next commit, as JSON. Raises Refused."""
+        await self.reached(request)
         if self.leader is None:
             raise Refused("this core does not lead any more, try again", UNAVAILABLE)
         seq, digest = await self.leader.snapshots.digest()
@@ -53,23 +55,34 @@ class Replica:
 
     async def preview(self, request: Request, previews: Previews) -> bytes:
         """The effects of a proposed configuration, as JSON. Raises Refused."""
+        await self.reached(request)
         return await previews.answer(self.forked, self._core, request, self._clock_ms(), self._in_child)
 
     async def what_if(self, request: Request, previews: Previews) -> bytes:
         """The smallest changes that would let an ask run, as JSON. Raises Refused."""
+        await self.reached(request)
         return await what_if.answer(previews, self.forked, self._core, request, self._clock_ms(), self._in_child)
 
     async def forked(self, fork: Callable[[], Source]) -> tuple[Position, Source]:
         """What `fork` makes of the state at a durable commit, and this commit. Raises Refused."""
-        return await self.leader.ask(fork) if self.leader is not None else (self._position(), fork())
+        if self.leader is None:
+            return self._position(), fork()
+        async with answered_within(limits.ANSWERED_WITHIN_S, self._core.state.rm_id):
+            return await self.leader.ask(fork)
 
-    async def answer(self, kind: str, request: Request, pace: AnswerPace) -> bytes:
+    async def answer(self, kind: str, request: Request, questions: Questions) -> bytes:
         """Answer a query with JSON, which names the commit of the state. Raises Refused."""
+        async with answered_within(limits.ANSWERED_WITHIN_S, self._core.state.rm_id):
+            await self.reached(request)
+            async with questions.turn() as turn:
+                return await self._answer(kind, request, turn)
+
+    async def _answer(self, kind: str, request: Request, turn: Turn) -> bytes:
         self._asked_at = _now()
         if self._queries is None:
             self._queries = Queries(self._core)
             self._forget_later()
-        question = partial(self._ask, self._queries.kinds[kind], request, pace)
+        question = partial(self._ask, self._queries.kinds[kind], request, turn)
         position, answer = await self.leader.ask(question) if self.leader else (self._position(), question())
         return b'%b,"log_seq":%d}' % (answer[:-1], position.seq)
 
@@ -79,18 +92,21 @@ class Replica:
             if not moved.done():
                 moved.set_result(None)
 
-    def _ask(self, question: Callable[[Request], dict[str, object]], request: Request, pace: AnswerPace) -> bytes:
+    def _ask(self, question: Callable[[Request], dict[str, object]], request: Request, turn: Turn) -> bytes:
         """Answer and encode at once, because a leader changes the state before the commit is durable."""
-        with pace.spending():
+        with turn.spending():
             return msgspec.json.encode({**question(request), "at_ms": self._core.state.now_ms})
 
     async def reached(self, request: Request) -> None:
-        """Wait for the commit that the request names, if any. Raises Refused after LOG_SEQ_WITHIN_S."""
+        """Wait for the commit that the request names, if any. Raises Refused after LOG_SEQ_WITHIN_S, or at once where
+        COMMITS_AWAITED wait."""
         log_seq = request.get("min_log_seq", 0)
         if type(log_seq) is not int or log_seq < 0:
             raise Refused(f"min_log_seq is {str(log_seq)[:64]!r}, expected the log_seq of a commit")
         until = _now() + limits.LOG_SEQ_WITHIN_S
         while self._position().seq < log_seq:
+            if len(self._waiting) >= limits.COMMITS_AWAITED:
+                raise Refused(f"{len(self._waiting)} questions wait for later commits, try again", UNAVAILABLE)
             moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.add(moved)
             try:
@@ -113,6 +129,17 @@ class Replica:
         self._queries = None
         if self.leader is None:
             self._core.index.forget()
+
+
+@asynccontextmanager
+async def answered_within(within_s: float, rm_id: str) -> AsyncIterator[None]:
+    """Raises Refused when that has not ended in time."""
+    try:
+        async with asyncio.timeout(within_s):
+            yield
+    except TimeoutError:
+        reason = "it waits for its turn, or for the log to take the last commit (docs/operations.md)"
+        raise Refused(f"no answer about {rm_id!r} within {within_s:g} s: {reason}", UNAVAILABLE) from None
 
 
 def _now() -> float:

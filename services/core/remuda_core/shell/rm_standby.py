@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from remuda_bus.bus import Bus
+from remuda_bus.bus import Bus, Refused
+from remuda_bus.log import Position
 from remuda_bus.metrics import rm_label
+from remuda_bus.queries.status_codes import UNAVAILABLE
 from remuda_bus.replication.leader import Leader
 from remuda_bus.replication.members import Members
 from remuda_bus.replication.standby import Standby
@@ -24,9 +26,15 @@ class RmStandby(Standby):
         self.core = core = Core(rm_id)
         metrics.VIOLATIONS.labels(rm_label(rm_id))  # 0 until there is one
         super().__init__(bus, CoreMachine(core, settings.allocations_per_pass), members, clock_ms, settings)
-        self.replica = Replica(core, lambda: self.position, clock_ms, settings.snapshot_in_child)
+        self.replica = Replica(core, self._answered_at, clock_ms, settings.snapshot_in_child)
         self.moved = self.replica.moved
         self.leads_by = self._leads_by
+
+    def _answered_at(self) -> Position:
+        """The commit of the state. Raises Refused when it is the state of none any more."""
+        if not self.hot:
+            raise Refused(f"this core does not follow {self.rm_id!r} any more, try again", UNAVAILABLE)
+        return self.position
 
     def _leads_by(self, leader: Leader | None) -> None:
         self.replica.leader = leader
