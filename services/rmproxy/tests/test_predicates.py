@@ -1,4 +1,5 @@
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,6 +14,7 @@ from remuda_bus.rms.faults import Faults
 from remuda_bus.rms.halts import Halts
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_rmproxy import limits
 from remuda_rmproxy.limits import ANSWERS_PER_MESSAGE
 from remuda_rmproxy.outbound.callbacks import Question, callbacks_of
 from remuda_rmproxy.outbound.predicates import PredicateClient
@@ -219,3 +221,31 @@ async def test_an_exception_at_one_answer_ends_neither_the_asking_nor_the_proces
         assert await bus.get(subjects.FAULTS.name, subjects.fault_key("rm-1", "questions")) is not None
         assert await bus.get(subjects.HALTS.name, "rm-1") is None
     await bus.close()
+
+
+async def test_a_silent_rm_takes_a_bounded_number_of_tasks_and_is_asked_nothing_void() -> None:
+    """The process asks all RMs. What the core withdraws meanwhile is not sent when there is room at last."""
+    bus, asked, silent = MemoryBus(), Counter[str](), asyncio.Event()
+
+    async def rm(message: Message) -> bytes:
+        asked[si.PredicatesArgs.FromString(message.payload).allocationKey] += 1
+        await silent.wait()
+        return b""
+
+    await bus.serve(subjects.question("rm-1", "predicates"), rm, "predicates")
+    async with asking(bus) as predicate_client:
+        before = len(asyncio.all_tasks())
+        for batch in range(10):
+            questions = [question(1_000 * batch + number, within_ms=100) for number in range(1_000)]
+            one = entry(*questions)
+            predicate_client.ask([one], [(one, each) for each in questions])
+        tasks = len(asyncio.all_tasks()) - before
+        assert tasks <= limits.QUESTIONS_AT_ONCE
+        async with asyncio.timeout(5):
+            while len(asyncio.all_tasks()) > before + len(asked):  # those that the RM never ends
+                await asyncio.sleep(0.01)
+        assert len(asked) <= limits.QUESTIONS_AT_ONCE
+        silent.set()
+        last = question(99_999)
+        predicate_client.ask([one], [(one, last)])
+        assert [answer.question for answer in await answers(bus, 1)] == [99_999]

@@ -7,7 +7,9 @@ restart a question may be asked twice, and an answer may come too late. Both are
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import structlog
 from google.protobuf.message import DecodeError
@@ -28,26 +30,40 @@ from remuda_rmproxy.records.partitions import PlainNames
 log = structlog.get_logger()
 
 
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A question that waits until it can be asked, up to `deadline`, in seconds of the loop's clock."""
+
+    question: Question
+    headers: Headers
+    deadline: float
+
+
 class PredicateClient:
-    """The questions to one RM. Its tasks run in `group`. An exception at one question is recorded as a fault, and the
-    core withdraws that question."""
+    """The questions to one RM. Its tasks run in `group`, at most QUESTIONS_AT_ONCE, whether the RM answers or not. An
+    exception at one question is recorded as a fault, and the core withdraws that question."""
 
     def __init__(self, bus: Bus, rm_id: str, group: asyncio.TaskGroup, faults: Faults) -> None:
         self._faults = faults
         self._bus = bus
         self._rm_id = rm_id
         self._group = group
-        self._slots = asyncio.Semaphore(limits.QUESTIONS_AT_ONCE)
+        self._waiting: deque[_Waiting] = deque(maxlen=limits.QUESTIONS_WAITING)  # the oldest end first
+        self._askers = 0
         self._answers: list[inbox_pb2.PredicateAnswer] = []
         self._answered = asyncio.Event()
 
     def ask(self, entries: Sequence[LogEntry], questions: Sequence[tuple[LogEntry, Question]]) -> None:
         """`entries`: all that were read together. A question whose deadline is before the last of them was answered or
         withdrawn long ago."""
+        now = asyncio.get_running_loop().time()
         for entry, question in questions:
             timeout_s = (question.answer_by_ms - entries[-1].commit.now_ms) / 1_000
             if timeout_s > 0:
-                self._group.create_task(self._ask_recording_faults(entry, question, timeout_s))
+                self._waiting.append(_Waiting(question, dict(entry.headers), now + timeout_s))
+        for _ in range(min(len(self._waiting), limits.QUESTIONS_AT_ONCE - self._askers)):
+            self._askers += 1
+            self._group.create_task(self._ask_one_by_one())
 
     async def run(self) -> None:
         """Runs until cancelled: forwards answers. Those that arrive during an append go together in the next one."""
@@ -73,21 +89,24 @@ class PredicateClient:
             self._answered.clear()
         return batch
 
-    async def _ask_recording_faults(self, entry: LogEntry, question: Question, timeout_s: float) -> None:
+    async def _ask_one_by_one(self) -> None:
+        """Ask what waits, until nothing does."""
         try:
-            await self._ask(question, dict(entry.headers), timeout_s)
-        except Exception as fault:  # noqa: BLE001 - any exception here is a fault at a question to this RM alone
-            await self._faults.record(self._rm_id, QUESTIONS, question.question, fault)
-
-    async def _ask(self, question: Question, headers: Headers, timeout_s: float) -> None:
-        async with self._slots:
-            answer = await self._answer_to(question, headers, timeout_s)
-        if answer is not None:
-            self._answers.append(answer)
-            self._answered.set()
+            while self._waiting:
+                one = self._waiting.popleft()
+                try:
+                    answer = await self._answer_to(one.question, one.headers, one.deadline)
+                except Exception as fault:  # noqa: BLE001 - any exception here is a fault at a question to this RM alone
+                    await self._faults.record(self._rm_id, QUESTIONS, one.question.question, fault)
+                    continue
+                if answer is not None:
+                    self._answers.append(answer)
+                    self._answered.set()
+        finally:
+            self._askers -= 1
 
     async def _answer_to(
-        self, question: Question, headers: Headers, timeout_s: float
+        self, question: Question, headers: Headers, deadline: float
     ) -> inbox_pb2.PredicateAnswer | None:
         """None: the RM does not answer in time. The RM is not asked about guests, which it does not know."""
         if is_guest(question.application_id):
@@ -95,7 +114,6 @@ class PredicateClient:
         subject, payload = request_for(question, self._rm_id)
         request_headers = {**question_headers(question, self._rm_id), **trace_headers(headers)}
         now = asyncio.get_running_loop().time
-        deadline = now() + timeout_s
         while (left_s := deadline - now()) > 0:
             try:
                 reply = await self._bus.request(subject, payload, request_headers, left_s)
