@@ -242,7 +242,8 @@ async def test_a_silent_rm_takes_a_bounded_number_of_tasks_and_is_asked_nothing_
         tasks = len(asyncio.all_tasks()) - before
         assert tasks <= limits.QUESTIONS_AT_ONCE
         async with asyncio.timeout(5):
-            while len(asyncio.all_tasks()) > before + len(asked):  # those that the RM never ends
+            # Those that the RM never ends stay.
+            while len(asyncio.all_tasks()) > before + len(asked):  # noqa: ASYNC110 - nothing tells
                 await asyncio.sleep(0.01)
         assert len(asked) <= limits.QUESTIONS_AT_ONCE
         silent.set()

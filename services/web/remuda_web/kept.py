@@ -24,12 +24,20 @@ class _Entry(Generic[V]):
     weight: int
 
 
+@dataclass(eq=False, slots=True)
+class _Reading(Generic[V]):
+    """`wait`: how many wait for it. It ends when they have gone away."""
+
+    task: asyncio.Task[_Entry[V]]
+    wait: int = 0
+
+
 class Kept(Generic[V]):
     """`most`: of the sum of weights. `weight`: of a value; None: it is not kept. `clock`: in seconds.
 
     Nobody gets a value that was read more than KEPT_AT_MOST_S before, unless reading it takes longer. A value may be
     made of others that are kept, and counts as read when the oldest of them was. Who asks while a value is being read
-    gets the same one.
+    gets the same one. When all who have asked go away, it is not read any further.
     """
 
     def __init__(
@@ -39,7 +47,7 @@ class Kept(Generic[V]):
         self._weight = weight
         self._clock = clock
         self._entries: dict[Hashable, _Entry[V]] = {}
-        self._reading: dict[Hashable, asyncio.Task[_Entry[V]]] = {}
+        self._reading: dict[Hashable, _Reading[V]] = {}
         self._sum = 0
         self._tidy_at = 0.0
         self._forgotten = 0
@@ -50,14 +58,23 @@ class Kept(Generic[V]):
         if entry is None or entry.until <= self._clock():
             reading = self._reading.get(key)
             if reading is None:
-                reading = asyncio.create_task(self._read(key, read, self._forgotten))
-                self._reading[key] = reading
-                reading.add_done_callback(lambda task: self._ended(key, task))
-            entry = await asyncio.shield(reading)  # it goes on for the others when one of them goes away
+                reading = self._reading[key] = _Reading(asyncio.create_task(self._read(key, read, self._forgotten)))
+                reading.task.add_done_callback(lambda task: self._ended(key, task))
+            entry = await self._entry(key, reading)
         noted = _READ_AT.get()
         if noted is not None:
             noted.append(entry.read_at)
         return entry.value
+
+    async def _entry(self, key: Hashable, reading: _Reading[V]) -> _Entry[V]:
+        reading.wait += 1
+        try:
+            return await asyncio.shield(reading.task)  # it goes on for the others when one of them goes away
+        finally:
+            reading.wait -= 1
+            if not reading.wait and not reading.task.done():
+                reading.task.cancel()
+                self._ended(key, reading.task)  # who asks from now on has it read anew
 
     def forget(self) -> None:
         """Something has changed: read everything again, also what is being read."""
@@ -98,7 +115,8 @@ class Kept(Generic[V]):
             self._sum -= entry.weight
 
     def _ended(self, key: Hashable, task: asyncio.Task[_Entry[V]]) -> None:
-        if self._reading.get(key) is task:
+        reading = self._reading.get(key)
+        if reading is not None and reading.task is task:
             del self._reading[key]
-        if not task.cancelled():
+        if task.done() and not task.cancelled():
             task.exception()  # all who asked may have gone away

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import gzip
 import re
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -106,8 +107,9 @@ class KeptAnswers:
             headers, caller = Headers(scope=scope), caller_of(Request(scope))
             rights = True if caller.reads_all else caller.operator
             key = (_raw_path(scope), scope["query_string"], wants_json(headers), rights)
-            answer = await self._answers.get(key, lambda: self._asked(scope))
-            await answer.send(headers, send)
+            answer = await _unless_gone(receive, self._answers.get(key, lambda: self._asked(scope)))
+            if answer is not None:
+                await answer.send(headers, send)
         else:
             await self._app(scope, receive, send)
 
@@ -126,6 +128,24 @@ class KeptAnswers:
         await self._app({**scope, "headers": plain}, _nothing, take)
         return Answer(start["status"], [(name.lower(), value) for name, value in start["headers"]
                                         if name.lower() != b"vary"], b"".join(parts))  # fmt: skip
+
+
+async def _unless_gone(receive: Receive, answering: Coroutine[Any, Any, Answer]) -> Answer | None:
+    """The answer; None: the client has hung up before."""
+    answered = asyncio.create_task(answering)
+    tasks = (answered, asyncio.create_task(_gone(receive)))
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return answered.result() if answered.done() else None
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _nothing() -> Message:

@@ -115,20 +115,49 @@ class RestrictedSource:
         if kind not in LISTS:
             answer = await self._source.page(rm, kind, **arguments)
             return {name: value for name, value in answer.items() if name in _STATS}
-        asked = arguments
-        while True:
-            answer = await self._source.page(rm, kind, **asked)
-            shown = [await self._shown(rm, kind, [row]) for row in answer[LISTS[kind]]]
-            if answer.get("next") is None or (shown and shown[-1]):
-                break
-            seen = [number for number, rows in enumerate(shown, 1) if rows]
-            if seen:
-                asked = {**asked, "limit": seen[-1]}  # the same page again, up to the last row that is seen
-            else:
-                asked = {**arguments, "after": answer["next"]}
+        if kind == "explain" and named is None:
+            answer, shown = await self._explained(rm, arguments)
+        else:
+            answer, shown = await self._page(rm, kind, arguments, _limit_of(arguments))
         if "partitions" in answer:
             answer = {**answer, "partitions": [_partition(row) for row in answer["partitions"]]}
         return {**answer, LISTS[kind]: [row for rows in shown for row in rows]}
+
+    async def _page(self, rm: str, kind: str, asked: dict[str, Any], most: int) -> tuple[Row, list[list[Row]]]:
+        """A page that ends with a row that is seen, or at the end, and what is seen of each of its rows; at most `most`
+        of them. Rows of others before those are passed over in the largest pages."""
+        while True:
+            answer = await self._source.page(rm, kind, **asked)
+            shown = [await self._shown(rm, kind, [row]) for row in answer[LISTS[kind]]]
+            seen = [number for number, rows in enumerate(shown, 1) if rows]
+            ends = answer.get("next") is None or seen[-1:] == [len(shown)]
+            if ends and len(seen) <= most:
+                return answer, shown
+            if seen:
+                asked = {**asked, "limit": seen[:most][-1]}  # the same page again, up to the last row that is shown
+            else:
+                asked = {**asked, "after": answer["next"], "limit": limits.PAGE_ROWS}
+
+    async def _explained(self, rm: str, asked: dict[str, Any]) -> tuple[Row, list[list[Row]]]:
+        """A page of explanations from the first ask on that the operator sees, up to the first one behind it that it
+        does not. Those of others are found in the list of asks, which has the same order: explaining takes longer."""
+        most, asked = _limit_of(asked), {**asked, "limit": limits.PAGE_ROWS}
+        while True:
+            answer = await self._source.page(rm, "asks", **asked)
+            seen = [bool(await self._shown(rm, "asks", [row])) for row in answer["asks"]]
+            if any(seen):
+                break
+            if answer.get("next") is None:
+                return answer, []
+            asked = {**asked, "after": answer["next"]}
+        first = seen.index(True)
+        if first:
+            answer = await self._source.page(rm, "asks", **{**asked, "limit": first})
+            if answer.get("next") is None:  # they have gone meanwhile
+                return answer, []
+            asked = {**asked, "after": answer["next"]}
+        together = [*seen[first:], False].index(False)
+        return await self._page(rm, "explain", {**asked, "limit": min(most, together)}, most)
 
     async def rows(self, rm: str, kind: str, **filters: str) -> list[Row]:
         return await self._shown(rm, kind, await self._source.rows(rm, kind, **filters))
@@ -224,6 +253,10 @@ class RestrictedSource:
     def _forbidden(self) -> Unreadable:
         reason = f"{self._operator.name} may read about some queues only, and not the configuration (web.restricted)"
         return Unreadable(reason, FORBIDDEN)
+
+
+def _limit_of(arguments: Mapping[str, Any]) -> int:
+    return min(int(arguments.get("limit", limits.PAGE_ROWS)), limits.PAGE_ROWS)
 
 
 def _partition(row: Row) -> Row:

@@ -99,6 +99,34 @@ async def test_who_asks_meanwhile_gets_the_same_reading_and_nobody_ends_it_for_o
     assert (await asyncio.gather(*others), count) == ([1.0] * 4, 1)
 
 
+async def test_nothing_is_read_any_more_when_all_who_asked_have_gone_away() -> None:
+    """Also what it is made of."""
+    values, parts, steps = kept(Clock()), kept(Clock()), 0
+
+    async def read() -> float:
+        nonlocal steps
+        while True:
+            steps += 1
+            await asyncio.sleep(0)
+
+    async def made() -> float:
+        return await parts.get("part", read)
+
+    asked = [asyncio.create_task(values.get("a", made)) for _ in range(3)]
+    for _ in range(10):
+        await asyncio.sleep(0)
+    for one in asked:
+        one.cancel()
+    await asyncio.wait(asked)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    before = steps
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert steps == before > 0
+    assert await values.get("a", reads(Clock())) == 0.0
+
+
 async def test_a_failure_is_for_those_who_wait_and_not_kept() -> None:
     values = kept(Clock())
 
@@ -286,6 +314,41 @@ async def test_what_an_operator_does_is_seen_at_once(web: Web) -> None:
     assert (await web.ask("/ws/v1/partitions")).text != before
 
 
+async def test_a_client_that_hangs_up_ends_what_it_alone_has_asked_for() -> None:
+    began, ended, hangs_up = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def slow(_: Scope, __: Receive, ___: Send) -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async def receive() -> Message:
+        await hangs_up.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(_: Message) -> None:
+        raise AssertionError("nobody listens")
+
+    answers = KeptAnswers(slow, KeptSource(Source()))  # type: ignore[arg-type]
+    asked = asyncio.create_task(answers(get("/ws/v1/clusters"), receive, send))
+    async with asyncio.timeout(5):
+        await began.wait()
+        hangs_up.set()
+        await ended.wait()
+        await asked
+
+
+async def never() -> Message:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+def get(path: str) -> Scope:
+    return {"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": []}
+
+
 async def test_an_application_that_fails_fails_for_all_who_wait() -> None:
     async def broken(_: Scope, __: Receive, ___: Send) -> None:
         raise RuntimeError("broken")
@@ -294,6 +357,5 @@ async def test_an_application_that_fails_fails_for_all_who_wait() -> None:
         raise AssertionError("nothing was answered")
 
     answers = KeptAnswers(broken, KeptSource(Source()))  # type: ignore[arg-type]
-    scope = {"type": "http", "method": "GET", "path": "/ws/v1/clusters", "query_string": b"", "headers": []}
     with pytest.raises(RuntimeError, match="broken"):
-        await answers(scope, send, send)  # type: ignore[arg-type]
+        await answers(get("/ws/v1/clusters"), never, send)

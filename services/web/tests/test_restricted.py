@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from remuda_bus.operators import Operator
+from remuda_web import limits
 from remuda_web.restricted import RestrictedSource
 from remuda_web.source import LISTS, Row, Unreadable
 from remuda_web.ws_v1 import queues
@@ -34,6 +35,12 @@ ROWS = {
 
 
 class Source:
+    """`asked`: kinds and limits of pages. `rows_of`: of each kind."""
+
+    def __init__(self, rows_of: dict[str, list[Row]] = ROWS) -> None:
+        self.asked: list[tuple[str, int]] = []
+        self.rows_of = rows_of
+
     def rms(self) -> list[str]:
         return ["rm"]
 
@@ -41,14 +48,15 @@ class Source:
         return [PARTITION]
 
     async def rows(self, rm: str, kind: str, **filters: str) -> list[Row]:
-        return ROWS[kind]
+        return self.rows_of[kind]
 
     async def page(self, rm: str, kind: str, limit: int = 1_000, after: Any = None) -> Row:
         """`next` names the last row of the page, as that of a core."""
+        self.asked.append((kind, limit))
         first = 0 if after is None else after[0]
-        rows = ROWS[kind][first : first + limit]
+        rows = self.rows_of[kind][first : first + limit]
         head = {"log_seq": 1, **({"partitions": [PARTITION]} if kind == "queues" else {})}
-        more = first + limit < len(ROWS[kind])
+        more = first + limit < len(self.rows_of[kind])
         return {**head, LISTS[kind]: rows, **({"next": [first + limit, rows[-1].get("id")]} if more else {})}
 
 
@@ -69,6 +77,41 @@ async def test_pages_have_every_visible_row_once_and_name_no_other(eve: Restrict
             break
         asked = {"limit": limit, "after": page["next"]}
     assert found == ["own-1", "own-2", "own-3", "own-4"]
+
+
+def among_others(foreign: int, own: int) -> dict[str, list[Row]]:
+    """Rows of others, then own ones, then others again."""
+    paths = ["root.secret"] * foreign + ["root.own"] * own + ["root.secret"] * foreign
+    rows = [{**application(f"{path[5:]}-{number}", path), "constraints": []} for number, path in enumerate(paths)]
+    return {"queues": ROWS["queues"], **dict.fromkeys(("applications", "asks", "explain"), rows)}
+
+
+@pytest.mark.parametrize("kind", ["applications", "asks", "explain"])
+@pytest.mark.parametrize("limit", [1, 3, 1_000])
+async def test_rows_of_others_are_passed_over_in_few_queries(kind: str, limit: int) -> None:
+    source = Source(among_others(5_000, 7))
+    eve = RestrictedSource(source, Operator("eve"))  # type: ignore[arg-type]
+    found: list[str] = []
+    asked: Row = {"limit": limit}
+    while True:
+        source.asked.clear()
+        page = await eve.page("rm", kind, **asked)
+        assert len(source.asked) <= 5_000 // limits.PAGE_ROWS + 4, source.asked
+        assert len(page[LISTS[kind]]) <= limit
+        assert "secret" not in str(page), page
+        found += [row["queue"] for row in page[LISTS[kind]]]
+        if page.get("next") is None:
+            break
+        asked = {"limit": limit, "after": page["next"]}
+    assert found == ["root.own"] * 7
+
+
+async def test_asks_of_others_are_not_explained() -> None:
+    """That takes a core time."""
+    source = Source(among_others(5_000, 7))
+    eve = RestrictedSource(source, Operator("eve"))  # type: ignore[arg-type]
+    assert len((await eve.page("rm", "explain", limit=1_000))["asks"]) == 7
+    assert [limit for kind, limit in source.asked if kind == "explain"] == [7]
 
 
 @pytest.mark.parametrize("kind", ["explain", "asks", "applications", "allocations"])
