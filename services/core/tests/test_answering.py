@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -12,10 +12,13 @@ import pytest
 
 from remuda_bus import subjects
 from remuda_bus.bus import Full, Refused, Unanswered
+from remuda_bus.log import Position
 from remuda_bus.memory import MemoryBus
 from remuda_bus.rms.halts import Halts
 from remuda_core import limits
+from remuda_core.core import Core
 from remuda_core.shell.main import main
+from remuda_core.shell.replica import Replica
 from remuda_core.shell.settings import CoreSettings
 
 STUCK, OTHER = "rm-stuck", "rm-other"
@@ -121,3 +124,22 @@ async def test_questions_for_a_later_commit_are_bounded_and_leave_room_for_other
             assert (await query(bus, rm_id, "stats"))["rm"] == rm_id
         found = await asyncio.gather(*later, return_exceptions=True)
         assert {(type(one), one.code) for one in found} == {(Refused, 503)}
+
+
+async def test_a_fork_of_a_commit_that_is_not_durable_in_time_is_closed() -> None:
+    closed = asyncio.Event()
+
+    class Source:
+        async def close(self) -> None:
+            closed.set()
+
+    class Stuck:
+        async def ask(self, question: Callable[[], Any]) -> None:
+            question()
+            await asyncio.Event().wait()
+
+    replica = Replica(Core(STUCK), Position, lambda: 0)
+    replica.leader = Stuck()  # type: ignore[assignment]
+    with pytest.raises(Refused, match="no answer about 'rm-stuck' within 0.5 s"):
+        await replica.forked(Source)  # type: ignore[arg-type]
+    assert closed.is_set()

@@ -62,12 +62,11 @@ class Previews:
         """The answer of the job, which runs in a child or in this process. Raises Refused."""
         self._check()
         began: list[float] = []
-        sources: list[Source] = []
+        source: Source | None = None
 
         def fork() -> Source:
             began.append(self._begin())  # until then it is in nobody's way: the log of this RM may be full
-            sources.append((Child if in_child else InProcess)(lambda: job(core)))
-            return sources[-1]
+            return (Child if in_child else InProcess)(lambda: job(core))
 
         try:
             position, source = await forked(fork)
@@ -80,7 +79,7 @@ class Previews:
         except OSError as error:
             raise Refused(f"no process for the preview could be started: {error}", UNAVAILABLE) from error
         finally:
-            for source in sources:
+            if source is not None:
                 await source.close()
             for at in began:
                 self._end(at)

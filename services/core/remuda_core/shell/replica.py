@@ -65,10 +65,21 @@ class Replica:
 
     async def forked(self, fork: Callable[[], Source]) -> tuple[Position, Source]:
         """What `fork` makes of the state at a durable commit, and this commit. Raises Refused."""
+        made: list[Source] = []
+
+        def forked() -> Source:
+            made.append(fork())
+            return made[0]
+
         if self.leader is None:
-            return self._position(), fork()
-        async with answered_within(limits.ANSWERED_WITHIN_S, self._core.state.rm_id):
-            return await self.leader.ask(fork)
+            return self._position(), forked()
+        try:
+            async with answered_within(limits.ANSWERED_WITHIN_S, self._core.state.rm_id):
+                return await self.leader.ask(forked)
+        except BaseException:
+            for one in made:  # of a commit that is not durable in time
+                await one.close()
+            raise
 
     async def answer(self, kind: str, request: Request, questions: Questions) -> bytes:
         """Answer a query with JSON, which names the commit of the state. Raises Refused."""
