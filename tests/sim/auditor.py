@@ -45,6 +45,9 @@ class Auditor:
         self._requests: dict[int, str] = {}  # sequence -> subject
         self._records: list[tuple[int, int]] = []
         self._actions: dict[str, str] = {}  # of operators: accepted or refused, by ID
+        self.log_seq = 0  # of the last commit
+        self.totals = {0: _totals(self.core)}  # of the state at each commit
+        self.configuration = b""  # as the RM has registered with it
 
     async def follow_log(self) -> None:
         log = await self._server.read(subjects.LOG.name, subjects.log(self.rm_id))
@@ -59,6 +62,8 @@ class Auditor:
         while True:
             for message in await inbox.batch():
                 command = inbox_pb2.Command.FromString(message.payload)
+                if command.HasField("register"):
+                    self.configuration = command.register.configuration.SerializeToString()
                 position = f"#{command.request_seq}.{command.request_part}" if command.request_seq else ""
                 self._story.tell(f"{self.rm_id} inbox {message.seq}: {command.WhichOneof('command')} {position}")
 
@@ -75,6 +80,7 @@ class Auditor:
         for decision in commit.decisions:
             self._handles(seq, decision)
         replay.apply(self.core, schema.Commit.FromString(commit.SerializeToString()))
+        self.log_seq, self.totals[seq] = seq, _totals(self.core)
         self._records.extend((seq, index) for index, _ in enumerate(event_records_of(commit)))
         if self.commits % CHECK_EVERY == 0:
             self.check()
@@ -196,6 +202,20 @@ class Auditor:
         facts = [fact for fact in found if not isinstance(fact, self.RECURRING)]
         if facts:
             raise Violation(f"{self.rm_id}: left undone: {facts[:3]}")
+
+
+def _totals(core: Core) -> dict[str, int]:
+    """As the query `stats` has them, and the number of asks."""
+    state, partitions = core.state, core.state.partitions.values()
+    return {
+        "registration": state.registration,
+        "inbox_seq": state.inbox_seq,
+        "request_seq": state.request_seq,
+        "nodes": sum(len(one.nodes) for one in partitions),
+        "allocations": sum(len(one.allocations) for one in partitions),
+        "allocations_ever": state.next_allocation,
+        "asks": sum(len(its.asks) for one in partitions for its in one.applications.values()),
+    }
 
 
 async def everything(server: MemoryBus, stream: str, subject: str) -> list[Message]:

@@ -8,6 +8,8 @@ cut for a while, and with its process it ends: what had been sent may still arri
 from __future__ import annotations
 
 import asyncio
+import math
+from collections import Counter
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,6 +18,7 @@ from remuda_bus import subjects
 from remuda_bus.bus import (
     BusError,
     Entry,
+    Full,
     Handler,
     Headers,
     HistoryChanged,
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
 ANSWER_WITHIN_S = 5.0
 RETRY_S = 0.2
 LEADING = (subjects.LEASES.name, subjects.LEADERS.name)
+ASKED_WITHIN_S = 4.5
+PLAYED_WITHIN_S = 10.0
 APART_S = 1e-6  # timers that are due at once come in any order
 
 
@@ -58,6 +63,7 @@ class Connection:
         self._cut_until = 0.0
         self._connections = 1
         self.ended = False
+        self.answering: Counter[str] = Counter()  # requests that this process answers just now, by subject
 
     # How messages travel
 
@@ -210,7 +216,8 @@ class Connection:
     async def _handle(
         self, served: Served, message: Message, answer: Callable[[Any, BaseException | None], None]
     ) -> None:
-        result, failure = Reply(b"", {}), None
+        result, failure, began = Reply(b"", {}), None, self._process.awake_s()
+        self.answering[message.subject] += 1
         try:
             given = await served.handler(message)
             result = given if isinstance(given, Reply) else Reply(given, {})
@@ -219,6 +226,10 @@ class Connection:
         except Exception as error:  # noqa: BLE001 - told in the story
             self._unexpected(f"request {message.subject}", error)
             failure = Refused(f"{type(error).__name__}: {error}", 500)
+        finally:
+            self.answering[message.subject] -= 1
+        if not self.ended and (took := self._process.awake_s() - began) > longest_s(message.subject):
+            self._network.story.violated(f"{message.subject}: a core has taken {took:.1f} s to answer")
         silent = served.answers is not None and not served.answers()
         if not silent and not self.ended and self._now() >= self._cut_until:
             answer(result, failure)
@@ -251,6 +262,9 @@ class Connection:
         server, judges = self._network.server, self._network.judges
 
         async def work() -> int:
+            if subject == self._network.full:
+                self._network.refused += 1
+                raise Full(f"{subject}: maximum bytes exceeded")
             try:
                 return await server.append(subject, payload, headers, msg_id=msg_id, expect_last=expect_last)
             except Refused as error:
@@ -342,6 +356,14 @@ class Endpoint:
 
 async def _next_entry(entries: AsyncIterator[Entry]) -> list[Entry]:
     return [await anext(entries)]
+
+
+def longest_s(subject: str) -> float:
+    """How long a core may take to answer: an asker waits no longer, and no place of a core is held."""
+    _, _, about, *_, kind = subject.split(".")
+    if about not in ("core", "leader") or kind == "digest":
+        return math.inf
+    return PLAYED_WITHIN_S if kind in subjects.PLAYED_QUERIES else ASKED_WITHIN_S
 
 
 def lane_of(subject: str) -> str:

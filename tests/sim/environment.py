@@ -13,8 +13,8 @@ from itertools import count
 from random import Random
 from typing import Any
 
-from remuda_core.core import Core
 from remuda_core.shell.answer_pace import AnswerPace
+from remuda_core.shell.rm_standby import RmStandby
 from remuda_events.shell import LagWarning
 from remuda_resmgr.core import Core as ResmgrCore
 
@@ -39,13 +39,13 @@ def environment(random: Random, file: QueuesFile) -> Iterator[None]:
     """`file`: that of the configuration service."""
 
     def noted(kind: type[Any]) -> Any:
-        make_core = kind.__init__
+        make = kind.__init__
 
-        def init(core: Any, *args: Any, **options: Any) -> None:
-            make_core(core, *args, **options)
+        def init(made: Any, *args: Any, **options: Any) -> None:
+            make(made, *args, **options)
             process = CURRENT.get()
             if process is not None:
-                process.cores.append(core)
+                process.cores.append(made.core if isinstance(made, RmStandby) else made)
 
         return init
 
@@ -61,7 +61,7 @@ def environment(random: Random, file: QueuesFile) -> Iterator[None]:
         (LagWarning.__init__, "__defaults__", (wall_clock_s,)),
         (AnswerPace.__init__, "__defaults__", (loop_time_s, count(0.0, ANSWER_S).__next__)),
         (uuid, "uuid4", lambda: uuid.UUID(bytes=random.randbytes(16), version=4)),
-        (Core, "__init__", noted(Core)),
+        (RmStandby, "__init__", noted(RmStandby)),
         (ResmgrCore, "__init__", noted(ResmgrCore)),
         *replacements(file),
     ]

@@ -46,6 +46,8 @@ class Network:
         self.judges = True
         self.endpoints: list[Served] = []
         self.listeners: list[tuple[str, Arrivals, Connection]] = []
+        self.full = ""  # a subject on which nothing more is stored
+        self.refused = 0  # messages that were to be stored there
         self.own = Context()  # of what no process does
 
     def later(self, delay_s: float, work: Callable[..., None], *args: Any) -> None:

@@ -43,6 +43,7 @@ class Process:
         self.own_leases = own_leases
         self._killed = False
         self.stopped: list[Callable[[], None]] | None = None  # what is due meanwhile
+        self._stopped_s, self._stopped_at = 0.0, 0.0
         self._tasks: list[asyncio.Task[Any]] = []
         self._context = Context()
         self._context.run(CURRENT.set, self)
@@ -79,13 +80,19 @@ class Process:
         """SIGSTOP: what it had sent is on its way, time goes on, and it believes what it believed."""
         if self.alive and self.stopped is None:
             self._story.tell(f"{self.name} is stopped for {for_s:.1f} s")
-            self.stopped = []
+            self.stopped, self._stopped_at = [], asyncio.get_running_loop().time()
             self._network.later(for_s, self.go_on)
 
     def go_on(self) -> None:
+        if self.stopped is not None:
+            self._stopped_s += asyncio.get_running_loop().time() - self._stopped_at
         due, self.stopped = self.stopped, None
         for one in due or ():
             one()
+
+    def awake_s(self) -> float:
+        """The time in which it was not stopped."""
+        return asyncio.get_running_loop().time() - self._stopped_s
 
     def kill(self) -> None:
         """-9: from now on nothing it does has an effect."""

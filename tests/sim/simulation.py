@@ -10,9 +10,12 @@ from random import Random
 from typing import Any
 
 from remuda_bus import subjects
+from remuda_bus.bus import Bus, BusError, Refused
+from remuda_bus.rms.halts import Halts
 from remuda_core.core import Core
 
 from . import services
+from .askers import Asker, ask
 from .auditor import Auditor
 from .cluster import Cluster
 from .environment import environment
@@ -25,6 +28,7 @@ from .story import CURRENT, Story, Violation
 from .unrest import Unrest
 
 BUSY_S = (8.0, 25.0)
+AT_ONCE_S = 1.0
 TIMERS_S = 12.0  # what is set while all is busy is due by then
 
 
@@ -80,6 +84,7 @@ class Simulation(Unrest):
         self.cores = [self._core(f"core-{number + 1}") for number in range(random.choice((2, 2, 3, 4)))]
         self.proxies = [self._process(f"rmproxy-{n}", services.rmproxy) for n in (1, 2)]
         self.operator = Operator(random, story, list(self.auditors.values()))
+        self.askers = self._make_askers()
         self.processes = [
             *self.cores,
             *self.proxies,
@@ -87,6 +92,7 @@ class Simulation(Unrest):
             *(self._process(f"events-{n}", services.events) for n in (1, 2)),
             *(self._process(rm.cluster.rm_id, rm.main) for rm in self.rms),
             self._process("operator", self.operator.main),
+            *(self._process(f"asker-{number}", asker.main) for number, asker in enumerate(self.askers, 1)),
         ]
 
     def _make_config(self) -> Process:
@@ -97,6 +103,14 @@ class Simulation(Unrest):
         rms = [Rm(f"rm-{number}", self.random, self.story, clusters) for number in range(1, self.random.choice((2, 3)))]
         clusters += [rm.cluster for rm in rms]
         return rms
+
+    def _make_askers(self) -> list[Asker]:
+        return [Asker(self.random, self.story, self.asked_about, self.auditors) for _ in range(2)]
+
+    @property
+    def asked_about(self) -> list[str]:
+        """RMs."""
+        return list(self.auditors)
 
     def _core(self, name: str) -> Process:
         return self._leading(name, partial(services.core, self.snapshot_facts))
@@ -139,6 +153,8 @@ class Simulation(Unrest):
         right."""
         self._end_unrest()
         self.operator.resting = True
+        for asker in self.askers:
+            asker.resting = True
         for rm in self.rms:
             rm.resting = True
         await asyncio.sleep(TIMERS_S)
@@ -154,6 +170,34 @@ class Simulation(Unrest):
                 raise Violation(f"{rm_id} is halted: {halt.value!r}")
             await auditor.audit(cores)
             rm.cluster.compare(auditor.core, auditor.allocated)
+        if self.askers:
+            await self._last_questions(self.askers[0].bus)
+
+    async def _last_questions(self, bus: Bus) -> None:
+        """The log of an RM is full, so the leader cannot answer: others are answered about. Then the RM is halted: no
+        question about it stays without an answer."""
+        answering = [one.connection.answering for one in self.cores if one.connection is not None]
+        if left := [subject for one in answering for subject, count in one.items() if count]:
+            raise Violation(f"cores have not answered {left}")
+        now = asyncio.get_running_loop().time
+        stuck, *others = self.random.sample(list(self.auditors), len(self.auditors))
+        self.network.full = subjects.log(stuck)
+        await self.server.append(subjects.inbox(stuck), b"")
+        while not self.network.refused:  # noqa: ASYNC110 - nothing tells
+            await asyncio.sleep(0.1)
+        asked = [asyncio.ensure_future(ask(bus, subjects.leader_query(stuck, "stats"), {})) for _ in range(20)]
+        await asyncio.sleep(0.1)
+        made = (subjects.core_query, subjects.leader_query)
+        for subject in (subject_of(rm_id, "stats") for rm_id in others for subject_of in made):
+            try:
+                await ask(bus, subject, {}, AT_ONCE_S)
+            except BusError as error:
+                raise Violation(f"{subject}, while the log of {stuck} is full: {error}") from None
+        halted_at = now()
+        await Halts(self.server, "simulation", lambda: 0).halt(stuck, "this is the end")
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        if (took_s := now() - halted_at) > AT_ONCE_S or not all(isinstance(one, Refused) for one in found):
+            raise Violation(f"questions about {stuck}, which was halted {took_s:.1f} s before: {found[:3]}")
 
     def _cores_of(self, rm_id: str) -> list[tuple[str, Core]]:
         """The state of the RM in each core process that follows or leads it, with the name of the process."""

@@ -11,6 +11,7 @@ from tests.sim.kubernetes import simulation as kubernetes
 from tests.sim.kubernetes.mutants import VOLUME_MUTANTS
 from tests.sim.mutants import CONFIGURATION_MUTANTS, KUBERNETES_MUTANTS, MUTANTS, TENANTS_MUTANTS, Mutant
 from tests.sim.peloton_mutants import PELOTON_MUTANTS
+from tests.sim.question_mutants import QUESTION_MUTANTS
 from tests.sim.side_by_side_mutants import SIDE_BY_SIDE_MUTANTS
 from tests.sim.simulation import run
 from tests.sim.story import Story
@@ -28,6 +29,12 @@ def check_found(mutant: Mutant, run: Callable[[int], Story], seeds: int) -> None
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_a_bug_is_found(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant(monkeypatch)
+    check_found(mutant, run, WITHIN_SEEDS)
+
+
+@pytest.mark.parametrize("mutant", QUESTION_MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_bug_of_answers_to_questions_is_found(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant(monkeypatch)
     check_found(mutant, run, WITHIN_SEEDS)
 
