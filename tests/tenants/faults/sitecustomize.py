@@ -1,6 +1,7 @@
 """Found by every Python process that has this directory in PYTHONPATH: puts bugs into the services.
 
-An application `bug-in-core` raises in the core, one `bug-in-rmproxy` where rmproxy makes commands of requests. With
+An application `bug-in-core` raises in the core, one `bug-in-rmproxy` where rmproxy makes commands of requests. A commit
+about one that is named `log-is-full` finds no room in the log. With
 REMUDA_TEST_FAULT=crash a request that is no protobuf ends rmproxy at once, as a lack of memory would.
 """
 
@@ -24,6 +25,19 @@ def core(module: Any) -> None:
         return decide(state, index, command, now_ms)
 
     module.decide = fails
+
+
+def log_writer(module: Any) -> None:
+    append = module.LogWriter.append
+
+    async def fails(writer: Any, commit: Any, headers: Any = None) -> Any:
+        if b"log-is-full" in commit.SerializeToString():
+            from remuda_bus.bus import Full
+
+            raise Full("maximum bytes exceeded")
+        return await append(writer, commit, headers)
+
+    module.LogWriter.append = fails
 
 
 def rmproxy(module: Any) -> None:
@@ -51,7 +65,11 @@ def crash(module: Any) -> None:
     module._parse = ends
 
 
-PATCHES = {"remuda_core.core": core, "remuda_rmproxy.inbound.translate": rmproxy}
+PATCHES = {
+    "remuda_bus.log.writer": log_writer,
+    "remuda_core.core": core,
+    "remuda_rmproxy.inbound.translate": rmproxy,
+}
 
 
 class Finder(MetaPathFinder):
