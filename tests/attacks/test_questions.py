@@ -112,9 +112,7 @@ async def test_questions_about_an_rm_whose_log_is_full_and_which_is_halted_then(
         async with Flood(rm, subject, {}) as flood:
             await others_are_answered(faulty, rm)
             flood.ends = True
-            await asyncio.sleep(
-                0.2
-            )  # all that were asked have arrived, and none is asked again of an RM without a leader
+            await asyncio.sleep(0.2)  # what was asked has arrived: an RM without a leader has nobody who answers
             await Halts(faulty.system.bus, "attack", lambda: 1).halt(rm.rm_id, "the attack is over")
             await others_are_answered(faulty, rm)
         assert {type(one) for one in flood.answers} == {Refusal}

@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from .fuzz import SIDE_P99_S, Report, fuzz, slope_of
+from .fuzz import ANSWER_P99_S, SIDE_P99_S, Report, fuzz, slope_of
 
 # Snapshots are taken while it runs.
 OFTEN = {"REMUDA_SNAPSHOT_FACTS": "5000", "REMUDA_SNAPSHOT_APART_S": "2"}
@@ -63,6 +63,8 @@ def show(report: Report) -> None:
         f"side RM: {report.side_asks} asks, p99 {report.side_p99_s * 1_000:.0f} ms (at most {SIDE_P99_S * 1_000:.0f}), "
         f"longest {report.side_longest_s * 1_000:.0f} ms, p99 when idle {report.idle_p99_s * 1_000:.0f} ms"
     )
+    answered = f"{report.answers} answers about it, p99 {report.answer_p99_s * 1_000:.0f} ms"
+    console.print(f"{answered} (at most {ANSWER_P99_S * 1_000:.0f})")
     console.print(f"halted: {', '.join(sorted(report.halted)) or 'none'}")
 
 

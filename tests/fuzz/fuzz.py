@@ -20,15 +20,19 @@ from tests.tenants.hostile import raw_client
 from tests.tenants.side import Side, p99, side_rm
 from tests.tenants.watched import Watched, watched
 
+from .asker import Asker
 from .hostile import FuzzingRm
 from .hostile_grpc import FuzzingClient, FuzzingPelotonClient
+from .hostile_reader import FuzzingReader, restricted_web
 
 HOSTILE_RMS = 4
 HOSTILE_CLIENTS = 2  # over gRPC
 PACE_S = 0.02  # of each, between two acts on average
+READS_EVERY_S = 0.2  # a page may be made of some thousands of rows
 SAMPLE_S = 1.0
 IDLE_S = 2.0
 SIDE_P99_S = 0.5 * PATIENCE
+ANSWER_P99_S = 1.0 * PATIENCE  # of questions about the side RM
 SETTLED_WITHIN_S = 60.0
 ENDS_WITHIN_S = 20.0
 # The services keep a bounded amount for hostile RMs, far less than this.
@@ -42,7 +46,7 @@ SERVER_SLOPE_MB_PER_S = 12.0
 SLOPE_AFTER_S = 30.0  # less says nothing
 
 
-Fuzzing = FuzzingRm | FuzzingClient
+Fuzzing = FuzzingRm | FuzzingClient | FuzzingReader
 
 
 @dataclass
@@ -57,6 +61,8 @@ class Report:
     side_p99_s: float = 0.0
     side_longest_s: float = 0.0
     side_asks: int = 0
+    answer_p99_s: float = 0.0
+    answers: int = 0
     halted: set[str] = field(default_factory=set)
 
 
@@ -67,12 +73,13 @@ async def fuzz(data: Path, seconds: float, seed: int) -> Report:
         await asyncio.sleep(IDLE_S)
         report.idle_p99_s = p99(side.waits_s(began))
         report.memory_mb.append((0.0, system.memory_mb()))
-        rms = await _rage(system, report, seconds)
+        async with restricted_web(system.url, system.bus, data) as web:
+            rms = await _rage(system, report, seconds, side.rm_id, web)
         await _judge(system, side, rms, report)
     return report
 
 
-async def _rage(system: Watched, report: Report, seconds: float) -> list[Fuzzing]:
+async def _rage(system: Watched, report: Report, seconds: float, side_id: str, web: str) -> list[Fuzzing]:
     """Lets hostile RMs do what they like. Each has a connection of its own, as tenants have."""
     rms: list[Fuzzing] = []
     began = time.monotonic()
@@ -82,12 +89,22 @@ async def _rage(system: Watched, report: Report, seconds: float) -> list[Fuzzing
         asyncio.create_task(_one_over_grpc(port, number, report.seed, rms)) for number in range(HOSTILE_CLIENTS)
     ]
     running.append(asyncio.create_task(_one_of_peloton(peloton_port, report.seed, rms)))
+    asker = Asker(system.bus, side_id)
+    running += [
+        asyncio.create_task(_one_that_reads(web, side_id, report.seed, rms)),
+        asyncio.create_task(asker.run()),
+    ]
     while time.monotonic() - began < seconds:
         await asyncio.sleep(SAMPLE_S)
         report.memory_mb.append((time.monotonic() - began, system.memory_mb()))
     ended = [task for task in running if task.done()]
     if ended:  # the fuzzer itself is wrong
         report.problems.append(f"{len(ended)} hostile RMs have ended: {[task.exception() for task in ended]!r}")
+    report.answers, report.answer_p99_s = len(asker.waits_s), p99(asker.waits_s)
+    if asker.failed:
+        report.problems.append(f"{len(asker.failed)} questions about the side RM failed, such as {asker.failed[:3]}")
+    if report.answer_p99_s > ANSWER_P99_S:
+        report.problems.append(f"p99 of answers about the side RM is {report.answer_p99_s * 1_000:.0f} ms")
     until = time.monotonic() + ENDS_WITHIN_S
     while (left := [task for task in running if not task.done()]) and time.monotonic() < until:
         for task in left:
@@ -106,6 +123,13 @@ async def _one_of_peloton(port: int, seed: int, rms: list[Fuzzing]) -> None:
     client = FuzzingPelotonClient(port, "hostile-peloton", f"{seed}.peloton", PACE_S)
     rms.append(client)
     await client.run()
+
+
+async def _one_that_reads(url: str, side_id: str, seed: int, rms: list[Fuzzing]) -> None:
+    rm_ids = [side_id, "nobody", *(f"hostile-{number}" for number in range(HOSTILE_RMS))]
+    reader = FuzzingReader(url, rm_ids, f"{seed}.reader", READS_EVERY_S)
+    rms.append(reader)
+    await reader.run()
 
 
 async def peloton_port_of(bus: Bus) -> int:
@@ -144,9 +168,9 @@ async def _judge(system: Watched, side: Side, rms: list[Fuzzing], report: Report
     unanswered = [what for rm in rms for what in rm.unanswered]
     if unanswered:
         report.problems.append(f"{len(unanswered)} requests without an answer, such as {unanswered[:3]}")
-    defects = [what for rm in rms if isinstance(rm, FuzzingClient) for what in rm.defects]
+    defects = [what for rm in rms if not isinstance(rm, FuzzingRm) for what in rm.defects]
     if defects:
-        report.problems.append(f"{len(defects)} RPCs ended with a defect, such as {defects[:3]}")
+        report.problems.append(f"{len(defects)} RPCs or reads ended with a defect, such as {defects[:3]}")
     lost = await _untold(system.bus, rms, report)
     if lost:
         report.problems.append(f"{len(lost)} requests neither handled nor dead letters, such as {sorted(lost)[:5]}")

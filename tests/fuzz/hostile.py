@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from random import Random
@@ -60,8 +61,15 @@ QUERIES = (
     "explain",
     "stats",
     "digest",
+    "asks",
+    "actions",
+    "guests",
+    "preview",
+    "whatif",
     "none",
 )
+FLOOD = (20, 100, 300)  # questions at once
+SILENT_S = (1.0, 12.0)  # longer than questions are open
 ANSWER_WITHIN_S = 15.0
 UUIDS_KNOWN = 200
 PREDICATE_PAYLOADS = (b"", b"\xff" * 10, b"\x08\x01", b"\x00" * 1_000_000)
@@ -80,6 +88,8 @@ class FuzzingRm(Hostile):
         self.unanswered: list[str] = []
         self._pace_s = pace_s
 
+        self._answers_from = 0.0  # until then it is silent
+
     async def run(self) -> None:
         await self.client.subscribe(subjects.question(self.rm_id, "predicates"), cb=self._answer_oddly)
         await self.client.subscribe(subjects.question(self.rm_id, "preemption_predicates"), cb=self._answer_oddly)
@@ -95,6 +105,8 @@ class FuzzingRm(Hostile):
             await asyncio.sleep(self.random.expovariate(1 / self._pace_s))
 
     async def _answer_oddly(self, question: Msg) -> None:
+        if time.monotonic() < self._answers_from:
+            return
         for _ in range(self.random.choice((0, 1, 1, 1, 3))):
             payload = self.random.choice(PREDICATE_PAYLOADS)
             await self.client.publish(question.reply, payload, headers=self._odd_headers())
@@ -219,6 +231,21 @@ class FuzzingRm(Hostile):
         ))  # fmt: skip
         await self._asks_if_led(subject, self._arguments())
 
+    async def _flood_with_questions(self) -> None:
+        """To cores and to its leader. It reads no answer."""
+        inbox, count = self.client.new_inbox(), self.random.choice(FLOOD)
+        subject_of = self.random.choice((subjects.core_query, subjects.leader_query))
+        kind = self.random.choice(QUERIES[:-1])
+        arguments = self._arguments(kind)
+        if self.random.random() < 0.4:
+            arguments = json.dumps({"min_log_seq": self.random.choice((2**40, 2**62))}).encode()
+        for _ in range(count):
+            await self.client.publish(subject_of(self.rm_id, kind), arguments, reply=inbox)
+
+    async def _be_silent(self) -> None:
+        """It answers no questions of the scheduler for a while."""
+        self._answers_from = time.monotonic() + self.random.uniform(*SILENT_S)
+
     async def _resolve(self) -> None:
         question = config_pb2.ResolveConfiguration(rm_id=self.rm_id, config=self.random.choice(CONFIGURATIONS + BROKEN))
         if self.random.random() < 0.5:
@@ -264,5 +291,6 @@ ACTS: tuple[tuple[Callable[[FuzzingRm], Awaitable[None]], float], ...] = (
     (FuzzingRm._work, 30), (FuzzingRm._say_something_wrong, 30), (FuzzingRm._scramble, 15), (FuzzingRm._babble, 3),
     (FuzzingRm._configure, 4), (FuzzingRm._beat, 5), (FuzzingRm._query, 10), (FuzzingRm._query_others, 3),
     (FuzzingRm._resolve, 5), (FuzzingRm._acknowledge_oddly, 8), (FuzzingRm._odd_subjects, 1),
+    (FuzzingRm._flood_with_questions, 0.3), (FuzzingRm._be_silent, 0.5),
     (FuzzingRm._register_wrongly, 3), (FuzzingRm._register, 2), (FuzzingRm._deregister, 0.5),
 )  # fmt: skip
