@@ -14,9 +14,6 @@ from typing import Any
 import httpx
 import pytest
 from nats.aio.msg import Msg
-from tests.integration.running import running
-from tests.integration.web_client import address_of
-from tests.tenants.patience import PATIENCE
 
 from remuda_bus import subjects
 from remuda_bus.rms.halts import Halts
@@ -24,6 +21,9 @@ from remuda_rmproxy.limits import QUESTIONS_AT_ONCE
 from remuda_sdk import application, ask, node
 from remuda_web.settings import WebSettings
 from remuda_web.shell import serve as web_main
+from tests.patience import PATIENCE
+from tests.system.running import running
+from tests.system.web_client import address_of
 from tests.tenants import FAULTS
 from tests.tenants.hostile import Hostile, Refusal, Reply
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 
-from tests.tenants.patience import PATIENCE
-
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError
+from tests.patience import PATIENCE
 
 ASK_EVERY_S = 0.1
 WITHIN_S = 5.0 * PATIENCE

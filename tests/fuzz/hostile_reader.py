@@ -11,14 +11,14 @@ from random import Random
 from typing import Any
 
 import httpx
-from tests.integration.running import running
-from tests.integration.web_client import address_of
-from tests.tenants.patience import PATIENCE
 
 from remuda_bus.bus import Bus
 from remuda_web.settings import WebSettings
 from remuda_web.shell import serve as web_main
 from remuda_web.source import LISTS
+from tests.patience import PATIENCE
+from tests.system.running import running
+from tests.system.web_client import address_of
 
 ANSWER_WITHIN_S = 15.0 * PATIENCE
 GIVES_UP = 0.3  # how often it closes the connection before the answer

@@ -62,6 +62,8 @@ class Serving:
 class FrontEnds(Simulation):
     """`_process` and `_make_rms` are called by the constructor of Simulation."""
 
+    ASKERS = 0  # cores do as in the simulation without gRPC
+
     def __init__(self, random: Random, story: Story) -> None:
         super().__init__(random, story)
         self.wire = Wire(self.network, random)

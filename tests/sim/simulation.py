@@ -76,6 +76,8 @@ def _unhandled(story: Story, context: dict[str, object]) -> None:
 
 
 class Simulation(Unrest):
+    ASKERS = 2
+
     def __init__(self, random: Random, story: Story, *, quiet: bool = False) -> None:
         super().__init__(random, story, DISASTERS, quiet=quiet)
         clock = asyncio.get_running_loop().time
@@ -84,7 +86,8 @@ class Simulation(Unrest):
         self.cores = [self._core(f"core-{number + 1}") for number in range(random.choice((2, 2, 3, 4)))]
         self.proxies = [self._process(f"rmproxy-{n}", services.rmproxy) for n in (1, 2)]
         self.operator = Operator(random, story, list(self.auditors.values()))
-        self.askers = self._make_askers()
+        about = list(self.auditors)
+        self.askers = [Asker(random, story, about, self.auditors) for _ in range(self.ASKERS)]
         self.processes = [
             *self.cores,
             *self.proxies,
@@ -103,14 +106,6 @@ class Simulation(Unrest):
         rms = [Rm(f"rm-{number}", self.random, self.story, clusters) for number in range(1, self.random.choice((2, 3)))]
         clusters += [rm.cluster for rm in rms]
         return rms
-
-    def _make_askers(self) -> list[Asker]:
-        return [Asker(self.random, self.story, self.asked_about, self.auditors) for _ in range(2)]
-
-    @property
-    def asked_about(self) -> list[str]:
-        """RMs."""
-        return list(self.auditors)
 
     def _core(self, name: str) -> Process:
         return self._leading(name, partial(services.core, self.snapshot_facts))

@@ -109,6 +109,7 @@ class FrontEnd:
 class KubernetesSimulation(Simulation):
     """`_make_rms` is called by the constructor of Simulation."""
 
+    ASKERS = 0  # the front end asks
     payloads = (8 * 1024 * 1024,)
     settled_within_s = 240.0  # gangs that want the same nodes time out one after the other
 
