@@ -237,8 +237,7 @@ async def test_a_silent_rm_takes_a_bounded_number_of_tasks_and_is_asked_nothing_
         before = len(asyncio.all_tasks())
         for batch in range(10):
             questions = [question(1_000 * batch + number, within_ms=100) for number in range(1_000)]
-            one = entry(*questions)
-            predicate_client.ask([one], [(one, each) for each in questions])
+            predicate_client.ask([entry()], [(entry(), each) for each in questions])
         tasks = len(asyncio.all_tasks()) - before
         assert tasks <= limits.QUESTIONS_AT_ONCE
         async with asyncio.timeout(5):
@@ -248,5 +247,5 @@ async def test_a_silent_rm_takes_a_bounded_number_of_tasks_and_is_asked_nothing_
         assert len(asked) <= limits.QUESTIONS_AT_ONCE
         silent.set()
         last = question(99_999)
-        predicate_client.ask([one], [(one, last)])
+        predicate_client.ask([entry()], [(entry(), last)])
         assert [answer.question for answer in await answers(bus, 1)] == [99_999]
