@@ -69,6 +69,7 @@ QUERIES = (
     "none",
 )
 FLOOD = (20, 100, 300)  # questions at once
+FLOOD_BYTES = 1_000  # of each: with more, the server drops a connection that does not keep up (64 MB)
 SILENT_S = (1.0, 12.0)  # longer than questions are open
 ANSWER_WITHIN_S = 15.0
 UUIDS_KNOWN = 200
@@ -237,7 +238,7 @@ class FuzzingRm(Hostile):
         subject_of = self.random.choice((subjects.core_query, subjects.leader_query))
         kind = self.random.choice(QUERIES[:-1])
         arguments = self._arguments(kind)
-        if self.random.random() < 0.4:
+        if len(arguments) > FLOOD_BYTES or self.random.random() < 0.4:
             arguments = json.dumps({"min_log_seq": self.random.choice((2**40, 2**62))}).encode()
         for _ in range(count):
             await self.client.publish(subject_of(self.rm_id, kind), arguments, reply=inbox)
