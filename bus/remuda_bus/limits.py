@@ -121,6 +121,9 @@ APPEND_RETRY = RetryPolicy(0.05, longest_pause_s=2.0)
 RECONNECT_WAIT_S = 0.2
 # After two unanswered pings, the connection counts as lost.
 PING_INTERVAL_S = 10
+# Until a closed socket has sent what it still has, and its end is agreed on. A peer that is stopped or cut off takes
+# nothing more, and meanwhile the connection is not restored.
+SOCKET_CLOSE_TIMEOUT_S = 1.0
 # Beyond this, a publisher waits until the socket has accepted the data.
 PENDING_BYTES = 32 * 1024 * 1024
 # How often a lasting outage is logged.

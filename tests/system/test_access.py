@@ -196,8 +196,8 @@ async def client(server: GuardedServer, who: str, refused: list[tuple[str, str]]
         if found:
             refused.append((found[1], found[2]))
 
-    opened = PatchedClient()
-    await opened.connect(server.url, error_cb=hear, **server.access(who).options())
+    opened = PatchedClient(server.access(who))
+    await opened.connect(server.url, error_cb=hear)
     try:
         yield opened
     finally:

@@ -38,7 +38,7 @@ class Connection:
         self.url = url
         self.name = name
         self.access = access
-        self.client = PatchedClient()
+        self.client = PatchedClient(access)
         self.closed = asyncio.Event()  # set when the connection is closed for good, by close() or by the server
         self.failure: str | None = None
         self.count = 0  # connections made so far, this one included
@@ -68,7 +68,6 @@ class Connection:
                     ping_interval=limits.PING_INTERVAL_S,
                     pending_size=limits.PENDING_BYTES,
                     inbox_prefix=f"_INBOX.{re.sub('[^A-Za-z0-9_=-]', '-', self.name)}",
-                    **self.access.options(),
                 )
         except TimeoutError:
             why = f": {self.client.last_error}" if self.client.last_error is not None else ""

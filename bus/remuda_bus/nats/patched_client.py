@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from nats import errors
-from nats.aio.client import PING_PROTO, Client, Srv
+from nats.aio.client import DEFAULT_BUFFER_SIZE, PING_PROTO, Client, Srv
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.protocol import parser
 
 from remuda_bus.bus import Headers
+from remuda_bus.nats.access import Access
+from remuda_bus.nats.transport import Transport
 from remuda_bus.untrusted import shortened
 
 T = TypeVar("T")
@@ -91,16 +94,21 @@ async def heeded(work: Awaitable[T]) -> T:
 
 
 class PatchedClient(Client):
-    """nats-py's client, with corrections."""
+    """nats-py's client, with corrections. `access`: the credentials, which are read for every attempt to connect."""
 
     _cancelled_before = 0
 
+    def __init__(self, access: Access) -> None:
+        super().__init__()
+        self._access = access
+
     async def connect(self, *args: Any, **kwargs: Any) -> None:
+        """Raises ValueError when the credentials are invalid."""
         task = asyncio.current_task()
         assert task is not None
         self._cancelled_before = task.cancelling()
         try:
-            await heeded(super().connect(*args, **kwargs))
+            await heeded(super().connect(*args, **kwargs, **self._access.options()))
         finally:
             self._cancelled_before = 0  # reconnections have a task of their own
 
@@ -125,11 +133,24 @@ class PatchedClient(Client):
 
     async def _connect_to_server(self, s: Srv) -> None:
         """Every attempt to connect starts here. The attempt before may have swallowed a cancellation, such as one that
-        came in the moment in which the server refused it; without this check the client would retry without end."""
+        came in the moment in which the server refused it; without this check the client would retry without end.
+
+        nats-py's own uses the credentials that were read at the start, so a client that runs for longer than a CA or a
+        key would never connect again. An error that is raised here is reported, and followed by another attempt."""
         task = asyncio.current_task()
         if task is not None and task.cancelling() > self._cancelled_before:
             raise asyncio.CancelledError
-        await super()._connect_to_server(s)
+        s.last_attempt = time.monotonic()
+        self._read_credentials()
+        self._transport = Transport()
+        await self._transport.connect(s.uri, DEFAULT_BUFFER_SIZE, self.options["connect_timeout"])
+
+    def _read_credentials(self) -> None:
+        given = self._access.options()
+        if "tls" in given:
+            self.options["tls"] = given["tls"]
+        if "nkeys_seed" in given:
+            self._setup_nkeys_connect()
 
     async def flush(self, *args: Any, **kwargs: Any) -> None:
         await heeded(super().flush(*args, **kwargs))

@@ -17,7 +17,7 @@ from remuda_bus.queries.services import PING, ServiceInstance, in_order, instanc
 
 async def plain_client(url: str, name: str) -> PatchedClient:
     """A connection without JetStream, which reconnects for ever."""
-    client = PatchedClient()
+    client = PatchedClient(Access.from_environment())
     await client.connect(
         servers(url),
         name=name,
@@ -26,7 +26,6 @@ async def plain_client(url: str, name: str) -> PatchedClient:
         reconnect_time_wait=0.1,
         error_cb=_ignore,
         inbox_prefix="_INBOX.remuda-cli",
-        **Access.from_environment().options(),
     )
     return client
 
