@@ -1,8 +1,8 @@
 """The socket to a NATS server, whose end is never waited for without a bound.
 
-nats-py waits until a closed socket has reported its end, when it closes a connection and before it restores one. A socket
-whose handshake has failed reports it to nobody, and one whose peer is stopped reports it when the system gives up, after
-many minutes."""
+nats-py waits until a closed socket has reported its end, when it closes a connection and before it restores one. A
+socket whose handshake has failed reports it to nobody. One whose peer is stopped reports it when the system gives up,
+after many minutes."""
 
 from __future__ import annotations
 
