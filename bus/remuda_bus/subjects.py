@@ -181,14 +181,14 @@ STORAGE_CHANGED = "remuda.event.storage"  # the same JSON, published when `level
 # Headers.
 
 MSG_ID = "Nats-Msg-Id"
-EXPECTED_LAST = (
-    "Nats-Expected-Last-Subject-Sequence"  # on the first message of a batch: the last sequence of its subject
-)
+EXPECTED_LAST = "Nats-Expected-Last-Subject-Sequence"  # on the first message of a batch: the last one of its subject
 LOG_SEQ = "Remuda-Log-Seq"  # on callbacks and events: stream sequence of the commit they are derived from
 LOG_HASH = "Remuda-Log-Hash"  # beside LOG_SEQ: SHA-256 of that commit, in hex
 EVENT_INDEX = "Remuda-Event-Index"  # on events: index of the record among those of its commit, from 0
 LOG_FACT = "Remuda-Log-Fact"  # on callbacks: index in that commit of the last fact in the message, from 0
 REGISTRATION = "Remuda-Registration"  # on the reply to `register`, requests and heartbeats: number of the registration
+NO_REGISTRATION = 0  # of the consumer of an RM that has deregistered
+RESUME = "Remuda-Resume"  # on an empty request to `register`: make the consumers of the registration again
 AFTER = "Remuda-After"  # on callbacks: "<LOG_SEQ>.<LOG_FACT>" of the callback before; "0.-1" on the first
 APPLICATION = "Remuda-Application"  # on questions to an RM: the application of the ask
 PARTITION = "Remuda-Partition"  # on questions to an RM: the plain name of the partition

@@ -12,6 +12,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 
 class BusError(Exception):
     """An outage or a refusal of the bus."""
@@ -47,7 +49,12 @@ class Unreadable(BusError):
 
 
 class ConsumerGone(Unreadable):
-    """The durable consumer was deleted, or replaced by one with other metadata."""
+    """The durable consumer was deleted, or replaced by one with other metadata. `metadata`: that of the one that is
+    there instead; None: there is none, or its metadata is not known."""
+
+    def __init__(self, reason: str, metadata: Mapping[str, str] | None = None) -> None:
+        super().__init__(reason)
+        self.metadata = metadata
 
 
 class LogTrimmed(Unreadable):

@@ -233,7 +233,8 @@ class MemoryBus:
         found = self._stream(stream)
         there = found.durables.get(durable)
         if there is None or not metadata.items() <= there.metadata.items():
-            raise ConsumerGone(f"{durable}: there is no consumer with {dict(metadata)}")
+            instead = None if there is None else there.metadata
+            raise ConsumerGone(f"{durable}: there is no consumer with {dict(metadata)}", instead)
         return MemoryConsumer(found, there)
 
     async def consumer_state(self, stream: str, durable: str) -> ConsumerState | None:

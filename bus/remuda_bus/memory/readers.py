@@ -80,7 +80,9 @@ class MemoryConsumer:
         if self._closed:
             raise Unreadable(f"the consumer of {self._durable.subject} is closed")
         if self._durable.gone:
-            raise ConsumerGone(f"the consumer of {self._durable.subject} is gone")
+            subject, others = self._durable.subject, self._stream.durables.values()
+            instead = next((other.metadata for other in others if other.subject == subject), None)
+            raise ConsumerGone(f"the consumer of {subject} is gone", instead)
         taken: list[Message] = []
         for message in self._stream.beyond(self._durable.given):
             if len(taken) == max_messages:

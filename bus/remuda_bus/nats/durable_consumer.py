@@ -170,7 +170,8 @@ class DurableConsumer:
             raise
         there = info["config"].get("metadata") or {}
         if not metadata.items() <= there.items():
-            raise ConsumerGone(f"the consumer {self._durable} is not the one with {dict(metadata)}, but has {there}")
+            reason = f"the consumer {self._durable} is not the one with {dict(metadata)}, but has {there}"
+            raise ConsumerGone(reason, there)
         return info
 
     async def _set_back(self) -> dict[str, Any] | None:

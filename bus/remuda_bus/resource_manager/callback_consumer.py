@@ -21,11 +21,17 @@ class CallbackConsumer:
     """The queue of received messages, for one task at a time. `first()` returns the same message until `done()`.
 
     Each registration has a durable consumer of its own. `on_consumer_gone` is called when that consumer is gone: it
-    raises the error for the RM, unless another registration of this RM is under way (then `registered()` follows).
+    returns when there is one again, or raises the error for the RM. While another registration of this RM is under way,
+    it returns after a while (then `registered()` follows).
     `events`: receive events, too."""
 
     def __init__(
-        self, bus: Bus, rm_id: str, events: bool, registration: int, on_consumer_gone: Callable[[], Awaitable[None]]
+        self,
+        bus: Bus,
+        rm_id: str,
+        events: bool,
+        registration: int,
+        on_consumer_gone: Callable[[ConsumerGone], Awaitable[None]],
     ) -> None:
         self._bus = bus
         self._rm_id = rm_id
@@ -125,13 +131,24 @@ class CallbackConsumer:
         return await self._bus.consumer(subjects.EVENTS.name, subjects.event(self._rm_id), durable)
 
     async def _pump(self, join: Callable[[], Awaitable[Consumer]]) -> None:
-        try:
+        while True:
             try:
-                consumer = await join()
-                self._consumers.append(consumer)
-                while True:
-                    await self._batches.put((consumer, await consumer.batch(limits.BATCH_MESSAGES)))
-            except ConsumerGone:
-                await self._on_consumer_gone()
-        except Exception as error:  # noqa: BLE001 - `first()` raises it
-            await self._batches.put(error)
+                try:
+                    await self._take_from(await join())
+                except ConsumerGone as gone:
+                    await self._on_consumer_gone(gone)
+            except Exception as error:  # noqa: BLE001 - `first()` raises it
+                await self._batches.put(error)
+                return
+
+    async def _take_from(self, consumer: Consumer) -> None:
+        """Raises ConsumerGone. Messages of a former consumer are acknowledged with it, which means nothing any more:
+        they are delivered again and skipped."""
+        self._consumers.append(consumer)
+        try:
+            while True:
+                await self._batches.put((consumer, await consumer.batch(limits.BATCH_MESSAGES)))
+        except ConsumerGone:
+            self._consumers.remove(consumer)
+            await consumer.close()
+            raise

@@ -22,6 +22,12 @@ class CallbackCursor:
         self._hashes: dict[int, str] = {}  # of the latest commits, in order
         self._follows = False  # whether the next callback must follow the last one
         self._gaps = 0
+        self._repeated_to = NOWHERE
+
+    def allow_repetition(self) -> None:
+        """Allow callbacks before the cursor that were never delivered. The consumer is made again, and delivers also
+        those of a former registration that were dropped."""
+        self._repeated_to = self.place
 
     def allow_gap(self) -> None:
         """Allow a gap before the next callback. After a registration, callbacks of a former one may be missing."""
@@ -43,7 +49,8 @@ class CallbackCursor:
                 f"commit {place[0]} had the hash {known[:16]} in an earlier callback, and has {digest[:16]} now"
             )
         if place <= self.place:
-            if known is None and digest and self._hashes and place[0] > next(iter(self._hashes)):
+            is_late = known is None and place > self._repeated_to
+            if is_late and digest and self._hashes and place[0] > next(iter(self._hashes)):
                 raise HistoryChanged(f"a callback of commit {place[0]} comes first after one of commit {self.place[0]}")
             return False
         before = message.headers.get(subjects.AFTER)

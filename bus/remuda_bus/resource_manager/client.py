@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 from remuda_bus import subjects, tracing
-from remuda_bus.bus import Bus, HistoryChanged, Message, NoResponders, Refused, Unanswered
+from remuda_bus.bus import Bus, ConsumerGone, HistoryChanged, Message, NoResponders, Refused, Unanswered
 from remuda_bus.nats import connect
 from remuda_bus.resource_manager import limits
 from remuda_bus.resource_manager.callback_consumer import CallbackConsumer
@@ -22,6 +22,7 @@ from remuda_bus.resource_manager.predicate_answers import answer_state_dump, ser
 from remuda_bus.resource_manager.request_encoding import RequestEncoder
 from remuda_bus.resource_manager.request_publisher import RequestPublisher, Traced
 from remuda_bus.resource_manager.requests import RequestsOfRm
+from remuda_bus.resource_manager.resumption import resume
 from remuda_bus.resource_manager.session import Session
 from remuda_bus.resource_manager.status_codes import INTERNAL, OUTAGE, REFUSED
 from remuda_bus.retry import retry
@@ -68,8 +69,7 @@ class ResourceManager(HandlersOfRm, RequestsOfRm):
         self._handling: asyncio.Task[None] | None = None
         self._heartbeat: Heartbeat | None = None
         self._reporting: asyncio.Task[None] | None = None
-        # Whether a registration of this process may have succeeded although its answer was lost.
-        self._is_registration_in_doubt = False
+        self._is_registration_in_doubt = False  # whether one may have succeeded although its answer was lost
         self._superseded: Superseded | None = None
 
     @classmethod
@@ -191,9 +191,7 @@ class ResourceManager(HandlersOfRm, RequestsOfRm):
         self._superseded = None
         number = self._connected_publisher().registration = number_in(reply.headers, subjects.REGISTRATION, 0)
         if self._callback_consumer is not None:
-            await self._callback_consumer.registered(
-                number
-            )  # a callback of the former registration may be returned meanwhile
+            await self._callback_consumer.registered(number)
         self._session.cursor.allow_gap()
         if self._heartbeat is not None:
             self._heartbeat.start()
@@ -241,14 +239,18 @@ class ResourceManager(HandlersOfRm, RequestsOfRm):
         policy = replace(limits.RESPONDERS_RETRY, give_up_after_s=give_up_after_s)
         return await retry(send, policy, on=NoResponders)
 
-    async def _on_consumer_gone(self) -> None:
-        """Called when the consumer of this registration is gone: another registration has replaced it. Raises
-        Superseded, unless that may be a registration of this process."""
+    async def _on_consumer_gone(self, gone: ConsumerGone) -> None:
+        """Returns when there is a consumer again. Raises RegistrationFailed, Superseded."""
         if not self._is_registration_in_doubt:
-            number = self._connected_publisher().registration
-            self._superseded = Superseded(f"another instance of {self.rm_id!r} has registered, {number} is over")
-            await self._stop_heartbeat()
-            raise self._superseded
+            self._session.cursor.allow_repetition()
+            try:
+                await resume(self._connected(), self.rm_id, self._connected_publisher().registration, gone)
+            except Superseded as over:
+                if not self._is_registration_in_doubt:
+                    self._superseded = over
+                    await self._stop_heartbeat()
+                    raise
+        await asyncio.sleep(limits.RESUMED_PAUSE_S)
 
     def _position_headers(self) -> dict[str, str]:
         """The headers that name the registration and the callback cursor."""
@@ -290,9 +292,8 @@ class ResourceManager(HandlersOfRm, RequestsOfRm):
         """Yield all callbacks, in order, without end.
 
         A callback is acknowledged when the loop requests the next one. If the loop ends before, the callback is
-        delivered again. Read the fields of a callback in the order of their declaration: that is the order of the
-        changes. Raises Superseded, HistoryChanged, ReportRequested; RuntimeError when another loop or a handler takes
-        the callbacks."""
+        delivered again. Read a callback's fields in the order of their declaration: that of the changes. Raises
+        Superseded, HistoryChanged, ReportRequested; RuntimeError when another loop or a handler takes the callbacks."""
         taker = self._callback_loop = object()
         callback_consumer = self._open_callback_consumer()
         if self._superseded is not None:
@@ -318,9 +319,8 @@ class ResourceManager(HandlersOfRm, RequestsOfRm):
             return await callback_consumer.first(self._session.is_new)
         except HistoryChanged:
             if self._heartbeat is not None:
-                await (
-                    self._heartbeat.publish_once()
-                )  # rmproxy compares the cursor with the log as well, and halts this RM
+                # rmproxy compares the cursor with the log as well, and halts this RM.
+                await self._heartbeat.publish_once()
             raise
 
     async def handle_for_ever(self) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 
 class Superseded(Exception):
-    """Another instance has registered under this rmID. This instance receives no callbacks any more, and the scheduler
-    ignores its requests."""
+    """The registration is over: another instance has registered under this rmID, or has deregistered it, or the RM was
+    forgotten. This instance receives no callbacks any more, and the scheduler ignores its requests."""
 
 
 class ReportRequested(Exception):

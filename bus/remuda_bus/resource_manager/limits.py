@@ -25,6 +25,13 @@ POSITION_REPORT_INTERVAL_S = 5.0
 # Commits whose hash the callback cursor keeps for comparison. Repeated callbacks are recent ones.
 REMEMBERED_COMMITS = 1_000
 
+# After a consumer that is gone and could not be made again yet, because no rmproxy answers: soon at first, because a
+# take-over takes a moment, then seldom enough for thousands of RMs. Without end: the RM loses nothing meanwhile.
+RESUME_RETRY = RetryPolicy(0.2, longest_pause_s=5.0)
+# Between a consumer that was made again and joining it: something that deletes it again and again must not keep rmproxy
+# busy.
+RESUMED_PAUSE_S = 0.1
+
 # A registration finds no rmproxy for a moment after a start or a take-over. It is sent again for so long at most
 # (shorter when `register_within_s` is).
 RESPONDERS_TIMEOUT_S = 3.0

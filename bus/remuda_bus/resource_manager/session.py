@@ -21,7 +21,8 @@ class Session:
     def __init__(self, rm_id: str) -> None:
         self.rm_id = subjects.check_rm_id(rm_id)
         self.cursor = CallbackCursor()
-        self._seen_seq = {subjects.CALLBACKS.name: 0, subjects.EVENTS.name: 0}
+        # Of the newest message of each stream that does not come from the log: its sequence, and when it was stored.
+        self._seen = {subjects.CALLBACKS.name: (0, 0), subjects.EVENTS.name: (0, 0)}
         self._confirmed: dict[str, None] = {}  # an ordered set
 
     def is_new(self, message: Message) -> bool:
@@ -29,19 +30,21 @@ class Session:
         HistoryChanged."""
         if is_of_log(message):
             return self.cursor.is_new(message)
-        return not message.seq or message.seq > self._seen_seq[stream_of(message)]
+        seen_seq, seen_ns = self._seen[stream_of(message)]
+        # A stream that was deleted and declared again counts from 1 again.
+        return not message.seq or message.seq > seen_seq or message.stored_ns > seen_ns
 
     def taken(self, message: Message) -> Callable[[], None]:
         """A function that records the message as processed. Call it after the RM has processed the message."""
         if is_of_log(message):
             return self.cursor.taken(message)
-        seen, stream = self._seen_seq, stream_of(message)
-        return lambda: seen.update({stream: max(seen[stream], message.seq)})
+        seen, stream = self._seen, stream_of(message)
+        return lambda: seen.update({stream: (message.seq, message.stored_ns)})
 
     def begin_anew(self) -> None:
         """Forget all positions: the scheduler has lost the state of this RM, and its streams may start anew."""
         self.cursor = CallbackCursor()
-        self._seen_seq = dict.fromkeys(self._seen_seq, 0)
+        self._seen = dict.fromkeys(self._seen, (0, 0))
 
     def confirmations(self, callback: Callback) -> list[si.AllocationRelease]:
         """The releases in a callback that the scheduler requests and that were not confirmed before. They are sent back

@@ -12,7 +12,9 @@ import grpc
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Consumer, ConsumerGone, Message
 from remuda_bus.certificates import names_of
+from remuda_bus.resource_manager.errors import RegistrationFailed, Superseded
 from remuda_bus.resource_manager.request_messages import RequestMessages
+from remuda_bus.resource_manager.resumption import resume
 from remuda_bus.streams.ordered_append import append_in_order
 from remuda_grpc import limits
 from remuda_grpc.identity import Clients
@@ -21,7 +23,7 @@ from remuda_grpc.requests import message_in
 from remuda_grpc.scheduler import abort, check_rm_id, first_failure, metadata_of, position_in
 from remuda_grpc.session import NOTICES, CallbackStream
 from remuda_grpc.sessions import Sessions
-from remuda_grpc.status import Failure, failure_of, invalid
+from remuda_grpc.status import Failure, failure_of, invalid, superseded
 from remuda_proto.remuda.v1 import resource_manager_pb2 as rm_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 
@@ -128,16 +130,34 @@ class _Conversation:
             await self._send(notice)
 
     async def _send_events(self) -> None:
+        while True:
+            consumer = await self._event_consumer()
+            try:
+                await self._send_all(consumer)
+            except ConsumerGone as gone:  # an operator has deleted it, or its stream
+                await self._resume(gone)
+            finally:
+                await consumer.close()
+
+    async def _event_consumer(self) -> Consumer:
         durable = subjects.event_consumer(self._hello.rm_id)
         try:
-            consumer = await self._bus.join_consumer(subjects.EVENTS.name, durable, {})
+            return await self._bus.join_consumer(subjects.EVENTS.name, durable, {})
+        except ConsumerGone as gone:
+            await self._resume(gone)
+        try:
+            return await self._bus.join_consumer(subjects.EVENTS.name, durable, {})
         except ConsumerGone:
             reason = 'events: the RM has not registered with extraConfig events "true"'
             raise Failure(grpc.StatusCode.FAILED_PRECONDITION, "NO_EVENTS", reason, "events") from None
+
+    async def _resume(self, gone: ConsumerGone) -> None:
         try:
-            await self._send_all(consumer)
-        finally:
-            await consumer.close()
+            await resume(self._bus, self._hello.rm_id, self._notices.registration, gone)
+        except Superseded as over:
+            raise superseded(str(over)) from None
+        except RegistrationFailed as failed:
+            raise Failure(grpc.StatusCode.UNAVAILABLE, "CONSUMER_GONE", str(failed)) from None
 
     async def _send_all(self, consumer: Consumer) -> None:
         """Writing to a client that is gone succeeds for a while: events are confirmed as callbacks are, when the

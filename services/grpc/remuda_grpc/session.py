@@ -14,8 +14,11 @@ import structlog
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Consumer, ConsumerGone, Message
-from remuda_bus.resource_manager.callback_place import Place, place_of
+from remuda_bus.resource_manager.callback_place import NOWHERE, Place, place_of
+from remuda_bus.resource_manager.errors import RegistrationFailed, Superseded
 from remuda_bus.resource_manager.heartbeat import Heartbeat
+from remuda_bus.resource_manager.limits import RESUMED_PAUSE_S
+from remuda_bus.resource_manager.resumption import resume
 from remuda_grpc import limits
 from remuda_grpc.status import Failure, failure_of, superseded
 
@@ -30,12 +33,14 @@ SENDING: Final = float("inf")  # the time at which a callback was sent that is b
 
 @dataclass(slots=True)
 class Callbacks:
-    """Callbacks of one kind. `waiting`: not sent. `sent`: with the time; not confirmed."""
+    """Callbacks of one kind. `waiting`: not sent. `sent`: with the time; not confirmed. `confirmed`: the
+    newest one that was."""
 
     waiting: deque[Message] = field(default_factory=deque)
     sent: deque[tuple[Message, float]] = field(default_factory=deque)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     stream: CallbackStream | None = None
+    confirmed: Place = NOWHERE
 
 
 class CallbackStream:
@@ -79,7 +84,7 @@ class RmSession:
         self._consumer: Consumer | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._registering = 0
-        self._is_consumer_gone = False
+        self._over: Failure | None = None  # of a registration that is over, while another one is made
         self._heartbeat = Heartbeat(bus, rm_id, limits.HEARTBEAT_INTERVAL_S, self._heartbeat_headers)
         self._now = asyncio.get_running_loop().time
 
@@ -159,7 +164,7 @@ class RmSession:
         """Whether a stream will take the callback."""
         kind = message.subject.rsplit(".", 1)[1]
         of = self._kinds.get(NOTICES if kind in _NOTICES else kind)
-        if of is None or (kind in _NOTICES and of.stream is None):
+        if of is None or (kind in _NOTICES and of.stream is None) or NOWHERE < place_of(message) <= of.confirmed:
             return False
         of.waiting.append(message)
         of.changed.set()
@@ -168,7 +173,28 @@ class RmSession:
         return True
 
     async def _receive(self) -> None:
-        """Take callbacks from the bus while there is room. Those that no stream carries are confirmed at once."""
+        """Take callbacks from the bus while there is room. Those that no stream carries are confirmed at once. A
+        consumer that is gone is made again, unless the registration is over: raises Superseded."""
+        while True:
+            try:
+                await self._take_all()
+            except ConsumerGone as gone:
+                if not self._registering:
+                    await resume(self._bus, self.rm_id, self.registration, gone)
+                await self._drop_consumer()
+            await asyncio.sleep(RESUMED_PAUSE_S)
+
+    async def _drop_consumer(self) -> None:
+        """What is not confirmed is delivered again by the next consumer."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            await consumer.close()
+        for of in self._kinds.values():
+            of.waiting.clear()
+            of.sent.clear()
+        self._held_messages = self._held_bytes = 0
+
+    async def _take_all(self) -> None:
         durable = subjects.callback_consumer(self.rm_id)
         consumer = await self._bus.join_consumer(
             subjects.CALLBACKS.name, durable, {subjects.REGISTRATION: str(self.registration)}
@@ -194,11 +220,13 @@ class RmSession:
             for of in self._kinds.values():
                 while of.sent and of.sent[0][1] <= until:
                     done.append(of.sent.popleft()[0])
-            if done and self._consumer is not None:
-                await self._consumer.ack(done)
-                self._held_messages -= len(done)
-                self._held_bytes -= sum(len(message.payload) for message in done)
-                self._update_room()
+                    of.confirmed = max(of.confirmed, place_of(done[-1]))
+            if done and (consumer := self._consumer) is not None:
+                await consumer.ack(done)
+                if consumer is self._consumer:
+                    self._held_messages -= len(done)
+                    self._held_bytes -= sum(len(message.payload) for message in done)
+                    self._update_room()
 
     def _heartbeat_headers(self) -> dict[str, str]:
         return {subjects.REGISTRATION: str(self.registration)}
@@ -213,18 +241,17 @@ class RmSession:
     async def _guarded(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
             await work()
-        except ConsumerGone:
-            self._is_consumer_gone = True
+        except Superseded as over:
+            self._over = superseded(str(over))
             if not self._registering:
-                self._fail_as_superseded()
+                self.fail(self._over)
+        except RegistrationFailed as failed:
+            self.fail(Failure(grpc.StatusCode.UNAVAILABLE, "CONSUMER_GONE", str(failed)))
         except BusError as error:
             self.fail(failure_of(error))
         except Exception as error:
             log.exception("the connection of an RM has failed", rm=self.rm_id)
             self.fail(Failure(grpc.StatusCode.INTERNAL, "INTERNAL", f"{type(error).__name__}: {error}"))
-
-    def _fail_as_superseded(self) -> None:
-        self.fail(superseded(f"registration {self.registration} of rmID {self.rm_id!r} is over: there is a newer one"))
 
     @contextmanager
     def registering(self) -> Iterator[None]:
@@ -235,8 +262,8 @@ class RmSession:
             yield
         finally:
             self._registering -= 1
-            if self._is_consumer_gone and self.registration == before and not self._registering:
-                self._fail_as_superseded()
+            if self._over is not None and self.registration == before and not self._registering:
+                self.fail(self._over)
 
     async def registered(self, registration: int) -> None:
         """Continue with the callbacks of this registration; those of a former one are dropped."""
@@ -245,11 +272,10 @@ class RmSession:
         started = bool(self._tasks)
         await self._stop()
         self.registration = registration
-        self._is_consumer_gone = False
+        self._over = None
+        await self._drop_consumer()
         for of in self._kinds.values():
-            of.waiting.clear()
-            of.sent.clear()
-        self._held_messages = self._held_bytes = 0
+            of.confirmed = NOWHERE
         if started:
             self._start()
 
@@ -261,6 +287,4 @@ class RmSession:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        consumer, self._consumer = self._consumer, None
-        if consumer is not None:
-            await consumer.close()
+        await self._drop_consumer()

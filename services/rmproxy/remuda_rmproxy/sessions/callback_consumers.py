@@ -11,8 +11,6 @@ from remuda_bus.bus import Bus, Refused
 from remuda_rmproxy.records.record_store import another_process
 from remuda_rmproxy.records.rm_record import RmRecord
 
-NO_REGISTRATION = "0"  # in the metadata of the consumer of an RM that has deregistered
-
 
 async def first_callback_after(bus: Bus, record: RmRecord | None, rm_id: str, *, replay: bool) -> int:
     """The sequence of CALLBACKS behind which the callbacks of a new registration begin. With a replay, and if the RM
@@ -23,20 +21,23 @@ async def first_callback_after(bus: Bus, record: RmRecord | None, rm_id: str, *,
     return 0 if newest is None else newest.seq
 
 
-async def ensure_callback_consumer(bus: Bus, record: RmRecord) -> None:
-    """Make the consumer of this registration unless it exists. Raises Refused 503 when another process makes one, and
-    other BusErrors."""
+async def ensure_callback_consumer(bus: Bus, record: RmRecord) -> bool:
+    """Make the consumer of this registration unless it exists. Returns whether it was made. Raises Refused 503 when
+    another process makes one, and other BusErrors."""
     stream, durable = subjects.CALLBACKS.name, subjects.callback_consumer(record.rm_id)
-    registration = str(record.registration) if record.state == "registered" else NO_REGISTRATION
-    metadata = {subjects.REGISTRATION: registration}
+    registration = record.registration if record.state == "registered" else subjects.NO_REGISTRATION
+    metadata = {subjects.REGISTRATION: str(registration)}
     existing = await bus.consumer_state(stream, durable)
     if existing is not None and metadata.items() <= existing.metadata.items():
-        return
+        return False
+    # A stream that is shorter than its callbacks were is a new one: sequences count from 1 again.
+    is_new = await bus.last_sequence(stream) < record.callbacks_after
     try:
         subject = subjects.callback(record.rm_id, "*")
-        await bus.create_consumer(stream, subject, durable, record.callbacks_after, metadata)
+        await bus.create_consumer(stream, subject, durable, 0 if is_new else record.callbacks_after, metadata)
     except Refused as refusal:
         raise another_process(record.rm_id, refusal) from refusal
+    return True
 
 
 async def ensure_event_consumer(bus: Bus, rm_id: str) -> None:

@@ -36,6 +36,7 @@ from remuda_rmproxy.sessions.registration_commands import (
     registration_of,
 )
 from remuda_rmproxy.sessions.registration_request import read_registration
+from remuda_rmproxy.sessions.resumption import resume
 
 
 class Registrar:
@@ -73,8 +74,12 @@ class Registrar:
 
     async def register(self, message: Message) -> Reply:
         """Raises Refused: 400 the request is invalid, 403 the RM is not allowed, 422 the configuration is invalid or
-        the core refuses, 429 too many requests, 503 an outage, or the RM is halted."""
-        with self._limiter.admit(subjects.rm_of(message.subject)):
+        the core refuses, 429 too many requests, 503 an outage, or the RM is halted. An RM that resumes a registration:
+        as `resume`."""
+        rm_id = subjects.rm_of(message.subject)
+        with self._limiter.admit(rm_id):
+            if subjects.RESUME in message.headers:
+                return await self._resume(rm_id, message)
             request = read_registration(message)
             self._allowed.check(request.rmID)
             with tracing.span("rmproxy.forward", message.headers, rm=request.rmID) as span:
@@ -84,6 +89,14 @@ class Registrar:
                     raise
                 except BusError as error:
                     raise Refused(f"registration of {shown(request.rmID)}: {error}", OUTAGE) from error
+
+    async def _resume(self, rm_id: str, message: Message) -> Reply:
+        try:
+            return await resume(self._bus, message)
+        except Refused:
+            raise
+        except BusError as error:
+            raise Refused(f"the consumer of {shown(rm_id)}: {error}", OUTAGE) from error
 
     async def _register(self, request: si.RegisterResourceManagerRequest, headers: Headers, trace: Headers) -> Reply:
         rm_id = request.rmID
