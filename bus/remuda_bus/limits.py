@@ -199,9 +199,7 @@ RMPROXY_RETRY_S = 0.25
 CONFIGURATION_CHANGE_TIMEOUT_S = 90.0
 # A core process or a front end, about itself.
 PROCESS_QUERY_TIMEOUT_S = 2.0
-# A bucket does not report that all its current entries were delivered.
-ENTRIES_WITHIN_S = 0.3
-# Entries of a bucket that keeps changing.
+# All current entries of a bucket: thousands on a slow machine. A bucket without a leader does not answer.
 ALL_ENTRIES_WITHIN_S = 10.0
 # Services that answer a ping: all within a machine's or a cluster's round trip, also on a busy machine.
 PING_S = 0.3

@@ -318,6 +318,9 @@ class Connection:
     async def delete(self, bucket: str, key: str, revision: int | None = None) -> None:
         await self._call(bucket, lambda: self._keeper(bucket).delete(bucket, key, revision))
 
+    async def entries(self, bucket: str) -> list[Entry]:
+        return list(await self._call(bucket, lambda: self._keeper(bucket).entries(bucket)))
+
     def _keeper(self, bucket: str) -> MemoryBus:
         return self._leases if self._leases is not None and bucket in LEADING else self._network.server
 

@@ -14,7 +14,6 @@ from remuda.local.system import Layout, System
 from remuda_bus import subjects
 from remuda_bus.bus import Bus
 from remuda_bus.nats import connect
-from remuda_bus.queries.bucket_entries import entries
 
 MB = 1024 * 1024
 
@@ -58,7 +57,7 @@ class Watched:
 
     async def halted(self) -> set[str]:
         return {
-            json.loads(entry.value)["rm_id"] for entry in await entries(self.bus, subjects.HALTS.name) if entry.value
+            json.loads(entry.value)["rm_id"] for entry in await self.bus.entries(subjects.HALTS.name) if entry.value
         }
 
 

@@ -220,8 +220,12 @@ class Bus(Protocol):
         """Delete a key. `revision` as in `put`."""
         ...
 
+    async def entries(self, bucket: str) -> list[Entry]:
+        """All current entries, ordered by key. Raises Unanswered unless they are complete."""
+        ...
+
     def watch(self, bucket: str) -> AsyncIterator[Entry]:
-        """Yield every current entry, then every change, without end."""
+        """Yield every current entry, then every change, without end. It waits through outages."""
         ...
 
     # object buckets

@@ -300,6 +300,11 @@ class MemoryBus:
         check_revision(found, key, revision)
         found.set(key, None, self._clock())
 
+    async def entries(self, bucket: str) -> list[Entry]:
+        self.tick()
+        current = [entry for entry, _ in self._bucket(bucket).entries.values() if entry.value is not None]
+        return sorted(current, key=lambda entry: entry.key)
+
     async def watch(self, bucket: str) -> AsyncIterator[Entry]:
         found = self._bucket(bucket)
         self.tick()

@@ -231,6 +231,9 @@ class NatsBus:
     async def delete(self, bucket: str, key: str, revision: int | None = None) -> None:
         await self._buckets.delete(bucket, key, revision)
 
+    async def entries(self, bucket: str) -> list[Entry]:
+        return await self._buckets.entries(bucket)
+
     def watch(self, bucket: str) -> AsyncIterator[Entry]:
         return self._buckets.watch(bucket)
 

@@ -5,6 +5,7 @@ The last message of a deleted or expired key is a marker. Markers are internal t
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -44,6 +45,27 @@ class KeyValueBuckets:
     async def delete(self, bucket: str, key: str, revision: int | None) -> None:
         await self._append(bucket, key, b"", {OPERATION: "DEL"}, revision)
 
+    async def entries(self, bucket: str) -> list[Entry]:
+        """Raises Unanswered when the entries are not complete in time."""
+        found: dict[str, Entry] = {}
+        try:
+            async with asyncio.timeout(limits.ALL_ENTRIES_WITHIN_S):
+                consumer = await self._opened(bucket)
+                try:
+                    while consumer.messages or consumer.pending:
+                        if not consumer.messages:
+                            if consumer.broken is not None:
+                                raise Unanswered(f"bucket {bucket}: {consumer.broken}")
+                            await consumer.wait()
+                            continue
+                        entry = _entry(bucket, consumer.take(1, 0)[0])
+                        found[entry.key] = entry
+                finally:
+                    consumer.close()
+        except TimeoutError:
+            raise Unanswered(f"bucket {bucket}: not read within {limits.ALL_ENTRIES_WITHIN_S:g} s") from None
+        return [found[key] for key in sorted(found) if found[key].value is not None]
+
     async def watch(self, bucket: str) -> AsyncIterator[Entry]:
         """Yield every current entry, then every change, without end.
 
@@ -79,16 +101,18 @@ class KeyValueBuckets:
     async def _open(self, bucket: str) -> OrderedConsumer:
         backoff = Backoff(limits.OPEN_RETRY)
         while True:
-            await self._jetstream.connection.until_up()
-            config = {"deliver_policy": "last_per_subject", "filter_subject": f"$KV.{bucket}.>"}
-            consumer = OrderedConsumer(self._jetstream, f"KV_{bucket}", config)
             try:
-                await consumer.open()
+                return await self._opened(bucket)
             except Unanswered as error:
                 log.warning("cannot watch yet", bucket=bucket, error=str(error))
                 await backoff.pause()
-            else:
-                return consumer
+
+    async def _opened(self, bucket: str) -> OrderedConsumer:
+        await self._jetstream.connection.until_up()
+        config = {"deliver_policy": "last_per_subject", "filter_subject": f"$KV.{bucket}.>"}
+        consumer = OrderedConsumer(self._jetstream, f"KV_{bucket}", config)
+        await consumer.open()
+        return consumer
 
     async def _append(self, bucket: str, key: str, value: bytes, headers: Headers | None, revision: int | None) -> int:
         return await self._jetstream.append(

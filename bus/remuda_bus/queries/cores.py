@@ -8,7 +8,6 @@ import msgspec
 
 from remuda_bus import limits, subjects
 from remuda_bus.bus import Bus, BusError
-from remuda_bus.queries.bucket_entries import entries
 
 
 class RmOfCore(msgspec.Struct):
@@ -32,7 +31,7 @@ class Core(msgspec.Struct):
 
 async def cores(bus: Bus) -> list[Core]:
     prefix = f"{subjects.MEMBER}."
-    keys = [entry.key for entry in await entries(bus, subjects.LEASES.name) if entry.key.startswith(prefix)]
+    keys = [entry.key for entry in await bus.entries(subjects.LEASES.name) if entry.key.startswith(prefix)]
     return list(await asyncio.gather(*(_ask(bus, key.removeprefix(prefix)) for key in keys)))
 
 

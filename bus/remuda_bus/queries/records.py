@@ -8,7 +8,7 @@ from typing import Any
 
 from remuda_bus import limits, subjects
 from remuda_bus.bus import Bus
-from remuda_bus.queries.bucket_entries import entries, registered_rms
+from remuda_bus.queries.bucket_entries import registered_rms
 from remuda_bus.rms.faults import STREAMS, Fault
 from remuda_bus.rms.halts import Halt
 
@@ -21,12 +21,12 @@ async def resource_managers(bus: Bus) -> list[Row]:
 
 
 async def halts(bus: Bus) -> list[Row]:
-    return [asdict(Halt.decode(entry.value)) for entry in await entries(bus, subjects.HALTS.name) if entry.value]
+    return [asdict(Halt.decode(entry.value)) for entry in await bus.entries(subjects.HALTS.name) if entry.value]
 
 
 async def faults(bus: Bus) -> list[Row]:
     """Newest first. The record has the newest fault of each RM and stream."""
-    found = [_decoded(entry.key, entry.value) for entry in await entries(bus, subjects.FAULTS.name) if entry.value]
+    found = [_decoded(entry.key, entry.value) for entry in await bus.entries(subjects.FAULTS.name) if entry.value]
     return sorted(found, key=lambda fault: -fault["at_ms"])
 
 

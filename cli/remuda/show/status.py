@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from remuda_bus.bus import Bus
+from remuda_bus.bus import Bus, Unanswered
 from remuda_bus.queries import NoAnswer, RequestRefused, records
 from remuda_bus.queries import core as queries
 from remuda_bus.queries.bucket_entries import registered_rms
@@ -33,7 +33,7 @@ from .queue_tree import applications
 
 
 def status(url: str, as_json: bool) -> None:
-    """Exit code 1 when a service is missing."""
+    """Exit code 1 when JetStream does not answer, an RM is halted, or a service is missing."""
     found = event_loop.run(lambda: _status(url))
     if as_json:
         print(msgspec.json.encode(found).decode())
@@ -41,6 +41,8 @@ def status(url: str, as_json: bool) -> None:
         _show_status(url, found)
     if found["jetstream"]:
         raise UserError(f"{url}: {found['jetstream']}")
+    if halted := [halt["rm_id"] for halt in found["halts"]]:
+        raise UserError(f"{url}: halted: {', '.join(halted)}")
     missing = [service for service in REQUIRED if not found["services"].get(service)]
     if missing:
         raise UserError(f"{url}: not running: {', '.join(missing)}; `remuda run {missing[0]} --nats {url}` starts one")
@@ -63,13 +65,23 @@ async def _status(url: str) -> dict[str, Any]:
             "dead_letters": {},
         }
         if not found["jetstream"]:
-            found["rms"] = await _rms(bus)
-            found["cores"] = await query_cores(bus)
-            found["halts"] = await records.halts(bus)
-            found["faults"] = await records.faults(bus)
-            async with jetstream_at(url) as jetstream:
-                found["dead_letters"] = await dead_letters.counts(jetstream)
+            try:
+                found |= await _read(url, bus)
+            except Unanswered as error:  # without a majority, some streams still answer for a while
+                found["jetstream"] = storage_status.unanswered(str(error), found["storage"])
     return found
+
+
+async def _read(url: str, bus: Bus) -> dict[str, Any]:
+    """What JetStream has stored. Raises Unanswered, so that nothing is shown as empty that could not be read."""
+    async with jetstream_at(url) as jetstream:
+        return {
+            "rms": await _rms(bus),
+            "cores": await query_cores(bus),
+            "halts": await records.halts(bus),
+            "faults": await records.faults(bus),
+            "dead_letters": await dead_letters.counts(jetstream),
+        }
 
 
 async def _rms(bus: Bus) -> list[dict[str, Any]]:

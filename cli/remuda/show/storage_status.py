@@ -21,7 +21,13 @@ async def read(bus: Bus) -> dict[str, Any]:
     """`storage`: of the machine, or None; `jetstream`: what is wrong with it, or ""; `streams`: share of each."""
     machine = await _machine(bus)
     wrong = await _jetstream(bus, machine)
-    return {"storage": machine, "jetstream": wrong, "streams": {} if wrong else await _streams(bus)}
+    streams: dict[str, float] = {}
+    if not wrong:
+        try:
+            streams = await _streams(bus)
+        except Unanswered as error:
+            wrong = unanswered(str(error), machine)
+    return {"storage": machine, "jetstream": wrong, "streams": streams}
 
 
 async def _machine(bus: Bus) -> Storage | None:
@@ -35,10 +41,15 @@ async def _machine(bus: Bus) -> Storage | None:
 async def _jetstream(bus: Bus, machine: Storage | None) -> str:
     try:
         await bus.get(subjects.LEASES.name, "health")
-    except Unanswered:
-        why = f". Storage: {machine.describe()}" if machine is not None and machine.level is not Level.ENOUGH else ""
-        return f"JetStream does not answer; scheduling has stopped{why}"
+    except Unanswered as error:
+        return unanswered(str(error), machine)
     return ""
+
+
+def unanswered(error: str, machine: Storage | None) -> str:
+    """What to say when JetStream, or a stream, does not answer: no leader, or no space."""
+    why = f". Storage: {machine.describe()}" if machine is not None and machine.level is not Level.ENOUGH else ""
+    return f"JetStream does not answer; scheduling has stopped ({error}){why}"
 
 
 async def _streams(bus: Bus) -> dict[str, float]:

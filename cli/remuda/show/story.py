@@ -13,7 +13,7 @@ from rich.text import Text
 from remuda_bus import subjects
 from remuda_bus.bus import Bus
 from remuda_bus.queries import NoAnswer, peloton
-from remuda_bus.queries.bucket_entries import entries, registered_rms
+from remuda_bus.queries.bucket_entries import registered_rms
 from remuda_events.stories.story import StoryLine, StoryTarget
 from remuda_events.story_reader import first_commit, lines
 
@@ -63,7 +63,7 @@ async def _rms(bus: Bus) -> list[str]:
 
 async def _logs_of_peloton(bus: Bus) -> list[str]:
     """Those that are led, or were."""
-    led = [subjects.rm_of_key(entry.key) for entry in await entries(bus, subjects.LEADERS.name)]
+    led = [subjects.rm_of_key(entry.key) for entry in await bus.entries(subjects.LEADERS.name)]
     return [log_id for log_id in led if subjects.is_peloton(log_id)]
 
 

@@ -88,7 +88,7 @@ async def test_a_load_ends_when_it_is_told_nothing_any_more(tmp_path: Path) -> N
         await finished("load", "--nats", url, "--rm", "rm-1", "--apps", "1", "--asks", "1", "--plain")
         said, _ = await asyncio.wait_for(long.communicate(), 30)
         assert long.returncode == 1
-        assert "remuda: rm-1: another instance of 'rm-1' has registered" in said.decode()
+        assert "registration 1 of 'rm-1' is over: another instance has registered, as 2" in said.decode()
         assert await stopped(process) == 0
     finally:
         if process.returncode is None:
