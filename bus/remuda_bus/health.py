@@ -16,7 +16,7 @@ class Health:
     """`doing`: what the service does, in a few words for people. `ready`: whether it works or stands by.
     `storage_fault`: the refusal of a NATS server without disk space; empty while it stores. `violations`: by rmID, what
     the last audit of a state has found. `listener_errors`: by kind of message, the last error of its
-    listener; no sender waits for an answer."""
+    listener; no sender waits for an answer. `changed_streams`: by stream, the settings that somebody has changed."""
 
     def __init__(self) -> None:
         self.doing = "starting"
@@ -24,6 +24,7 @@ class Health:
         self.storage_fault = ""
         self.violations: dict[str, str] = {}
         self.listener_errors: dict[str, str] = {}
+        self.changed_streams: dict[str, str] = {}
 
     def storage_failed(self, said: str) -> None:
         """The NATS server has refused an append: no space left."""

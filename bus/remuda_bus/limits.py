@@ -201,6 +201,9 @@ CONFIGURATION_CHANGE_TIMEOUT_S = 90.0
 PROCESS_QUERY_TIMEOUT_S = 2.0
 # All current entries of a bucket: thousands on a slow machine. A bucket without a leader does not answer.
 ALL_ENTRIES_WITHIN_S = 10.0
+# Settings of streams are compared with what was declared: soon after an operator has changed one, which deletes
+# messages at once only where they are over the new limit already.
+STREAMS_CHECK_INTERVAL_S = 5.0
 # Services that answer a ping: all within a machine's or a cluster's round trip, also on a busy machine.
 PING_S = 0.3
 

@@ -89,6 +89,9 @@ NATS_RECONNECTS = counter("remuda_nats_reconnects", "Reconnections to the NATS s
 LISTENER_ERRORS = counter(
     "remuda_listener_errors", "Messages on which a listener of this process has failed, by their kind.", ("kind",)
 )
+CHANGED_STREAMS = gauge(
+    "remuda_changed_streams", "Streams whose settings are not those that were declared, so that messages may be lost."
+)
 VOID_MESSAGES = counter(
     "remuda_void_messages", "Void messages that this process has read in logs: of leaders that were too late.", ("rm",)
 )

@@ -28,7 +28,7 @@ from remuda_bus.bus import (
 from remuda_bus.nats.access import Access
 from remuda_bus.nats.connection import Connection
 from remuda_bus.nats.consumers import create_consumer, delete_consumer
-from remuda_bus.nats.declare import declare
+from remuda_bus.nats.declare import changed_settings, declare, described, restore_settings
 from remuda_bus.nats.durable_consumer import DurableConsumer
 from remuda_bus.nats.jetstream import NO_HEADERS, JetStream
 from remuda_bus.nats.key_value_buckets import KeyValueBuckets
@@ -251,6 +251,19 @@ class NatsBus:
 
     async def declare(self) -> None:
         await declare(self._jetstream, self._replicas)
+
+    async def keep_settings(self) -> dict[str, str]:
+        """Put back settings of streams that somebody has changed. Returns by stream what could not be put back, in
+        words. Raises BusError."""
+        kept: dict[str, str] = {}
+        for name, changed in (await changed_settings(self._jetstream)).items():
+            try:
+                await restore_settings(self._jetstream, name, changed)
+            except Refused as refusal:
+                kept[name] = f"{described(changed)} expected, and cannot be put back: {refusal}"
+            else:
+                log.error("somebody had changed a stream: its settings are put back", stream=name, settings=changed)
+        return kept
 
     async def close(self) -> None:
         """Close the connection, after the published messages were sent to the server."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -18,17 +19,44 @@ from remuda_bus.retry import retry
 log = structlog.get_logger()
 
 PER_SUBJECT = "max_msgs_per_subject"
+UNLIMITED = {"max_msgs": -1, "max_msg_size": -1}
+FIXED = ("discard", "max_age", "retention", *UNLIMITED)
 
 
 async def declare(jetstream: JetStream, replicas: int) -> None:
     """Create or update all streams and buckets. Raises Refused when a setting cannot be changed, Full when the server
     lacks the storage."""
-    for stream in subjects.STREAMS:
-        await _ensure(jetstream, {**_stream(stream), "num_replicas": replicas})
-    for bucket in subjects.BUCKETS:
-        await _ensure(jetstream, {**_bucket(bucket), "num_replicas": replicas})
-    for objects in subjects.OBJECT_BUCKETS:
-        await _ensure(jetstream, {**_objects(objects), "num_replicas": replicas})
+    for wanted in _declared():
+        await _ensure(jetstream, {**wanted, "num_replicas": replicas})
+
+
+async def changed_settings(jetstream: JetStream) -> dict[str, dict[str, Any]]:
+    """By stream, the settings that it must have and has not, with the declared values: those by which it would lose
+    messages that are acknowledged, or refuse others than declared. All versions agree about them. Raises BusError;
+    Unreadable when a stream is missing."""
+    found: dict[str, dict[str, Any]] = {}
+    for wanted in _declared():
+        if wanted["discard"] == "old":  # a history, whose oldest messages may go
+            continue
+        config = (await jetstream.api(f"STREAM.INFO.{wanted['name']}"))["config"]
+        values = ((key, wanted[key]) for key in FIXED if key != "max_age" or not wanted[key])
+        changed = {key: value for key, value in values if config.get(key, _absent(value)) != value}
+        if changed:
+            found[wanted["name"]] = changed
+    return found
+
+
+async def restore_settings(jetstream: JetStream, name: str, changed: dict[str, Any]) -> None:
+    """Raises BusError: Refused where this client may not."""
+    config = (await jetstream.api(f"STREAM.INFO.{name}"))["config"]
+    await jetstream.api(f"STREAM.UPDATE.{name}", {**config, **changed})
+
+
+def _declared() -> list[dict[str, Any]]:
+    made = [
+        *map(_stream, subjects.STREAMS), *map(_bucket, subjects.BUCKETS), *map(_objects, subjects.OBJECT_BUCKETS),
+    ]  # fmt: skip
+    return [{"max_age": 0, **UNLIMITED, **wanted} for wanted in made]
 
 
 async def _first_requests(jetstream: JetStream) -> dict[str, Any]:
@@ -152,3 +180,8 @@ def _objects(bucket: subjects.ObjectBucket) -> dict[str, Any]:
         "allow_direct": True,
         "allow_rollup_hdrs": True,
     }
+
+
+def described(settings: Mapping[str, Any]) -> str:
+    """Settings of a stream in words."""
+    return ", ".join(f"{key} {value}" for key, value in settings.items())

@@ -64,8 +64,10 @@ async def _status(path: bytes, bus: Bus | None, health: Health) -> tuple[int, di
     if path != b"/readyz":
         return 404, {"pages": ["/livez", "/readyz", "/metrics"]}
     wrong = f"no space left: {health.storage_fault}" if health.storage_fault else bus and await _bus_problem(bus)
-    ready = health.ready and wrong is None
+    ready = health.ready and wrong is None and not health.changed_streams
     status: dict[str, object] = {"ready": ready, "doing": health.doing, "bus": wrong or "answers"}
+    if health.changed_streams:
+        status["streams"] = health.changed_streams
     if health.violations:
         status["violations"] = health.violations
     if health.listener_errors:

@@ -16,7 +16,7 @@ import uvloop
 from remuda_bus import limits, metrics, subjects, tracing
 from remuda_bus.bus import Bus, BusError
 from remuda_bus.nats import Access, NatsBus, connect
-from remuda_bus.process import health_pages
+from remuda_bus.process import health_pages, stream_guard
 from remuda_bus.process.log_levels import LogLevels
 from remuda_bus.process.logs import configure_logging
 from remuda_bus.settings import Settings
@@ -78,13 +78,16 @@ async def _serve(service: str, main: Callable[[Bus, S], Awaitable[None]], settin
     try:
         if not settings.is_rm:
             await bus.declare()
+            await stream_guard.check(bus, settings.keeps_logs)
             await bus.announce(settings.instance)
         log.info("started", instance=settings.instance, url=settings.nats_url)
         if not settings.is_rm:
             await LogLevels(settings.instance, settings.log_level).serve(bus, service)
         elif rm_id := settings.rm_on_the_bus:
             await LogLevels(settings.instance, settings.log_level).serve_on(bus, subjects.question(rm_id, "log_level"))
-        await _work(service, settings, None if settings.is_rm else bus, _unless_closed(bus, main(bus, settings)))
+        await _work(
+            service, settings, None if settings.is_rm else bus, _unless_closed(bus, settings, main(bus, settings))
+        )
     finally:
         await bus.close()
 
@@ -108,21 +111,25 @@ def access_of(settings: Settings) -> Access:
     return Access(settings.nats_ca, settings.nats_cert, settings.nats_key, settings.nats_seed, settings.nats_domain)
 
 
-async def _unless_closed(bus: NatsBus, main: Awaitable[None]) -> None:
-    """Await `main`. Raises BusError when the connection is closed for good meanwhile."""
+async def _unless_closed(bus: NatsBus, settings: Settings, main: Awaitable[None]) -> None:
+    """Await `main`. Raises BusError when the connection is closed for good meanwhile, and when this process must not
+    lead (`stream_guard`)."""
     work = asyncio.ensure_future(main)
     closed = asyncio.ensure_future(bus.closed())
     measuring = asyncio.ensure_future(_measure_round_trips(bus))
+    watched: set[asyncio.Future[Any]] = {work, closed}
+    if not settings.is_rm:
+        watched.add(asyncio.ensure_future(stream_guard.guard(bus, settings.keeps_logs)))
     try:
-        await asyncio.wait({work, closed}, return_when=asyncio.FIRST_COMPLETED)
-        if not work.done():
+        done, _ = await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+        if closed in done and not work.done():
             raise BusError(f"the server has closed the connection: {closed.result()}")
-        work.result()
+        (work if work.done() else done.pop()).result()
     finally:
-        closed.cancel()
-        work.cancel()
         measuring.cancel()
-        await asyncio.gather(work, return_exceptions=True)
+        for task in watched:
+            task.cancel()
+        await asyncio.gather(*watched, return_exceptions=True)
 
 
 async def _measure_lag() -> None:

@@ -33,6 +33,7 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
     is_rm: ClassVar[bool] = False  # an RM on the bus: it declares no streams
+    keeps_logs: ClassVar[bool] = False  # it leads logs, from which states are restored
 
     instance: str = setting(
         "instance",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from remuda_bus.bus import Bus, Unanswered
+from remuda_bus.nats.declare import changed_settings, described
 from remuda_bus.queries import NoAnswer, RequestRefused, records
 from remuda_bus.queries import core as queries
 from remuda_bus.queries.bucket_entries import registered_rms
@@ -41,6 +43,8 @@ def status(url: str, as_json: bool) -> None:
         _show_status(url, found)
     if found["jetstream"]:
         raise UserError(f"{url}: {found['jetstream']}")
+    if found["changed_streams"]:
+        raise UserError(f"{url}: {_changed(found['changed_streams'])}")
     if halted := [halt["rm_id"] for halt in found["halts"]]:
         raise UserError(f"{url}: halted: {', '.join(halted)}")
     missing = [service for service in REQUIRED if not found["services"].get(service)]
@@ -63,6 +67,7 @@ async def _status(url: str) -> dict[str, Any]:
             "faults": [],
             "configuration": await configuration_status.read(bus),
             "dead_letters": {},
+            "changed_streams": {},
         }
         if not found["jetstream"]:
             try:
@@ -81,7 +86,15 @@ async def _read(url: str, bus: Bus) -> dict[str, Any]:
             "halts": await records.halts(bus),
             "faults": await records.faults(bus),
             "dead_letters": await dead_letters.counts(jetstream),
+            "changed_streams": {
+                name: described(changed) for name, changed in (await changed_settings(jetstream)).items()
+            },
         }
+
+
+def _changed(streams: Mapping[str, str]) -> str:
+    said = "; ".join(f"{name} must have {settings}" for name, settings in streams.items())
+    return f"somebody has changed streams, which may lose messages: {said}; `remuda declare` puts that back"
 
 
 async def _rms(bus: Bus) -> list[dict[str, Any]]:
@@ -134,6 +147,8 @@ def _show_status(url: str, found: dict[str, Any]) -> None:
         console.print(line)
     if found["jetstream"]:
         return
+    if found["changed_streams"]:
+        console.print(_changed(found["changed_streams"]), style="bold red")
     if found["dead_letters"]:
         console.print(_dead_letters(found["dead_letters"]))
     if found["cores"]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from remuda_bus.limits import REPLAY_HORIZON_S, SNAPSHOT_APART_S, SNAPSHOT_FACTS, SNAPSHOT_S, STANDBYS
 from remuda_bus.process import Settings
 from remuda_bus.settings import Seconds, setting
@@ -10,6 +12,7 @@ from .. import limits
 
 
 class CoreSettings(Settings):
+    keeps_logs: ClassVar[bool] = True
     standbys: int = setting(
         "core.standbys", STANDBYS,
         "core processes that follow each RM beside its leader, ready to take over; the highest setting of all counts",

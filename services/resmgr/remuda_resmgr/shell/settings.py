@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Self
+from typing import Annotated, ClassVar, Final, Self
 
 from pydantic import AfterValidator, model_validator
 
@@ -33,6 +33,7 @@ class ResmgrSettings(SchedulerAclSettings):
     """Times as Peloton's, in seconds. Any process that reaches the port may act for any job manager, unless client
     certificates are required."""
 
+    keeps_logs: ClassVar[bool] = True
     host: str = setting("resmgr.host", "127.0.0.1", "address to listen on; `0.0.0.0` or `::`: all addresses")
     port: int = setting(
         "resmgr.port", limits.PORT, "gRPC port; 0: any free one, shown by `remuda status`", ge=0, le=65535
