@@ -117,6 +117,12 @@ APPEND_RETRY = RetryPolicy(0.05, longest_pause_s=2.0)
 
 # The connection
 
+# The oldest version of nats-server that has everything that is used: atomic batches, expiry of single messages, chunks of
+# direct gets, consumers that are reset.
+LEAST_SERVER_VERSION = (2, 14)
+# The least `max_payload` of a server for services, which is nats-server's default: every message that is not split,
+# because of the bounds of its fields, is smaller. Configurations and commits use what there is.
+LEAST_MAX_PAYLOAD_BYTES = 1024 * 1024
 # Between attempts to reconnect: five a second, because RMs wait for the scheduler.
 RECONNECT_WAIT_S = 0.2
 # After two unanswered pings, the connection counts as lost.

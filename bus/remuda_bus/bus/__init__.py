@@ -13,6 +13,7 @@ from remuda_bus.bus.errors import (
     Refused,
     Unanswered,
     Unreadable,
+    UnsuitableServer,
 )
 from remuda_bus.bus.messages import (
     ConsumerState,
@@ -50,4 +51,5 @@ __all__ = [
     "StreamState",
     "Unanswered",
     "Unreadable",
+    "UnsuitableServer",
 ]

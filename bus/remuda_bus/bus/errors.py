@@ -57,6 +57,10 @@ class ConsumerGone(Unreadable):
         self.metadata = metadata
 
 
+class UnsuitableServer(BusError):
+    """The NATS server is too old, or does not take messages of the size that is needed."""
+
+
 class LogTrimmed(Unreadable):
     """The log was trimmed beyond the position from which it was to be read."""
 

@@ -19,13 +19,14 @@ from nats import errors
 from nats.aio.msg import Msg
 
 from remuda_bus import limits, metrics
-from remuda_bus.bus import BusError, Headers, NoResponders, Refused, Unanswered
+from remuda_bus.bus import BusError, Headers, NoResponders, Refused, Unanswered, UnsuitableServer
 from remuda_bus.nats.access import Access
 from remuda_bus.nats.patched_client import SEQUENCE, STATUS, PatchedClient, servers
 
 log = structlog.get_logger()
 
 FORBIDDEN = 403
+VERSION = re.compile(r"v?(\d+)\.(\d+)")
 # nats-py hands on what the server says in lower case.
 NOT_ALLOWED = re.compile(r'permissions violation for publish to "([^"]+)"')
 
@@ -54,6 +55,7 @@ class Connection:
         self._said_so = 0.0
 
     async def open(self, timeout_s: float | None) -> None:
+        """Raises Unanswered, UnsuitableServer; ValueError when the credentials are invalid."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self.client.connect(
@@ -72,6 +74,9 @@ class Connection:
         except TimeoutError:
             why = f": {self.client.last_error}" if self.client.last_error is not None else ""
             raise Unanswered(f"no connection to a NATS server at {self.url} within {timeout_s} s{why}") from None
+        if problem := self._version_problem():
+            await self.client.close()
+            raise UnsuitableServer(problem)
         self.count = 1
         self._prefix = self.client.new_inbox() + "."
         await self.client.subscribe(self._prefix + "*", cb=self._reply)
@@ -219,7 +224,20 @@ class Connection:
         for token in list(self._waiting):
             self._fail(token, Unanswered(f"the connection to {self.url} broke before the answer came"))
 
+    def _version_problem(self) -> str:
+        """What is wrong with the version of the server; empty: nothing. A version that has no number passes."""
+        version, least = self.client.server_version, limits.LEAST_SERVER_VERSION
+        number = VERSION.match(version)
+        if number is None or (int(number[1]), int(number[2])) >= least:
+            return ""
+        return f"the NATS server at {self.url} has version {version}, expected {least[0]}.{least[1]} or later"
+
     async def _reconnected(self) -> None:
+        if problem := self._version_problem():
+            log.error("the NATS server is too old", url=self.url, problem=problem)
+            self.failure = problem
+            self.later(self.client.close())
+            return
         self.count += 1
         metrics.NATS_RECONNECTS.inc()
         log.info("reconnected to the bus", url=self.url, outage_s=round(time.monotonic() - self._down_since, 3))
@@ -228,7 +246,7 @@ class Connection:
             then()
 
     async def _closed(self) -> None:
-        self.failure = repr(self.client.last_error) if self.client.last_error else None
+        self.failure = self.failure or (repr(self.client.last_error) if self.client.last_error else None)
         self.closed.set()
         self._up.set()  # wakes the waiting tasks; until_up() raises
 

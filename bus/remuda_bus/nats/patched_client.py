@@ -184,6 +184,10 @@ class PatchedClient(Client):
             nothing.set_result(None)
             return nothing
 
+    @property
+    def server_version(self) -> str:
+        return str(self._server_info.get("version", ""))
+
     def check_size(self, subject: str, payload: bytes, headers: Headers | None) -> None:
         """Raises ValueError when the message is larger than the server accepts: the server would close the
         connection."""
@@ -195,7 +199,7 @@ class PatchedClient(Client):
         if size > self.max_payload:
             raise ValueError(
                 f"{subject}: {size} bytes (payload {len(payload)}, headers {size - len(payload)}), "
-                f"the server takes at most {self.max_payload}"
+                f"the server takes at most {self.max_payload} (its setting max_payload)"
             )
 
     def forget(self, subscription: Subscription) -> None:

@@ -14,7 +14,7 @@ import structlog
 import uvloop
 
 from remuda_bus import limits, metrics, subjects, tracing
-from remuda_bus.bus import Bus, BusError
+from remuda_bus.bus import Bus, BusError, UnsuitableServer
 from remuda_bus.nats import Access, NatsBus, connect
 from remuda_bus.process import health_pages, stream_guard
 from remuda_bus.process.log_levels import LogLevels
@@ -76,6 +76,7 @@ async def _serve(service: str, main: Callable[[Bus, S], Awaitable[None]], settin
     name = settings.connection_name(service)
     bus = await connect(settings.nats_url, name, replicas=settings.replicas, access=access_of(settings))
     try:
+        _check_payload(bus)
         if not settings.is_rm:
             await bus.declare()
             await stream_guard.check(bus, settings.keeps_logs)
@@ -104,6 +105,12 @@ async def _work(service: str, settings: Settings, probed: NatsBus | None, work: 
             await work
         finally:
             watching.cancel()
+
+
+def _check_payload(bus: Bus) -> None:
+    least = limits.LEAST_MAX_PAYLOAD_BYTES
+    if bus.max_payload < least:
+        raise UnsuitableServer(f"max_payload of the NATS server is {bus.max_payload} bytes, expected at least {least}")
 
 
 def access_of(settings: Settings) -> Access:

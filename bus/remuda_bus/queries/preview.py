@@ -61,6 +61,6 @@ async def answer(bus: Bus, rm: str, configuration: config_pb2.Configuration, pas
     encoded = base64.b64encode(configuration.SerializeToString()).decode()
     payload = json.dumps({"configuration": encoded, "passes": passes, "limit": rows}).encode()
     if len(payload) > bus.max_payload:
-        reason = f"the proposal takes {len(payload):,} bytes, a message on this bus at most {bus.max_payload:,}"
+        reason = f"the proposal takes {len(payload):,} bytes, the server's max_payload is {bus.max_payload:,}"
         raise RequestRefused(reason, TOO_LARGE)
     return await core.answer_of_player(bus, subjects.PREVIEW, rm, payload)

@@ -41,4 +41,5 @@ def check_size(configuration: config_pb2.Configuration, text_bytes: int, max_pay
     """Raises Invalid for a configuration that does not fit into one message."""
     size, most = max(2 * text_bytes, configuration.ByteSize()), max_payload - limits.ROOM_FOR_THE_REST_BYTES
     if size > most:
-        raise Invalid([Problem("", 0, f"the configuration takes {size} bytes, a message on this bus at most {most}")])
+        needed, setting = size + limits.ROOM_FOR_THE_REST_BYTES, "max_payload of the NATS server"
+        raise Invalid([Problem("", 0, f"the configuration needs a {setting} of {needed} bytes, it is {max_payload}")])
