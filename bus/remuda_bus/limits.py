@@ -117,7 +117,7 @@ APPEND_RETRY = RetryPolicy(0.05, longest_pause_s=2.0)
 
 # The connection
 
-# The oldest version of nats-server that has everything that is used: atomic batches, expiry of single messages, chunks of
+# The oldest version of nats-server that has all that is used: atomic batches, expiry of single messages, chunks of
 # direct gets, consumers that are reset.
 LEAST_SERVER_VERSION = (2, 14)
 # The least `max_payload` of a server for services, which is nats-server's default: every message that is not split,

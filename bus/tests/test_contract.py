@@ -699,16 +699,3 @@ async def test_publish_and_subscribe(case: Case, monkeypatch: pytest.MonkeyPatch
     assert page["listener_errors"] == {"heartbeat": f"{subjects.heartbeat('a')}: RuntimeError('a bug')"}
     _, metrics_page = metrics.page("")
     assert b'remuda_listener_errors_total{kind="heartbeat"}' in metrics_page
-
-
-async def test_all_entries_of_a_bucket_at_once(case: Case) -> None:
-    bucket = subjects.RMS.name
-    assert await case.bus.entries(bucket) == []
-    for key in ("b", "c", "a"):
-        await case.bus.put(bucket, key, key.encode())
-    await case.bus.put(bucket, "a", b"again")
-    await case.bus.delete(bucket, "c")
-    found = await case.other.entries(bucket)
-    assert [(entry.key, entry.value) for entry in found] == [("a", b"again"), ("b", b"b")]
-    await asyncio.gather(*(case.bus.put(bucket, f"k{number}", b"") for number in range(300)))
-    assert len(await case.other.entries(bucket)) == 302

@@ -28,7 +28,7 @@ class StatedVersion:
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[StatedVersion]:
         listener = await asyncio.start_server(self._connected, "127.0.0.1", 0)
-        self.url = "nats://127.0.0.1:{}".format(listener.sockets[0].getsockname()[1])
+        self.url = f"nats://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
         try:
             yield self
         finally:
