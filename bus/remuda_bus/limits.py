@@ -207,6 +207,10 @@ CONFIGURATION_CHANGE_TIMEOUT_S = 90.0
 PROCESS_QUERY_TIMEOUT_S = 2.0
 # All current entries of a bucket: thousands on a slow machine. A bucket without a leader does not answer.
 ALL_ENTRIES_WITHIN_S = 10.0
+# Processes that have ended in an orderly way, of which the RMs that they led may not be taken over yet.
+ENDED_MEMBERS = 100
+# An only process gives back what it led when it ends: thousands of RMs, if the bus answers.
+GIVES_BACK_WITHIN_S = 2.0
 # Settings of streams are compared with what was declared: soon after an operator has changed one, which deletes
 # messages at once only where they are over the new limit already.
 STREAMS_CHECK_INTERVAL_S = 5.0

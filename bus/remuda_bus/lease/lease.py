@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+from collections.abc import Mapping
 from contextlib import suppress
 
 import structlog
@@ -12,6 +13,7 @@ import structlog
 from remuda_bus import limits, subjects
 from remuda_bus.bus import Bus, BusError, Message, Refused
 from remuda_bus.lease.holder import Holder, HolderLiveness
+from remuda_bus.outage_log import OutageLog
 from remuda_bus.subjects import LEASES, Bucket
 
 log = structlog.get_logger()
@@ -37,6 +39,7 @@ class Lease:
         self._task: asyncio.Task[None] | None = None
         self._answering: asyncio.Task[None] | None = None
         self._lost = asyncio.Event()
+        self._outage = OutageLog()
         self.epoch = 0  # the entry's revision when the lease was acquired; it grows from holder to holder
 
     @property
@@ -75,7 +78,7 @@ class Lease:
             # A holder with the name of this process is a former process of that name.
             gone = await presence.is_gone(holder, known=holder.name == self._holder)
         except BusError as error:
-            log.warning("lease not acquired yet", lease=self._key, error=str(error))
+            self._outage.warn("lease not acquired yet", lease=self._key, error=str(error))
             return False
         return gone and await self.try_acquire(holder.revision)
 
@@ -89,7 +92,7 @@ class Lease:
         except Refused:
             return False
         except BusError as error:
-            log.warning("lease not acquired yet", lease=self._key, error=str(error))
+            self._outage.warn("lease not acquired yet", lease=self._key, error=str(error))
             return False
         self._renewed, self._in_doubt = started, 0.0
         self._lost.clear()
@@ -103,17 +106,25 @@ class Lease:
         """Return when the lease is no longer held: another process has it, or it was not renewed in time."""
         await self._lost.wait()
 
-    async def release(self) -> None:
-        """Give the lease back, so that the next holder need not wait for its expiry."""
+    async def release(self, **last: object) -> None:
+        """Give the lease back, so that the next holder need not wait for its expiry. `last`: additional fields of the
+        entry, published before."""
         held = self.held
         await self._stop()
         if held:
             try:
+                await self._publish_last(last)
                 await self._delete()
             except BusError as error:
                 log.info("lease not given back, it expires", lease=self._key, error=str(error))
         if self._answering is not None:
             await asyncio.gather(self._answering, return_exceptions=True)
+
+    async def _publish_last(self, last: Mapping[str, object]) -> None:
+        self._about = {**self._about, **last}
+        if last:
+            with suppress(Refused):  # a renewal was under way when the renewing task was cancelled
+                self._revision = await self._bus.put(self._bucket.name, self._key, self._value, self._revision)
 
     async def _delete(self) -> None:
         try:

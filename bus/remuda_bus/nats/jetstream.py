@@ -20,6 +20,7 @@ from remuda_bus.bus import (
     Full,
     Headers,
     Message,
+    NoResponders,
     Outgoing,
     Refused,
     StreamState,
@@ -52,6 +53,10 @@ TOO_MANY = 429
 PER_SUBJECT = "maximum messages per subject exceeded"
 
 
+DECLARE = "`remuda declare` makes missing streams"
+NO_STREAM = f"no responders: the stream is missing or has no leader; {DECLARE}"
+
+
 class JetStreamError(Refused):
     """A refusal of the API, with its own `err_code`."""
 
@@ -75,7 +80,7 @@ def failure(about: str, error: Mapping[str, Any]) -> BusError:
     if err_code in RESOURCES or code == TOO_MANY:
         return Full(said)
     if err_code == STREAM_NOT_FOUND:
-        return Unreadable(said)
+        return Unreadable(f"{said}; {DECLARE}")
     if code == 503 or err_code == DUPLICATE_IN_PROCESS:  # the first message of the two may be stored or lost
         return Unanswered(said)
     return JetStreamError(said, code, err_code)
@@ -89,11 +94,21 @@ class JetStream:
         """Call JetStream's API. `call`: the rest of the subject ("STREAM.INFO.LOG"). Raises Refused, Full, Unanswered,
         and Unreadable when there is no such stream."""
         request = json.dumps(body).encode() if body else b""
-        reply = await self.connection.ask(f"{self.connection.access.api}.{call}", request, timeout_s=timeout_s)
+        reply = await self._ask(f"{self.connection.access.api}.{call}", request, timeout_s=timeout_s)
         answer = json_object(reply.data, f"the answer to {call}")
         if "error" in answer:
             raise failure(call, field_of(answer, "error", dict, f"the answer to {call}"))
         return answer
+
+    async def _ask(self, subject: str, payload: bytes, headers: Headers | None = None, timeout_s: float = 5.0) -> Msg:
+        """Raises NoResponders that says what is missing."""
+        try:
+            return await self.connection.ask(subject, payload, headers, timeout_s)
+        except NoResponders:
+            api = self.connection.access.api
+            if not subject.startswith(f"{api}.") or subject.startswith(f"{api}.DIRECT.GET."):
+                raise NoResponders(f"{subject}: {NO_STREAM}") from None
+            raise NoResponders(f"{subject}: the NATS server has no JetStream, or not for this account") from None
 
     async def append(
         self,
@@ -111,7 +126,7 @@ class JetStream:
                 sent[subjects.MSG_ID] = msg_id
             if expect_last is not None:
                 sent[EXPECTED_LAST] = str(expect_last)
-        reply = await self.connection.ask(subject, payload, sent, timeout_s)
+        reply = await self._ask(subject, payload, sent, timeout_s)
         return _sequence(subject, reply.data)
 
     async def append_all(self, messages: Sequence[Outgoing], timeout_s: float) -> int:
@@ -127,12 +142,12 @@ class JetStream:
             await self.connection.send(message.subject, message.payload, headers)
         last = messages[-1]
         headers = {**last.headers, BATCH_ID: batch, BATCH_SEQUENCE: str(len(messages)), BATCH_COMMIT: "1"}
-        reply = await self.connection.ask(last.subject, last.payload, headers, timeout_s)
+        reply = await self._ask(last.subject, last.payload, headers, timeout_s)
         return _sequence(last.subject, reply.data)
 
     async def last_message(self, stream: str, subject: str) -> Message | None:
         body = json.dumps({"last_by_subj": subject}).encode()
-        reply = await self.connection.ask(f"{self.connection.access.api}.DIRECT.GET.{stream}", body)
+        reply = await self._ask(f"{self.connection.access.api}.DIRECT.GET.{stream}", body)
         return _read(stream, subject, reply)
 
     async def behind(self, stream: str, subject: str, after: int) -> list[Message]:
@@ -198,7 +213,7 @@ class JetStream:
     async def first_sequence_since(self, stream: str, subject: str, age_s: float) -> int | None:
         at = datetime.fromtimestamp(time.time() - age_s, UTC).isoformat()
         body = json.dumps({"next_by_subj": subject, "start_time": at}).encode()
-        reply = await self.connection.ask(f"{self.connection.access.api}.DIRECT.GET.{stream}", body)
+        reply = await self._ask(f"{self.connection.access.api}.DIRECT.GET.{stream}", body)
         found = _found(stream, reply.headers or NO_HEADERS)
         return None if found is None else number_in(found, SEQUENCE)
 

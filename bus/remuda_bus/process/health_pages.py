@@ -34,7 +34,11 @@ async def served(bus: Bus | None, port: int, health: Health = PROCESS_HEALTH, ho
         finally:
             writer.close()
 
-    server = await asyncio.start_server(answer, host or None, port, limit=limits.HEALTH_REQUEST_BYTES)
+    try:
+        server = await asyncio.start_server(answer, host or None, port, limit=limits.HEALTH_REQUEST_BYTES)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise ValueError(f"health.port {port}, health.host {host!r}: cannot listen there: {why}") from None
     try:
         yield
     finally:

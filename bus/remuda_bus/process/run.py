@@ -71,7 +71,7 @@ async def _run(service: str, main: Callable[[Bus, S], Awaitable[None]], settings
 async def _serve(service: str, main: Callable[[Bus, S], Awaitable[None]], settings: S) -> None:
     if not settings.needs_bus:
         log.info("started", instance=settings.instance)
-        await _work(service, settings, None, main(None, settings))  # type: ignore[arg-type]
+        await _work(service, settings, None, lambda: main(None, settings))  # type: ignore[arg-type]
         return
     name = settings.connection_name(service)
     bus = await connect(settings.nats_url, name, replicas=settings.replicas, access=access_of(settings))
@@ -86,15 +86,14 @@ async def _serve(service: str, main: Callable[[Bus, S], Awaitable[None]], settin
             await LogLevels(settings.instance, settings.log_level).serve(bus, service)
         elif rm_id := settings.rm_on_the_bus:
             await LogLevels(settings.instance, settings.log_level).serve_on(bus, subjects.question(rm_id, "log_level"))
-        await _work(
-            service, settings, None if settings.is_rm else bus, _unless_closed(bus, settings, main(bus, settings))
-        )
+        probed = None if settings.is_rm else bus
+        await _work(service, settings, probed, lambda: _unless_closed(bus, settings, main(bus, settings)))
     finally:
         await bus.close()
 
 
-async def _work(service: str, settings: Settings, probed: NatsBus | None, work: Awaitable[None]) -> None:
-    """Await the work of the process, with its pages. `probed`: the bus that readiness depends on."""
+async def _work(service: str, settings: Settings, probed: NatsBus | None, work: Callable[[], Awaitable[None]]) -> None:
+    """Do the work of the process, with its pages. `probed`: the bus that readiness depends on."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
@@ -102,7 +101,7 @@ async def _work(service: str, settings: Settings, probed: NatsBus | None, work: 
     async with health_pages.served(probed, settings.health_port, host=settings.health_host):
         watching = asyncio.ensure_future(_measure_lag())
         try:
-            await work
+            await work()
         finally:
             watching.cancel()
 

@@ -11,6 +11,7 @@ them from doing harm.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -41,6 +42,7 @@ class Members:
         self._bus = bus
         self._standbys = standbys
         self._members: dict[str, Member] = {}
+        self._ended: deque[str] = deque(maxlen=limits.ENDED_MEMBERS)  # tokens of processes that were not killed
         self._introduced = False  # this process sees itself, and so every process that was there before it
         self._owners: dict[str, Ownership] = {}
         self._seats: dict[str, Seat] = {}
@@ -130,8 +132,20 @@ class Members:
 
     def start(self, tasks: asyncio.TaskGroup) -> None:
         self._tasks = tasks
-        for work in (self._presence.hold(), self._watch_members(), self._watch_leaders(), self._elect()):
+        for work in (self._hold(), self._watch_members(), self._watch_leaders(), self._elect()):
             tasks.create_task(work)
+
+    async def _hold(self) -> None:
+        """Does not return. Where no other process sees this one end, its RMs are given back one by one: who leads them
+        next knows that it was not killed."""
+        try:
+            await self._presence.hold()
+        finally:
+            if not self._members.keys() - {self.name}:
+                led = [rm_id for rm_id, one in self._owners.items() if one.token == self.lease.token]
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(limits.GIVES_BACK_WITHIN_S):
+                        await asyncio.gather(*(self.release(rm_id) for rm_id in led))
 
     async def _watch_members(self) -> None:
         """Does not return."""
@@ -305,7 +319,8 @@ class Members:
     async def _take_from(self, rm_id: str, before: Ownership | None) -> Ownership:
         made = Ownership(self.name, self.lease.token, before.revision if before is not None else 0)
         revision = await self._bus.put(subjects.LEADERS.name, subjects.key_of(rm_id), made.encode(), made.revision)
-        made = Ownership(made.holder, made.token, revision, inherited=before is not None and before.token != "")
+        killed = before is not None and before.token not in ("", *self._ended)
+        made = Ownership(made.holder, made.token, revision, inherited=killed)
         self._owners[rm_id] = made
         self._free_since.pop(rm_id, None)
         return made
@@ -336,6 +351,8 @@ class Members:
 
     def _see_member(self, name: str, entry: Entry) -> None:
         before = self._members.pop(name, None)
+        if before is not None and before.ends:
+            self._ended.append(before.token)
         if entry.value is not None:
             self._members[name] = Member.of(entry)
         after = self._members.get(name)

@@ -14,6 +14,7 @@ from remuda_bus import limits, subjects
 from remuda_bus.bus import Bus, BusError, Entry
 from remuda_bus.lease import Holder, HolderLiveness, Lease
 from remuda_bus.limits import HOLDER_CHECK_INTERVAL_S
+from remuda_bus.outage_log import OutageLog
 
 log = structlog.get_logger()
 
@@ -22,13 +23,14 @@ log = structlog.get_logger()
 class Member:
     """The value of the lease of a process. `ready`: it has caught up with its RMs since its start. `token`
     distinguishes processes of the same name. `standbys`: its setting. `awaits`: RMs that it should lead, and could lead
-    at once. `revision`: of the lease's entry, another one with every renewal."""
+    at once. `revision`: of the lease's entry, another one with every renewal. `ends`: it ends in an orderly way."""
 
     token: str
     ready: bool
     standbys: int
     awaits: frozenset[str]
     revision: int
+    ends: bool = False
 
     @classmethod
     def of(cls, entry: Entry) -> Member:
@@ -39,6 +41,7 @@ class Member:
             int(said.get("standbys", 0)),
             frozenset(said.get("awaits", ())),
             entry.revision,
+            bool(said.get("ends")),
         )
 
 
@@ -52,6 +55,7 @@ class Presence:
         self._name = name
         self._changed = changed
         self._watched_over: set[str] = set()
+        self._outage = OutageLog()
 
     async def hold(self) -> None:
         """Hold the lease, again and again. Does not return; gives it back when it is cancelled. Raises ValueError when
@@ -76,7 +80,7 @@ class Presence:
                     )
                 await asyncio.sleep(HOLDER_CHECK_INTERVAL_S)
         finally:
-            await self.lease.release()
+            await self.lease.release(ends=True)
 
     async def _take_lease(self, presence: HolderLiveness) -> bool:
         """Whether it is held now."""
@@ -88,7 +92,7 @@ class Presence:
             if holder.token == self.lease.token or await presence.is_gone(holder, known=True):
                 return await self.lease.try_acquire(holder.revision)
         except BusError as error:
-            log.warning("lease not acquired yet", instance=self._name, error=str(error))
+            self._outage.warn("lease not acquired yet", instance=self._name, error=str(error))
         return False
 
     def watch_over(self, name: str, members: dict[str, Member], tasks: asyncio.TaskGroup) -> None:

@@ -24,6 +24,8 @@ from remuda_bus.rms.faults import KILLED, Fault
 
 log = structlog.get_logger()
 
+KILLED_HERE = "a process was killed or cut off here; should a second one be, the message is tried in a child process"
+
 
 class DeadlyMessage(Exception):
     """The inbox message `seq` kills every process that handles it; 0: the work after the last commit does."""
@@ -49,7 +51,7 @@ async def check_for_deadly_message(
     if is_on_record:
         await _try(bus, machine)
     elif inherited:
-        note = Fault(log_id, KILLED, machine.inbox_seq, "a process has ended without a word", name, clock_ms())
+        note = Fault(log_id, KILLED, machine.inbox_seq, KILLED_HERE, name, clock_ms())
         await bus.put(subjects.FAULTS.name, key, note.encode())
 
 

@@ -18,6 +18,7 @@ import typer
 from remuda_bus import subjects
 from remuda_bus.bus import Bus
 from remuda_bus.lease.leaders import leader_of
+from remuda_bus.rms import faults
 from remuda_bus.rms.halts import OPERATOR, Halt, Halts
 from remuda_proto.si.v1 import si_pb2 as si
 
@@ -102,6 +103,10 @@ async def delete_and_request_report(bus: Bus, rm_id: str, directory: Path) -> Pa
         await _purge(bus, stream, subject)
     for name in await snapshots_of(bus, rm_id):
         await bus.delete_object(subjects.snapshots_of(rm_id), name)
+    for stream in faults.STREAMS:
+        key = subjects.fault_key(rm_id, stream)
+        if stream != subjects.REQUESTS.name and await bus.get(subjects.FAULTS.name, key) is not None:
+            await bus.delete(subjects.FAULTS.name, key)  # REQUESTS keeps its messages
     if not subjects.is_peloton(rm_id):
         await _publish_event(bus, rm_id, path, now_ms)
         await _require_registration(bus, rm_id, now_ms)
