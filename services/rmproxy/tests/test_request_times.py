@@ -72,6 +72,25 @@ def test_a_request_without_a_decision_is_passed() -> None:
     assert list(times._by_rm[RM].requests) == [9]
 
 
+def test_a_request_that_was_handled_before_is_not_undecided() -> None:
+    """An rmproxy that was restarted forwards it again, because it was not deleted yet, and the core does not decide it
+    again. The commits that the publisher has read before show that, or the next one does."""
+    times = RequestTimes()
+    times.causes(RM, log_pb2.Commit(inbox_seq=20))
+    for seq in (7, 8, 9):
+        times.forwarded(RM, seq, seq)
+    times.appended(RM, 8, 20)  # the server has them already, and answers with their place
+    assert list(times._by_rm[RM].requests) == [9]
+    times.appended(RM, 9, 21)
+    assert times.undecided_s(RM) > 0
+    times.causes(RM, log_pb2.Commit(inbox_seq=21))  # a commit without a decision
+    assert times.undecided_s(RM) == 0.0
+    times.forwarded(RM, 10, 10)
+    times.causes(RM, log_pb2.Commit(inbox_seq=22))  # read before the answer to the append
+    times.appended(RM, 10, 22)
+    assert times.undecided_s(RM) == 0.0
+
+
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MEASURED_ASKS_OF_RM", 5)
     monkeypatch.setattr(limits, "MEASURED_ASKS", 8)

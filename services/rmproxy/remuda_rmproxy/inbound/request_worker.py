@@ -94,6 +94,7 @@ class RequestWorker:
                 self._attempts[rm_id] = (seqs, batch)
                 raise
         if batch:
+            self._times.appended(rm_id, seqs[-1], inbox_seq)
             metrics.REQUESTS.labels(rm_label(rm_id)).inc(len(seqs))
             self._backlog.record_forwarded(rm_id, inbox_seq, len(batch), sum(len(one.payload) for one in batch))
         queue.complete()

@@ -4,6 +4,7 @@ and for links between traces. Kept in memory: requests that an earlier process h
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -39,19 +40,30 @@ class Cause:
 @dataclass(slots=True)
 class _Times:
     requests: dict[int, int] = field(default_factory=dict)  # sequence in REQUESTS: when it was published, in ns
+    # The last request of each append, and the sequence in INBOX up to which its commands are.
+    appends: deque[tuple[int, int]] = field(default_factory=deque)
     asks: dict[tuple[str, str], Cause] = field(default_factory=dict)  # by application and allocation key
 
     def decided(self, request_seq: int) -> int:
         """When the request was published; 0: unknown. Earlier requests without a decision will have none."""
         published_ns = self.requests.get(request_seq, 0)
+        self.end(request_seq)
+        return published_ns
+
+    def handled(self, inbox_seq: int) -> None:
+        """The core has handled the inbox up to here. A request that it had handled before has no decision."""
+        while self.appends and self.appends[0][1] <= inbox_seq:
+            self.end(self.appends.popleft()[0])
+
+    def end(self, request_seq: int) -> None:
         while self.requests and (first := next(iter(self.requests))) <= request_seq:
             del self.requests[first]
-        return published_ns
 
 
 class RequestTimes:
     def __init__(self) -> None:
         self._by_rm: dict[str, _Times] = {}
+        self._handled: dict[str, int] = {}  # by RM: the sequence in INBOX up to which commits are known
         self._asks = 0
 
     def forwarded(self, rm_id: str, request_seq: int, published_ns: int) -> None:
@@ -64,11 +76,28 @@ class RequestTimes:
         if len(own.requests) < limits.MEASURED_REQUESTS:
             own.requests[request_seq] = published_ns or time.time_ns()
 
+    def appended(self, rm_id: str, request_seq: int, inbox_seq: int) -> None:
+        """The requests up to `request_seq` are in the inbox, up to `inbox_seq`: also those that an earlier process has
+        appended, which the core does not decide again."""
+        own = self._by_rm.get(rm_id)
+        if own is None:
+            return
+        if len(own.appends) >= limits.MEASURED_REQUESTS:
+            own.appends.pop()
+        own.appends.append((request_seq, inbox_seq))
+        own.handled(self._handled.get(rm_id, 0))
+
     def causes(self, rm_id: str, commit: log_pb2.Commit) -> Sequence[Cause]:
         """What the callbacks of a commit go back to, as far as it is known. Called once for each commit, in order."""
+        self._handled[rm_id] = handled = max(commit.inbox_seq, self._handled.get(rm_id, 0))
         own = self._by_rm.get(rm_id)
         if own is None:
             return ()
+        found = self._causes(own, commit)
+        own.handled(handled)
+        return found
+
+    def _causes(self, own: _Times, commit: log_pb2.Commit) -> Sequence[Cause]:
         found: list[Cause] = []
         for decision in commit.decisions:
             published_ns = own.decided(decision.request_seq) if decision.request_seq else 0
@@ -91,6 +120,7 @@ class RequestTimes:
 
     def drop(self, rm_id: str) -> None:
         """The RM has no record any more."""
+        self._handled.pop(rm_id, None)
         own = self._by_rm.pop(rm_id, None)
         if own is None:
             return
