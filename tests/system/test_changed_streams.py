@@ -16,8 +16,8 @@ from cli.tests.running import finished
 from remuda.embedded import NatsServer, free_port
 from remuda_bus import subjects
 from remuda_bus.nats import NatsBus
-from tests.integration.guarded import GuardedServer
-from tests.integration.running import until
+from tests.system.guarded import GuardedServer
+from tests.system.running import until
 
 LOG = subjects.LOG.name
 HOUR_NS = 3_600_000_000_000

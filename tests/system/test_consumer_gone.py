@@ -16,7 +16,7 @@ from remuda_core.shell.main import main as core_main
 from remuda_core.shell.settings import CoreSettings
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import ResourceManager, Superseded, application, ask, node
-from tests.integration.running import QUEUES, around_the_core, running, until
+from tests.system.running import QUEUES, around_the_core, running, until
 
 RM = "rm-1"
 CALLBACKS = subjects.CALLBACKS.name

@@ -14,8 +14,8 @@ from remuda_bus import subjects
 from remuda_bus.bus import Full, Refused, Unanswered
 from remuda_bus.nats import NatsBus
 from remuda_bus.rms.halts import OPERATOR, Halt
-from tests.integration.guarded import GuardedCluster
-from tests.integration.running import until
+from tests.system.guarded import GuardedCluster
+from tests.system.running import until
 
 RM = "rm-1"
 STEPS_DOWN_WITHIN_S = 15.0  # a leader that has no majority leads for some seconds more

@@ -21,7 +21,7 @@ from remuda_bus.queries import records
 from remuda_bus.rms.faults import KILLED, Fault
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import ResourceManager, application, ask, node
-from tests.integration.running import QUEUES, around_the_core, until
+from tests.system.running import QUEUES, around_the_core, until
 
 RM = "rm-1"
 

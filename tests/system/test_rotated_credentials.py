@@ -14,8 +14,8 @@ import pytest
 
 from remuda_bus import subjects
 from remuda_bus.nats import Access, NatsBus, connect
-from tests.integration.guarded import GuardedServer, make_certificates
-from tests.integration.running import until
+from tests.system.guarded import GuardedServer, make_certificates
+from tests.system.running import until
 
 WITHIN_S = 20.0
 

@@ -15,8 +15,8 @@ from remuda.embedded import NatsServer
 from remuda_bus import subjects
 from remuda_bus.bus import BusError, Full, Refused, Unanswered
 from remuda_bus.nats import NatsBus
-from tests.integration.guarded import DEPLOY, GuardedCluster
-from tests.integration.running import until
+from tests.system.guarded import DEPLOY, GuardedCluster
+from tests.system.running import until
 
 SUBJECTS = (
     subjects.log("rm-1"),

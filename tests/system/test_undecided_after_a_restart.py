@@ -20,7 +20,7 @@ from remuda_rmproxy.inbound.forwarder import Forwarder
 from remuda_rmproxy.records.request_times import Cause, RequestTimes
 from remuda_rmproxy.shell import main as rmproxy_main
 from remuda_sdk import RegistrationFailed, ResourceManager, application, ask, node
-from tests.integration.running import QUEUES, listens, placed, running, until
+from tests.system.running import QUEUES, listens, placed, running, until
 
 RM = "undecided-rm"
 
