@@ -108,7 +108,8 @@ class PatchedClient(Client):
         assert task is not None
         self._cancelled_before = task.cancelling()
         try:
-            await heeded(super().connect(*args, **kwargs, **self._access.options()))
+            kwargs |= self._access.options()
+            await heeded(super().connect(*args, **kwargs))
         finally:
             self._cancelled_before = 0  # reconnections have a task of their own
 
@@ -142,7 +143,7 @@ class PatchedClient(Client):
             raise asyncio.CancelledError
         s.last_attempt = time.monotonic()
         self._read_credentials()
-        self._transport = Transport()
+        self._transport = Transport()  # type: ignore[no-untyped-call]
         await self._transport.connect(s.uri, DEFAULT_BUFFER_SIZE, self.options["connect_timeout"])
 
     def _read_credentials(self) -> None:

@@ -32,7 +32,7 @@ class Transport(TcpTransport):
     async def wait_closed(self) -> None:
         try:
             async with asyncio.timeout(limits.SOCKET_CLOSE_TIMEOUT_S):
-                await super().wait_closed()
+                await super().wait_closed()  # type: ignore[no-untyped-call]
         except TimeoutError:
             if self._io_writer is not None:
                 self._io_writer.transport.abort()
