@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 from remuda_bus import subjects
-from remuda_bus.bus import Full, Unanswered
+from remuda_bus.bus import Full, Message, Unanswered
 from remuda_bus.memory import MemoryBus
 from remuda_bus.resource_manager.callback_place import NOWHERE
 from remuda_grpc import limits
@@ -239,6 +239,35 @@ async def test_registration_elsewhere_ends_the_streams(bus):
         nodes = await sessions.open(RM, "node", "peer", 2, NOWHERE)
         await publish(bus, "node", 7)
         assert await heard(nodes, 1) == [7]
+
+
+async def test_a_consumer_that_was_deleted_is_made_again(bus, monkeypatch):
+    """rmproxy makes one from the first callback of the registration on. Confirmed callbacks are not sent again."""
+    monkeypatch.setattr(limits, "CONFIRM_AFTER_S", 0.02)
+    stream, durable = subjects.CALLBACKS.name, subjects.callback_consumer(RM)
+
+    async def resumes(message: Message) -> bytes:
+        assert message.payload == b"" and subjects.RESUME in message.headers
+        await bus.create_consumer(stream, subjects.callback(RM, "*"), durable, 0, {subjects.REGISTRATION: "1"})
+        return b""
+
+    await bus.serve(subjects.register(RM), resumes, "register")
+    async with front_end(bus) as sessions:
+        nodes = await sessions.open(RM, "node", "peer", 1, NOWHERE)
+        await publish(bus, "node", 1, 2)
+        assert await heard(nodes, 2) == [1, 2]
+        waiting = asyncio.create_task(heard(nodes, 1))
+
+        async def confirmed() -> bool:
+            state = await bus.consumer_state(stream, durable)
+            return state is not None and state.waiting == 0
+
+        await until(confirmed)
+        await bus.delete_consumer(stream, durable)
+        await publish(bus, "node", 3)
+        assert await waiting == [3]
+        await publish(bus, "node", 4)
+        assert await heard(nodes, 1) == [4]
 
 
 async def test_rm_that_is_not_registered_has_no_streams():
