@@ -16,6 +16,7 @@ from cli.tests.running import finished
 from remuda.embedded import NatsServer, free_port
 from remuda_bus import subjects
 from remuda_bus.nats import NatsBus
+from tests.patience import PATIENCE
 from tests.system.guarded import GuardedServer
 from tests.system.running import until
 
@@ -49,7 +50,7 @@ async def service(name: str, url: str, *options: str, **environment: str) -> Asy
 
 async def said(process: asyncio.subprocess.Process, text: str) -> None:
     assert process.stderr is not None
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(30 * PATIENCE):
         while text not in (line := (await process.stderr.readline()).decode()):
             assert line, f"the process has ended without {text!r}"
 
@@ -104,10 +105,10 @@ async def test_who_may_not_put_it_back_says_so_and_does_not_lead(
         status, page = await ready(port)
         assert status == 503 and "discard new, max_age 0 expected" in page["streams"][LOG]
         await said(core, "stream LOG: discard new, max_age 0 expected, and cannot be put back")
-        assert await asyncio.wait_for(core.wait(), 10) == 1
+        assert await asyncio.wait_for(core.wait(), 10 * PATIENCE) == 1
         async with service("core", guarded.url, **credentials("core")) as again:
             await said(again, "run `remuda declare`")
-            assert await asyncio.wait_for(again.wait(), 10) == 1
+            assert await asyncio.wait_for(again.wait(), 10 * PATIENCE) == 1
         code, text = await finished("status", "--nats", guarded.url)
         assert code == 1 and "LOG must have discard new, max_age 0" in " ".join(text.split()), text
 

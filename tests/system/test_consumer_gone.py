@@ -16,6 +16,7 @@ from remuda_core.shell.main import main as core_main
 from remuda_core.shell.settings import CoreSettings
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import ResourceManager, Superseded, application, ask, node
+from tests.patience import PATIENCE
 from tests.system.running import QUEUES, around_the_core, running, until
 
 RM = "rm-1"
@@ -113,6 +114,6 @@ async def test_an_rm_that_another_instance_has_deregistered_is_told_so(server: N
 
 async def ends(rm: ResourceManager, reason: str) -> None:
     with pytest.raises(Superseded, match=reason):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(10 * PATIENCE):
             async for _ in rm.callbacks():
                 pass

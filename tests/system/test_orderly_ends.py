@@ -21,6 +21,7 @@ from remuda_bus.queries import records
 from remuda_bus.rms.faults import KILLED, Fault
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import ResourceManager, application, ask, node
+from tests.patience import PATIENCE
 from tests.system.running import QUEUES, around_the_core, until
 
 RM = "rm-1"
@@ -41,7 +42,7 @@ async def service(name: str, url: str, **environment: str) -> AsyncIterator[asyn
 
 
 async def allocated(rm: ResourceManager, key: str) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(30 * PATIENCE):
         async for callback in rm.callbacks():
             if isinstance(callback, si.AllocationResponse) and key in [one.allocationKey for one in callback.new]:
                 return
@@ -119,7 +120,7 @@ async def test_a_health_port_in_use_is_one_line(server: NatsServer) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         async with service("rmproxy", server.url, REMUDA_HEALTH_PORT=port, REMUDA_HEALTH_HOST="127.0.0.1") as rmproxy:
-            _, said = await asyncio.wait_for(rmproxy.communicate(), 30)
+            _, said = await asyncio.wait_for(rmproxy.communicate(), 30 * PATIENCE)
     assert rmproxy.returncode == 1
     text = said.decode()
     assert f"health.port {port}, health.host '127.0.0.1': cannot listen there: " in text
