@@ -205,6 +205,10 @@ RMPROXY_RETRY_S = 0.25
 CONFIGURATION_CHANGE_TIMEOUT_S = 90.0
 # A core process or a front end, about itself.
 PROCESS_QUERY_TIMEOUT_S = 2.0
+# A consumer that reads a bucket once: the server deletes it so soon after. It is opened again while leaders change, but
+# not for long: without a majority there is no answer.
+READ_ONCE_EXPIRES_S = 1.0
+READ_ONCE_RETRY = RetryPolicy(0.2, give_up_after_s=3.0)
 # All current entries of a bucket: thousands on a slow machine. A bucket without a leader does not answer.
 ALL_ENTRIES_WITHIN_S = 10.0
 # Processes that have ended in an orderly way, of which the RMs that they led may not be taken over yet.

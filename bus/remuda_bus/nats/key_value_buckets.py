@@ -6,16 +6,17 @@ The last message of a deleted or expired key is a marker. Markers are internal t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 import structlog
 
 from remuda_bus import limits, subjects
 from remuda_bus.bus import Entry, Headers, Message, Refused, Unanswered
 from remuda_bus.nats.jetstream import NO_MESSAGE_FOUND, JetStream, JetStreamError, stored
-from remuda_bus.nats.ordered_consumer import OrderedConsumer
-from remuda_bus.retry import Backoff
+from remuda_bus.nats.ordered_consumer import NANOSECOND, OrderedConsumer
+from remuda_bus.retry import Backoff, retry
 
 log = structlog.get_logger()
 
@@ -50,7 +51,9 @@ class KeyValueBuckets:
         found: dict[str, Entry] = {}
         try:
             async with asyncio.timeout(limits.ALL_ENTRIES_WITHIN_S):
-                consumer = await self._opened(bucket)
+                once = {"inactive_threshold": int(limits.READ_ONCE_EXPIRES_S * NANOSECOND)}
+                opening = partial(self._opened, bucket, once)
+                consumer = await retry(opening, limits.READ_ONCE_RETRY, on=Unanswered)
                 try:
                     while consumer.messages or consumer.pending:
                         if not consumer.messages:
@@ -102,14 +105,14 @@ class KeyValueBuckets:
         backoff = Backoff(limits.OPEN_RETRY)
         while True:
             try:
-                return await self._opened(bucket)
+                return await self._opened(bucket, {})
             except Unanswered as error:
                 log.warning("cannot watch yet", bucket=bucket, error=str(error))
                 await backoff.pause()
 
-    async def _opened(self, bucket: str) -> OrderedConsumer:
+    async def _opened(self, bucket: str, settings: Mapping[str, int]) -> OrderedConsumer:
         await self._jetstream.connection.until_up()
-        config = {"deliver_policy": "last_per_subject", "filter_subject": f"$KV.{bucket}.>"}
+        config = {"deliver_policy": "last_per_subject", "filter_subject": f"$KV.{bucket}.>", **settings}
         consumer = OrderedConsumer(self._jetstream, f"KV_{bucket}", config)
         await consumer.open()
         return consumer
