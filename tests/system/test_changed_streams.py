@@ -75,8 +75,9 @@ async def test_limits_that_lose_nothing_are_left_to_the_next_declaration(server:
 
 @pytest.fixture
 async def guarded(tmp_path: Path) -> AsyncIterator[GuardedServer]:
-    async with GuardedServer(tmp_path / "nats") as running:
-        yield running
+    server = GuardedServer(tmp_path / "nats")
+    async with server:
+        yield server
 
 
 async def test_who_may_not_put_it_back_says_so_and_does_not_lead(

@@ -23,7 +23,8 @@ WITHIN_S = 20.0
 
 @pytest.fixture
 async def guarded(tmp_path: Path) -> AsyncIterator[GuardedServer]:
-    async with GuardedServer(tmp_path / "nats") as server:
+    server = GuardedServer(tmp_path / "nats")
+    async with server:
         yield server
 
 
