@@ -15,6 +15,7 @@ from rich.text import Text
 
 from remuda_bus.bus import Bus, Unanswered
 from remuda_bus.nats.declare import changed_settings, described
+from remuda_bus.nats.jetstream import JetStream
 from remuda_bus.queries import NoAnswer, RequestRefused, records
 from remuda_bus.queries import core as queries
 from remuda_bus.queries.bucket_entries import registered_rms
@@ -70,26 +71,25 @@ async def _status(url: str) -> dict[str, Any]:
             "changed_streams": {},
         }
         if not found["jetstream"]:
-            try:
-                found |= await _read(url, bus)
-            except Unanswered as error:  # without a majority, some streams still answer for a while
-                found["jetstream"] = storage_status.unanswered(str(error), found["storage"])
+            async with jetstream_at(url) as jetstream:
+                try:
+                    found |= await _read(bus, jetstream)
+                except Unanswered as error:  # without a majority, some streams still answer for a while
+                    found["jetstream"] = storage_status.unanswered(str(error), found["storage"])
     return found
 
 
-async def _read(url: str, bus: Bus) -> dict[str, Any]:
+async def _read(bus: Bus, jetstream: JetStream) -> dict[str, Any]:
     """What JetStream has stored. Raises Unanswered, so that nothing is shown as empty that could not be read."""
-    async with jetstream_at(url) as jetstream:
-        return {
-            "rms": await _rms(bus),
-            "cores": await query_cores(bus),
-            "halts": await records.halts(bus),
-            "faults": await records.faults(bus),
-            "dead_letters": await dead_letters.counts(jetstream),
-            "changed_streams": {
-                name: described(changed) for name, changed in (await changed_settings(jetstream)).items()
-            },
-        }
+    changed = await changed_settings(jetstream)
+    return {
+        "rms": await _rms(bus),
+        "cores": await query_cores(bus),
+        "halts": await records.halts(bus),
+        "faults": await records.faults(bus),
+        "dead_letters": await dead_letters.counts(jetstream),
+        "changed_streams": {name: described(settings) for name, settings in changed.items()},
+    }
 
 
 def _changed(streams: Mapping[str, str]) -> str:
