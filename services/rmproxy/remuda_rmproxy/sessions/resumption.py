@@ -28,11 +28,13 @@ async def resume(bus: Bus, message: Message) -> Reply:
     record, _ = await read_record(bus, rm_id)
     if record is not None and record.state == "report_wanted":
         raise Refused(f"rmID {shown(rm_id)} has to register and to report", OUTAGE)
+    over = f"registration {stated} of {shown(rm_id)} is over"
     if record is None or record.state != "registered":
-        raise Refused(f"rmID {shown(rm_id)} is not registered any more", NOT_REGISTERED)
+        is_known = record is not None and record.state == "deregistered"
+        why = "another instance has deregistered it" if is_known else "the RM is not registered any more"
+        raise Refused(f"{over}: {why}", NOT_REGISTERED)
     if stated != record.registration:
-        newest = f"another instance has registered: the registration of the RM is {record.registration}"
-        raise Refused(f"registration {stated} of {shown(rm_id)} is over, {newest}", SUPERSEDED)
+        raise Refused(f"{over}: another instance has registered, as {record.registration}", SUPERSEDED)
     if await ensure_callback_consumer(bus, record):
         log.warning("the callback consumer of an RM was gone and is made again", rm=rm_id, registration=stated)
     if record.extra_config.get(EVENTS, "").lower() == "true":
