@@ -36,7 +36,7 @@ def test_no_second_table():
         "bus/remuda_bus/operators.py",  # which characters of a name are encoded
         "cli/remuda/terminal/arguments.py",  # names of processes
         "services/config/remuda_config/problems.py",  # which keys a path quotes
-        "services/config/remuda_config/rules/quantity.py",  # the suffix of a quantity
+        "proto/remuda_proto/quantities.py",  # the suffix of a quantity
         "services/config/remuda_config/splices.py",  # which texts YAML takes without quotes
         "services/grpc/remuda_grpc/status.py",  # the field that a reason begins with
         "services/kubernetes/remuda_kubernetes/shim/task_groups.py",  # what a label of Kubernetes holds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from operator import itemgetter
 
-from remuda_config.rules import quantity
+from remuda_proto import quantities
 from remuda_proto.remuda.v1 import config_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 
@@ -125,7 +125,7 @@ def _number(value: float) -> str:
 
 def _amounts(name: str, resource: si.Resource) -> Described:
     amounts = sorted((key, amount.value) for key, amount in resource.resources.items())
-    return {f"{name} {key}": quantity.show_amount(key, amount) for key, amount in amounts}
+    return {f"{name} {key}": quantities.show_amount(key, amount) for key, amount in amounts}
 
 
 def _limits(limits: Iterable[config_pb2.Limit]) -> Described:

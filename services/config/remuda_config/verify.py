@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from remuda_config import limits
 from remuda_config.problems import Finding, Path
-from remuda_config.rules import placement, properties, quantity, user_limits
+from remuda_config.rules import placement, properties, user_limits
 from remuda_config.schema import ChildTemplate, Partition, Preemption, Queue, Queues
-from remuda_proto import access_list, durations
+from remuda_proto import access_list, durations, quantities
 from remuda_proto.bounds import shown
 from remuda_proto.names import PARTITION, QUEUE
 
@@ -174,13 +174,13 @@ def _verify_applications(own: int, parent: Queue, path: Path, parent_name: str) 
 def _verify_guaranteed(guaranteed: Amounts, own_max: Amounts, path: Path) -> Iterator[Finding]:
     for name, amount in guaranteed.items():
         if name in own_max and amount > own_max[name]:
-            yield (*path, "guaranteed", name), quantity.above(name, amount, "the queue's own max", own_max[name])
+            yield (*path, "guaranteed", name), quantities.above(name, amount, "the queue's own max", own_max[name])
 
 
 def _verify_max(own_max: Amounts, most: Mapping[str, tuple[int, str]], path: Path) -> Iterator[Finding]:
     for name, amount in own_max.items():
         if name in most and amount > most[name][0]:
-            yield (*path, name), quantity.above(name, amount, f"the max of {most[name][1]}", most[name][0])
+            yield (*path, name), quantities.above(name, amount, f"the max of {most[name][1]}", most[name][0])
 
 
 def _verify_children_guaranteed(parent: Queue, path: Path) -> Iterator[Finding]:
@@ -188,7 +188,7 @@ def _verify_children_guaranteed(parent: Queue, path: Path) -> Iterator[Finding]:
     for kind, own in (("guaranteed", parent.resources.guaranteed), ("max", parent.resources.max)):
         for name, amount in (own or {}).items():
             if promised.get(name, 0) > amount:
-                total, own_amount = quantity.show_amount(name, promised[name]), quantity.show_amount(name, amount)
+                total, own_amount = quantities.show_amount(name, promised[name]), quantities.show_amount(name, amount)
                 shown = f"{own_amount} is less than what the queues below it are guaranteed, {total}"
                 yield (*path, "resources", kind, name), shown
 
@@ -197,7 +197,7 @@ def _sum_of_children(parent: Queue) -> dict[str, int]:
     total: dict[str, int] = {}
     for child in parent.queues:
         for name, amount in _promised(child).items():
-            total[name] = min(total.get(name, 0) + amount, quantity.INT64_MAX)
+            total[name] = min(total.get(name, 0) + amount, quantities.INT64_MAX)
     return total
 
 

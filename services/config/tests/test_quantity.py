@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remuda_config.rules import quantity
+from remuda_proto import quantities
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from remuda_config.rules import quantity
     ],
 )
 def test_parses(resource, text, amount):
-    assert quantity.parse_amount(resource, text) == amount
+    assert quantities.parse_amount(resource, text) == amount
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_parses(resource, text, amount):
 )
 def test_refuses(resource, text):
     with pytest.raises(ValueError, match="quantity|suffix|too large"):
-        quantity.parse_amount(resource, text)
+        quantities.parse_amount(resource, text)
 
 
 @pytest.mark.parametrize(
@@ -60,9 +60,9 @@ def test_refuses(resource, text):
     ],
 )
 def test_shows(resource, amount, shown):
-    assert quantity.show_amount(resource, amount) == shown
+    assert quantities.show_amount(resource, amount) == shown
 
 
 @given(st.sampled_from(["vcore", "memory"]), st.integers(0, 2**63 - 1))
 def test_what_is_shown_reads_back(resource, amount):
-    assert quantity.parse_amount(resource, quantity.show_amount(resource, amount)) == amount
+    assert quantities.parse_amount(resource, quantities.show_amount(resource, amount)) == amount

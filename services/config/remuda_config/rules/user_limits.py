@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from remuda_config.limits import MAX_LIMITED_NAMES
 from remuda_config.problems import Finding, Path
-from remuda_config.rules import quantity
 from remuda_config.schema import LimitEntry, Queue
+from remuda_proto import quantities
 from remuda_proto.bounds import shown
 from remuda_proto.names import BY_KIND
 
@@ -76,7 +76,10 @@ def check_against_queue(queue: Queue, path: Path) -> Iterator[Finding]:
         here = (*path, "limits", place)
         for name, amount in (limit.maxresources or {}).items():
             if name in own_max and amount > own_max[name]:
-                yield (*here, "maxresources", name), quantity.above(name, amount, "the queue's own max", own_max[name])
+                yield (
+                    (*here, "maxresources", name),
+                    quantities.above(name, amount, "the queue's own max", own_max[name]),
+                )
         if queue.maxapplications and limit.maxapplications > queue.maxapplications:
             shown = f"{limit.maxapplications} is above the queue's own {queue.maxapplications}"
             yield (*here, "maxapplications"), shown
@@ -96,7 +99,7 @@ def _check_bound(limit: LimitEntry, here: Path, whom: Whom, bound: TightestLimit
     for name, amount in (limit.maxresources or {}).items():
         if name in bound.resources and amount > bound.resources[name][0]:
             most, queue = bound.resources[name]
-            yield (*here, "maxresources", name), quantity.above(name, amount, f"the limit of {who} in {queue}", most)
+            yield (*here, "maxresources", name), quantities.above(name, amount, f"the limit of {who} in {queue}", most)
     most, queue = bound.applications
     if most and not limit.maxapplications:
         yield (*here, "maxapplications"), f"has to be set for {who}: at most {most}, the limit of {queue}"

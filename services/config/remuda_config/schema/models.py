@@ -13,8 +13,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from pydantic_core import PydanticCustomError
 
 from remuda_config.problems import Path
-from remuda_config.rules import quantity
 from remuda_config.schema.yaml_document import Plain, Scalar
+from remuda_proto import quantities
 
 UINT64_MAX = 2**64 - 1
 
@@ -87,7 +87,7 @@ def _amount(amount: _Amount) -> int:
     if not isinstance(amount.value, Scalar):
         raise _wrong("a quantity", amount.value)
     try:
-        return quantity.parse_amount(amount.resource, amount.value.text)
+        return quantities.parse_amount(amount.resource, amount.value.text)
     except ValueError as error:
         raise PydanticCustomError("wrong", "{reason}", {"reason": str(error)}) from error
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 
-from remuda_proto.bounds import shown
+from remuda_proto.bounds import INT64, shown
 
-INT64_MAX = 2**63 - 1
+INT64_MAX = INT64[1]
 VCORE = "vcore"
 
 _QUANTITY = re.compile(r"\s*([0-9]+)\s*([A-Za-z]*)\s*", re.ASCII)
