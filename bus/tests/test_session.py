@@ -126,8 +126,6 @@ def test_releases_of_every_kind() -> None:
         ("u1", si.STOPPED_BY_RM), ("u2", si.STOPPED_BY_RM), ("u3", si.TIMEOUT)
     ]  # fmt: skip
     assert releases.allocationAsksToRelease[0].terminationType == si.STOPPED_BY_RM
-    with pytest.raises(TypeError, match="expected an Allocation"):
-        list(RequestEncoder("rm-1").releases(["u1"], LIMIT))  # type: ignore[list-item]
 
 
 def test_removals() -> None:

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from remuda_bus.resource_manager.client import Resync
+from remuda_bus.resource_manager.registration import Resync
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import DeadLetter, RegistrationFailed, application, ask, node
 from remuda_sdk.api import ResourceManagerCallback, SchedulerAPI, connect

@@ -6,16 +6,15 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any
 from unittest.mock import patch
 
 import grpc
 
 from remuda_bus.bus import Bus
 from remuda_bus.resource_manager.callbacks import Callback, DeadLetter
-from remuda_bus.resource_manager.client import Resync
 from remuda_bus.resource_manager.errors import Superseded
-from remuda_bus.resource_manager.request_encoding import RequestEncoder
+from remuda_bus.resource_manager.registration import Resync
+from remuda_bus.resource_manager.request_encoding import KINDS, RequestEncoder
 from remuda_bus.resource_manager.requests import RequestsOfRm
 from remuda_bus.resource_manager.session import Session
 from remuda_grpc.identity import Clients
@@ -35,12 +34,6 @@ from .simulation import Simulation, simulated
 from .story import CURRENT, Story
 
 ADDRESSES = ("front-1:3333", "front-2:3333")
-_KINDS: dict[str, type[Any]] = {
-    "node": si.NodeRequest,
-    "application": si.ApplicationRequest,
-    "allocation": si.AllocationRequest,
-    "configuration": si.UpdateConfigurationRequest,
-}
 
 
 def run(seed: int) -> Story:
@@ -164,7 +157,7 @@ class OverGrpc(RequestsOfRm, ResourceManagerCallback):
         for payload in payloads:
             while not self._registered.is_set():  # the interface knows no RM while it registers again
                 await self._registered.wait()  # returns although another registration has begun
-            request = _KINDS[kind].FromString(payload)
+            request = KINDS[kind].FromString(payload)
             await getattr(self._scheduler, f"update_{kind}")(request)
         return 0
 

@@ -7,18 +7,19 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Literal, Self
+from typing import Self
 
 from remuda_bus import subjects, tracing
 from remuda_bus.bus import Bus, ConsumerGone, HistoryChanged, Message, NoResponders, Refused, Unanswered
 from remuda_bus.nats import connect
-from remuda_bus.resource_manager import limits
+from remuda_bus.resource_manager import arguments, limits
 from remuda_bus.resource_manager.callback_consumer import CallbackConsumer
 from remuda_bus.resource_manager.callbacks import Callback, parse_callback
 from remuda_bus.resource_manager.errors import RegistrationFailed, ReportRequested, Superseded
 from remuda_bus.resource_manager.handlers import HandlersOfRm, call_handler
 from remuda_bus.resource_manager.heartbeat import Heartbeat
 from remuda_bus.resource_manager.predicate_answers import answer_state_dump, serve_predicates
+from remuda_bus.resource_manager.registration import EVENTS, RESYNC, RESYNCS, Resync, registration_request
 from remuda_bus.resource_manager.request_encoding import RequestEncoder
 from remuda_bus.resource_manager.request_publisher import RequestPublisher, Traced
 from remuda_bus.resource_manager.requests import RequestsOfRm
@@ -28,13 +29,6 @@ from remuda_bus.resource_manager.status_codes import INTERNAL, OUTAGE, REFUSED
 from remuda_bus.retry import retry
 from remuda_bus.untrusted import number_in
 from remuda_proto.si.v1 import si_pb2 as si
-
-# Keys of extraConfig at the registration (000, extraConfig).
-EVENTS = "events"  # the RM reads events: a consumer is created for it
-RESYNC = "resync"  # how an RM that registers again is synchronised
-HEARTBEAT_INTERVAL = "heartbeat.interval"
-
-Resync = Literal["report", "replay"]
 
 
 class ResourceManager(HandlersOfRm, RequestsOfRm):
@@ -111,23 +105,17 @@ class ResourceManager(HandlersOfRm, RequestsOfRm):
 
         `connect_within_s`: the time limit of the first connection (None: none). `register_within_s`: that of a
         registration. `retry_for_s`: how long requests are retried while a stream is full or the server is away. All in
-        seconds. Raises ValueError when `rm_id` is malformed."""
-        registration = si.RegisterResourceManagerRequest(
-            rmID=rm_id,
-            policyGroup=policy_group,
-            config=config,
-            extraConfig=extra_config,
-            version=version,
-            buildInfo=build_info,
+        seconds. Raises ValueError, which names the argument that is wrong."""
+        registration = registration_request(
+            rm_id, policy_group, config, extra_config, version, build_info, resync, heartbeat_s
         )
-        if resync is not None:
-            registration.extraConfig[RESYNC] = resync
-        if heartbeat_s is not None:
-            registration.extraConfig[HEARTBEAT_INTERVAL] = f"{round(heartbeat_s * 1_000)}ms"
+        if connect_within_s is not None:
+            arguments.seconds("connect_within_s", connect_within_s)
         return cls(
             url, registration, register=register, events=events, confirm_releases=confirm_releases,
-            heartbeat_s=heartbeat_s, connect_within_s=connect_within_s, register_within_s=register_within_s,
-            retry_for_s=retry_for_s,
+            heartbeat_s=heartbeat_s, connect_within_s=connect_within_s,
+            register_within_s=arguments.seconds("register_within_s", register_within_s),
+            retry_for_s=arguments.seconds("retry_for_s", retry_for_s),
         )  # fmt: skip
 
     @property
@@ -181,10 +169,10 @@ class ResourceManager(HandlersOfRm, RequestsOfRm):
         request = si.RegisterResourceManagerRequest()
         request.CopyFrom(self._registration)
         if resync is not None:
-            request.extraConfig[RESYNC] = resync
+            request.extraConfig[RESYNC] = arguments.one_of("resync", resync, RESYNCS)
         if config:
-            request.config = config
-        for key, value in (extra_config or {}).items():
+            request.config = arguments.text("config", config)
+        for key, value in arguments.text_map("extra_config", extra_config).items():
             if key not in request.extraConfig:
                 request.extraConfig[key] = value
         reply = await self._ask_rmproxy(subjects.register(self.rm_id), request.SerializeToString(), "register")

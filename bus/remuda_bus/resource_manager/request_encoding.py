@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TypeVar
 
-from remuda_bus.resource_manager import limits
+from remuda_bus.resource_manager import arguments, limits
 from remuda_bus.resource_manager.build import release_of
 from remuda_bus.streams.split import split
 from remuda_proto.si.v1 import si_pb2 as si
@@ -18,9 +18,16 @@ Release = si.AllocationRelease | si.AllocationAskRelease
 
 
 Releasable = Release | si.Allocation
+RELEASABLE: tuple[type[Releasable], ...] = (si.Allocation, si.AllocationRelease, si.AllocationAskRelease)
 
 
 Request = si.ApplicationRequest | si.AllocationRequest | si.NodeRequest | si.UpdateConfigurationRequest
+KINDS: Mapping[str, type[Request]] = {
+    "application": si.ApplicationRequest,
+    "allocation": si.AllocationRequest,
+    "node": si.NodeRequest,
+    "configuration": si.UpdateConfigurationRequest,
+}
 
 
 class RequestEncoder:
@@ -51,13 +58,19 @@ class RequestEncoder:
             yield from sized(si.AllocationRequest(rmID=self.rm_id, allocations=some), limit)
 
     def releases(self, releases: Iterable[Releasable], limit: int) -> Iterator[bytes]:
-        """Releases without a termination type become STOPPED_BY_RM. Raises TypeError for other types than
-        Releasable."""
+        """Releases without a termination type become STOPPED_BY_RM."""
         for some in chunks(releases):
             request = si.AllocationReleasesRequest()
             for one in some:
                 _add_release(request, one)
             yield from sized(si.AllocationRequest(rmID=self.rm_id, releases=request), limit)
+
+
+def check_kind(kind: str, request: object) -> None:
+    """Raises ValueError unless the request is one of this kind: others would be read as something else."""
+    expected = KINDS[arguments.one_of("kind", kind, tuple(KINDS))]
+    if not isinstance(request, expected):
+        arguments.wrong("request", request, f"{expected.__name__} as kind {kind!r}")
 
 
 def chunks(items: Iterable[T]) -> Iterator[Sequence[T]]:
@@ -84,10 +97,8 @@ def _add_release(request: si.AllocationReleasesRequest, one: Releasable) -> None
     made: Release
     if isinstance(one, si.AllocationRelease):
         made = request.allocationsToRelease.add()
-    elif isinstance(one, si.AllocationAskRelease):
-        made = request.allocationAsksToRelease.add()
     else:
-        raise TypeError(f"{one!r}: expected an Allocation, AllocationRelease or AllocationAskRelease")
+        made = request.allocationAsksToRelease.add()
     made.MergeFrom(one)  # type: ignore[arg-type]
     if made.terminationType == si.UNKNOWN_TERMINATION_TYPE:
         made.terminationType = si.STOPPED_BY_RM

@@ -10,7 +10,7 @@ from typing import Self
 
 from remuda_bus.bus import Bus
 from remuda_bus.resource_manager import ResourceManager
-from remuda_bus.resource_manager.client import HEARTBEAT_INTERVAL
+from remuda_bus.resource_manager.registration import HEARTBEAT_INTERVAL
 from remuda_bus.resource_manager.request_encoding import Request
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk.api.callee import Callee

@@ -14,9 +14,9 @@ import grpc
 from remuda_bus import subjects
 from remuda_bus.bus import Unanswered
 from remuda_bus.nats import Access
-from remuda_bus.resource_manager.client import EVENTS, RESYNC
 from remuda_bus.resource_manager.errors import ReportRequested
 from remuda_bus.resource_manager.predicate_answers import BATCH, PREDICATES, PREEMPTION_PREDICATES
+from remuda_bus.resource_manager.registration import EVENTS, RESYNC
 from remuda_bus.resource_manager.request_encoding import Request, sized
 from remuda_bus.retry import retry
 from remuda_proto.remuda.v1 import resource_manager_pb2 as rm_pb2

@@ -6,7 +6,7 @@ import asyncio
 from abc import abstractmethod
 from typing import Protocol
 
-from remuda_bus.resource_manager.request_encoding import Request
+from remuda_bus.resource_manager.request_encoding import Request, check_kind
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk.api.callee import Callee
 from remuda_sdk.api.interface import ResourceManagerCallback, SchedulerAPI
@@ -73,6 +73,7 @@ class SchedulerOfSessions(SchedulerAPI):
         await asyncio.shield(self._failed)
 
     async def _send(self, kind: str, request: Request) -> None:
+        check_kind(kind, request)
         session = self._session_of(request)
         if session.failed.done():
             session.failed.result()

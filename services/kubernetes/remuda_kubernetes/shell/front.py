@@ -320,7 +320,7 @@ class Front:
             of_kind: Any = list(some)
             if kind is Ask:
                 traces = self._traces.exported(one.ask.allocationKey for one in of_kind)
-                await rm.ask((one.ask for one in of_kind), traces)
+                await rm.ask((one.ask for one in of_kind), traces=traces)
             else:
                 await _SENDERS[kind](rm, of_kind)
 
