@@ -22,15 +22,15 @@ def file(directory: Path, text: str) -> Path:
 
 def test_a_node_has_its_gpus_in_thousandths_and_nothing_it_has_none_of(tmp_path: Path) -> None:
     nodes = read_nodes(file(tmp_path, NODE_HEAD + "n1,32000,1024,2,T4\nn2,8000,512,0,\n"))
-    assert nodes[0].capacity == {"vcore": 32000, "memory": 1024 * MIB, "gpu": 2000}
+    assert nodes[0].capacity == {"vcore": 32000, "memory": 1024 * MIB, "gpu_milli": 2000}
     assert nodes[1].capacity == {"vcore": 8000, "memory": 512 * MIB}
 
 
 @pytest.mark.parametrize(
     ("row", "resource"),
     [
-        ("p,1000,64,1,460,,LS,Running,0,9,0", {"vcore": 1000, "memory": 64 * MIB, "gpu": 460}),
-        ("p,1000,64,8,1000,A|B,LS,Running,0,9,0", {"vcore": 1000, "memory": 64 * MIB, "gpu": 8000}),
+        ("p,1000,64,1,460,,LS,Running,0,9,0", {"vcore": 1000, "memory": 64 * MIB, "gpu_milli": 460}),
+        ("p,1000,64,8,1000,A|B,LS,Running,0,9,0", {"vcore": 1000, "memory": 64 * MIB, "gpu_milli": 8000}),
         ("p,1000,0,0,0,,BE,Pending,0,9,", {"vcore": 1000}),
     ],
 )

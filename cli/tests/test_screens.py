@@ -113,7 +113,7 @@ def test_figures_are_short() -> None:
     assert [size(value) for value in (512, 16 * 2**30, 1.5 * 2**40)] == ["512", "16Gi", "1.5Ti"]
     assert [duration(value) for value in (0.84, 12.3, 1500)] == ["0.84 ms", "12 ms", "1.5 s"]
     assert amount("vcore", 500) == "0.5"
-    assert amounts({"gpu": 1000, "memory": 2**30, "vcore": 1500}) == "vcore 1.5, memory 1Gi, gpu 1"
+    assert amounts({"gpu": 40, "memory": 2**30, "vcore": 1500}) == "vcore 1.5, memory 1Gi, gpu 40"
 
 
 def test_a_staged_change_is_part_of_the_status() -> None:

@@ -31,7 +31,8 @@ def parse_amount(resource: str, text: str) -> int:
     elif suffix in SUFFIXES:
         amount = number * SUFFIXES[suffix] * (1000 if resource == VCORE else 1)
     else:
-        raise ValueError(f"{shown(text)} has an unknown suffix {shown(suffix)}: expected {_suffixes(resource)}")
+        only = ", and m of vcore alone" if suffix == "m" else ""
+        raise ValueError(f"{shown(text)} has an unknown suffix {shown(suffix)}: expected {_suffixes(resource)}{only}")
     if amount > INT64_MAX:
         unit = "thousandths" if resource == VCORE else "units"
         raise ValueError(f"{shown(text)} is too large: at most {INT64_MAX} {unit}")

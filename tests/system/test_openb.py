@@ -38,7 +38,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 
 def amounts(cpu_milli: str, memory_mib: str, gpu: int) -> Counter[str]:
-    found = Counter(vcore=int(cpu_milli), memory=int(memory_mib) * MIB, gpu=gpu)
+    found = Counter(vcore=int(cpu_milli), memory=int(memory_mib) * MIB, gpu_milli=gpu)
     return Counter({name: amount for name, amount in found.items() if amount})
 
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 
 def amount(resource: str, value: int) -> str:
-    """A quantity of a resource: vcore and gpu in whole units, memory in bytes with a binary suffix."""
-    if resource in ("vcore", "gpu"):
+    """A quantity of a resource: vcore in cores, memory in bytes with a binary suffix, any other as it is."""
+    if resource == "vcore":
         return number(value / 1000)
     if resource == "memory":
         return size(value)

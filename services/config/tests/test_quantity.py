@@ -63,6 +63,11 @@ def test_shows(resource, amount, shown):
     assert quantities.show_amount(resource, amount) == shown
 
 
+def test_thousandths_of_another_resource_than_vcore():
+    with pytest.raises(ValueError, match="Ei, and m of vcore alone$"):
+        quantities.parse_amount("gpu", "500m")
+
+
 @given(st.sampled_from(["vcore", "memory"]), st.integers(0, 2**63 - 1))
 def test_what_is_shown_reads_back(resource, amount):
     assert quantities.parse_amount(resource, quantities.show_amount(resource, amount)) == amount

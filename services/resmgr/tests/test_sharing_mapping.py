@@ -68,6 +68,16 @@ def test_what_a_node_has_room_for_its_host_has(resource: tuple[float, ...], revo
     assert [one.key for one in host.labels] == ["a", "b"] and not host.draining
 
 
+def test_gpus_are_devices_as_those_of_an_rm() -> None:
+    """Only vcore is in thousandths: a node that reports 8 has eight devices for both."""
+    assert ask_amounts((0.5, 0.5, 0.0, 0.0), False) == {"vcore": 500, "gpu": 1}
+    assert ask_amounts((1.0, 2.0, 0.0, 0.0), False) == {"vcore": 1_000, "gpu": 2}
+    most = json.loads(quota_tags((0.0, 1.0, 0.0, 0.0), (4.0, 2.5, 0.0, 0.0))["namespace.resourcequota"])["resources"]
+    assert most["gpu"] == {"value": 2}
+    node = {"id": "n", "capacity": {"gpu": 8}, "occupied": {}, "attributes": {}, "status": "Schedulable"}
+    assert host_of_node(node, (0, 0)).capacity == (0.0, 8.0, 0.0, 0.0)
+
+
 def test_what_an_rm_uses_itself_is_no_room() -> None:
     node = {
         "id": "n", "capacity": {"vcore": 4_000, "slack.vcore": 500}, "occupied": {"vcore": 1_000, "memory": 5},

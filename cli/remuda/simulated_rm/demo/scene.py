@@ -82,12 +82,12 @@ def _yard() -> Site:
 def _lab() -> Site:
     return Site(
         rm_id="lab",
-        nodes={f"lab-{number}": {"vcore": 64_000, "memory": 512 * GIB, "gpu": 8_000} for number in range(1, 7)},
+        nodes={f"lab-{number}": {"vcore": 64_000, "memory": 512 * GIB, "gpu": 8} for number in range(1, 7)},
         tenants=(
             Tenant(
                 "training",
                 "root.training",
-                {"vcore": 4_000, "memory": 32 * GIB, "gpu": 1_000},
+                {"vcore": 4_000, "memory": 32 * GIB, "gpu": 1},
                 tasks=30,
                 backlog=12,
                 shortest_s=1.0,
@@ -96,15 +96,15 @@ def _lab() -> Site:
             Tenant(
                 "notebooks",
                 "root.notebooks",
-                {"vcore": 1_000, "memory": 8 * GIB, "gpu": 250},
-                tasks=40,
-                backlog=10,
+                {"vcore": 1_000, "memory": 8 * GIB, "gpu": 1},
+                tasks=20,
+                backlog=8,
                 shortest_s=0.5,
                 longest_s=1.5,
                 starts=0.15,
             ),
         ),
-        services=(ServiceApp("huge", "root.training", {"vcore": 8_000, "gpu": 12_000}, tasks=1, starts=0.4),),
+        services=(ServiceApp("huge", "root.training", {"vcore": 8_000, "gpu": 12}, tasks=1, starts=0.4),),
         config=_text("lab.yaml"),
     )
 

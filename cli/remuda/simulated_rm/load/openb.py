@@ -1,6 +1,7 @@
 """Reads the two tables of an "openb" cluster trace: nodes, and pods with the times at which they came and went.
 
-The pure part of a replay's input: no scheduler here. Errors name file, line and column.
+The pure part of a replay's input: no scheduler here. Errors name file, line and column. Pods of the trace share GPUs,
+and amounts are whole numbers: GPUs are the resource `gpu_milli`, in thousandths of one.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ class BadTrace(UserError):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """`gpu` is a count of whole GPUs; `memory` in bytes, `cpu_milli` in thousandths of a core."""
+    """`gpus` is a count of whole GPUs; `memory` in bytes, `cpu_milli` in thousandths of a core."""
 
     id: str
     cpu_milli: int
     memory: int
-    gpu: int
+    gpus: int
     model: str
 
     @property
     def capacity(self) -> dict[str, int]:
-        return _without_zeros(vcore=self.cpu_milli, memory=self.memory, gpu=self.gpu * MILLI)
+        return _without_zeros(vcore=self.cpu_milli, memory=self.memory, gpu_milli=self.gpus * MILLI)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Pod:
     @property
     def resource(self) -> dict[str, int]:
         """The resources that the pod asks for, without those of which it needs nothing."""
-        return _without_zeros(vcore=self.cpu_milli, memory=self.memory, gpu=self.gpu_milli)
+        return _without_zeros(vcore=self.cpu_milli, memory=self.memory, gpu_milli=self.gpu_milli)
 
 
 def read_nodes(path: Path) -> list[Node]:

@@ -11,7 +11,7 @@ import plotext
 from ...errors import UserError
 from .samples import Samples
 
-COLOURS = {"vcore": "#1f77b4", "memory": "#2ca02c", "gpu": "#d62728"}
+COLOURS = {"vcore": "#1f77b4", "memory": "#2ca02c", "gpu_milli": "#d62728"}
 ANSI_COLOURS = (94, 92, 91, 96, 95, 93)  # of the terminal plot's theme, in the order it hands them out
 MOST_POINTS = 400
 

@@ -35,7 +35,7 @@ class Samples:
     def resources(self) -> list[str]:
         """Those that were used at all."""
         names = {name for shares in self.shares for name, share in shares.items() if share > 0}
-        return sorted(names, key=lambda name: ({"vcore": 0, "memory": 1, "gpu": 2}.get(name, 3), name))
+        return sorted(names, key=lambda name: ({"vcore": 0, "memory": 1, "gpu_milli": 2}.get(name, 3), name))
 
     def series(self, resource: str) -> list[float]:
         """In percent."""

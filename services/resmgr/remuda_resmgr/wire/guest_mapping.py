@@ -1,7 +1,7 @@
 """What is a pool, a task or a host to Peloton, as a queue, an ask or a node of si.v1, and back.
 
-Amounts of Peloton are cores, devices, MB and MB; those of si.v1 are thousandths, thousandths, bytes and bytes. What a
-task needs is rounded up, what a node has is rounded down.
+Amounts of Peloton are cores, devices, MB and MB; those of si.v1 are thousandths of a core, devices, bytes and bytes.
+What a task needs is rounded up, what a node has is rounded down.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..rules.hosts import Host, HostLabel
 from ..rules.resources import Vector
 
 NAMES: Final = ("vcore", "gpu", "memory", "disk")  # in the order of KINDS
-UNITS: Final = (1_000, 1_000, 2**20, 2**20)
+UNITS: Final = (1_000, 1, 2**20, 2**20)
 SLACK: Final = "slack.vcore"
 Amounts = Mapping[str, int]
 

@@ -1,4 +1,4 @@
-// Text for people. Amounts are in base units: vcore and gpu in thousandths, memory in bytes, the rest as they are.
+// Text for people. Amounts are in base units: vcore in thousandths, memory in bytes, the rest as they are.
 
 const FIRST = ["vcore", "memory", "gpu"];
 const BYTES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -10,7 +10,7 @@ export const ordered = (names) => [...names].sort((a, b) => rank(a) - rank(b) ||
 const short = (value) => (value >= 1000 ? Math.round(value).toLocaleString("en") : `${Number(value.toPrecision(3))}`);
 
 export function amount(name, value) {
-  if (name === "vcore" || name === "gpu") return short(value / 1000);
+  if (name === "vcore") return short(value / 1000);
   if (name !== "memory") return short(value);
   if (value < 1024) return value ? `${short(value)} B` : "0";
   const step = Math.min(BYTES.length - 1, Math.floor(Math.log2(value) / 10));
@@ -45,7 +45,7 @@ export function duration(ms) {
 export function withUnits(text) {
   return text
     .replace(/\{([^{}]*)\}/g, (_, inner) => inner.split(" ").join(", "))
-    .replace(/\b(vcore|gpu|memory)=(\d+)/g, (_, name, value) => `${name} ${amount(name, +value)}`)
-    .replace(/\b(vcore|gpu|memory) needs (\d+), (\d+)( of (\d+))?/g, (_, name, need, left, of, all) =>
+    .replace(/\b(vcore|memory)=(\d+)/g, (_, name, value) => `${name} ${amount(name, +value)}`)
+    .replace(/\b(vcore|memory) needs (\d+), (\d+)( of (\d+))?/g, (_, name, need, left, of, all) =>
       `${name} needs ${amount(name, +need)}, ${amount(name, +left)}${of ? ` of ${amount(name, +all)}` : ""}`);
 }

@@ -11,7 +11,7 @@ import { fullest } from "../shares.js";
 const PAGES = { rows: "pools", next: "next", after: "after", everyMs: 2000, few: "" };
 const CLUSTER = "default";
 // To the units of `format`.
-const UNITS = { gpu: ["gpu", 1000], memory: ["memory", 2 ** 20], disk: ["disk MB", 1] };
+const UNITS = { memory: ["memory", 2 ** 20], disk: ["disk MB", 1] };
 
 const inUnits = (of) => Object.fromEntries(Object.entries(of).map(([kind, value]) => {
   const [name, times] = UNITS[kind] || [kind, 1];
