@@ -132,6 +132,8 @@ FAULTS_SHOWN = 10
 WATCH_EVERY_S = 2.0
 # Of a table with `-o wide`: nothing is folded or left out.
 WIDE_COLUMNS = 2_000
+# Services that do not answer a ping for so long are not running: a busy one takes a second or two.
+ABSENT_AFTER_S = 3.0
 # Asks whose reasons `remuda top` counts, of each RM.
 TOP_ASKS = 200
 # Reasons it shows.

@@ -26,10 +26,16 @@ class ServiceInstance:
     pid: int
 
 
-async def services(bus: Bus) -> list[ServiceInstance]:
-    """The services that answer within PING_S, ordered by service and instance."""
-    replies = await bus.request_all(PING, within_s=limits.PING_S)
-    return in_order(instance_of(reply.payload) for reply in replies)
+async def services(bus: Bus, expected: Iterable[str] = ()) -> list[ServiceInstance]:
+    """The services that answer within PING_S, ordered by service and instance. While one of `expected` does not, all
+    are asked again and given longer (PING_AGAIN_S): a busy process answers late, and a ping may be lost."""
+    missing, found = set(expected), dict[str, ServiceInstance]()
+    for within_s in (limits.PING_S, *limits.PING_AGAIN_S):
+        replies = await bus.request_all(PING, within_s=within_s)
+        found.update((one.id, one) for reply in replies if (one := instance_of(reply.payload)) is not None)
+        if not (missing := missing - {one.service for one in found.values()}):
+            break
+    return in_order(found.values())
 
 
 def in_order(found: Iterable[ServiceInstance | None]) -> list[ServiceInstance]:

@@ -16,6 +16,7 @@ from remuda_bus.limits import CHUNK_BYTES
 from remuda_bus.nats.backup import About, restore, save
 from remuda_bus.nats.jetstream import JetStream
 
+from .. import limits
 from ..client.connections import jetstream_at
 from ..client.service_ping import Pinger
 from ..embedded import NatsServer, ServerError
@@ -108,7 +109,7 @@ async def _restore_into(data: Path, directory: Path) -> None:
 
 async def _restore(url: str, directory: Path) -> None:
     async with Pinger(url) as pinger:
-        running = {answer.service for answer in await pinger.ping()}
+        running = {answer.service for answer in await pinger.ping(limits.ABSENT_AFTER_S)}
     if running:
         raise UserError(f"{url}: services are running ({', '.join(sorted(running))}): stop them first")
     async with jetstream_at(url) as jetstream:

@@ -22,10 +22,10 @@ from remuda_bus.queries.bucket_entries import registered_rms
 from remuda_bus.queries.cores import cores as query_cores
 from remuda_bus.queries.front_ends import front_ends as query_front_ends
 from remuda_bus.queries.rows import Queues
+from remuda_bus.queries.services import services
 
 from .. import limits
 from ..client.connections import bus_at, jetstream_at
-from ..client.service_ping import Pinger
 from ..errors import UserError
 from ..local.services import REQUIRED
 from ..terminal import event_loop
@@ -55,8 +55,7 @@ def status(url: str, as_json: bool) -> None:
 
 async def _status(url: str) -> dict[str, Any]:
     async with bus_at(url) as bus:
-        async with Pinger(url) as pinger:
-            answers = await pinger.ping()
+        answers = await services(bus, REQUIRED)
         found: dict[str, Any] = {
             "nats": url,
             "services": dict(Counter(answer.service for answer in answers)),

@@ -6,7 +6,7 @@ import asyncio
 import heapq
 import random
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
 
 from ...errors import UserError
@@ -36,7 +36,7 @@ class Tally:
 
     queue: str
     placed: int = 0
-    used: Counter[str] = field(default_factory=Counter)
+    used: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     running: Counter[str] = field(default_factory=Counter)
 
 
@@ -100,7 +100,7 @@ class Simulation:
         self.contested_s += seconds
         for tally in self.tallies.values():
             for resource, amount in tally.running.items():
-                tally.used[resource] += round(amount * seconds)
+                tally.used[resource] += amount * seconds
 
     async def _release(self, driver: Driver, now: float) -> None:
         over = []
