@@ -134,6 +134,8 @@ WATCH_EVERY_S = 2.0
 WIDE_COLUMNS = 2_000
 # Services that do not answer a ping for so long are not running: a busy one takes a second or two.
 ABSENT_AFTER_S = 3.0
+# `remuda top` that shows one moment counts the allocations of this time before.
+RATE_OVER_S = 1.0
 # Asks whose reasons `remuda top` counts, of each RM.
 TOP_ASKS = 200
 # Reasons it shows.

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shutil
+import subprocess
 import time
 
 import pytest
 
 from remuda.show import explain
-from remuda.show.wait_reasons import earlier, holders_of, in_words
+from remuda.show.wait_reasons import earlier, holders_of, in_words, with_units
 from remuda.terminal.output import console
 from remuda_bus.queries.rows import (
     Ask,
@@ -21,7 +25,9 @@ from remuda_bus.queries.rows import (
     Step,
     WhatIf,
 )
+from remuda_web.web_page import FOLDER
 
+FORMAT = FOLDER / "format.js"
 NOW_MS = 1_700_000_000_000
 CPU = {"resource": "vcore", "need": 4_000, "have": 500}
 
@@ -92,3 +98,38 @@ def test_the_screen_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     with console.capture() as captured:
         explain._show_explanation("app-1 k1", explain.Result(Explanation([an_ask()]), changes=changes))
     assert "runs in the next 3 s without a change" in captured.get()
+
+
+TEXTS = [
+    ("no node has {memory=68719476736 vcore=64000} available", "no node has memory 64Gi, vcore 64 available"),
+    ("closest is n1: memory needs 34359738368, 0 are left", "closest is n1: memory needs 32Gi, 0 are left"),
+    (
+        "queue root.a: vcore needs 1500, 500 of 4000 are left, 2000 are kept for asks",
+        "queue root.a: vcore needs 1.5, 0.5 of 4 are left, 2 are kept for asks",
+    ),
+    ("queue root.a: gpu needs 12, 8 of 16 are left", "queue root.a: gpu needs 12, 8 of 16 are left"),
+    (
+        "app-1/k asks for gpu=2 memory=1024 vcore=500, priority 0",
+        "app-1/k asks for gpu 2, memory 1Ki, vcore 0.5, priority 0",
+    ),
+    ("would have memory=2048, its maximum is 1024", "would have memory 2Ki, its maximum is 1Ki"),
+    ("{nvidia.com/gpu=2}", "nvidia.com/gpu 2"),
+    ("killed by ann: LIMIT=5 {x} n1=", "killed by ann: LIMIT=5 {x} n1="),
+]
+
+
+@pytest.mark.parametrize(("text", "written"), TEXTS)
+def test_amounts_in_texts_have_units(text: str, written: str) -> None:
+    assert with_units(text) == written
+
+
+def test_the_page_writes_them_alike() -> None:
+    """But for the suffixes of bytes."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("there is no node (apt-get install nodejs)")
+    texts = json.dumps([text for text, _ in TEXTS])
+    script = f"import {{ withUnits }} from '{FORMAT}'; console.log(JSON.stringify({texts}.map(withUnits)));"
+    run = [node, "--input-type=module", "-e", script]
+    found = json.loads(subprocess.run(run, check=True, capture_output=True).stdout)
+    assert [re.sub(r" ([KMG]i)B", r"\1", text) for text in found] == [written for _, written in TEXTS]

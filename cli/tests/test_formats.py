@@ -128,6 +128,20 @@ def test_top_fits(width: int, height: int) -> None:
     assert "12.3 allocations/s" in lines[0] and any(one.strip().startswith("40 wait") for one in lines)
 
 
+def test_top_says_what_it_has_not_counted_and_not_what_it_does_not_know() -> None:
+    given = view(1)
+    moment = Moment("rm-0", given.queues["rm-0"], given.nodes["rm-0"])
+    moment.reasons["no node has room"] = 200
+    console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(screen([moment], 80, None))
+    text = console.export_text()
+    assert "allocations/s" not in text and "of the asks wait" not in text and "200 wait" in text
+    moment.counted, moment.rate = 200, 0.0
+    console.print(screen([moment], 80, None))
+    text = console.export_text()
+    assert "0 allocations/s" in text and "why the first 200 of the asks wait" in text and "200 wait" in text
+
+
 def test_an_event_is_a_line() -> None:
     event = si.EventRecord(
         type=si.EventRecord.APP, objectID="app-1", referenceID="u", message="released", timestampNano=10**18,

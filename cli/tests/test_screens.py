@@ -12,10 +12,11 @@ from remuda.local.process_table import table
 from remuda.local.supervisor import Process, State
 from remuda.show import configuration_status
 from remuda.show.queue_tree import bar, ceiling, leaves, tree
+from remuda.show.queues import _notes
 from remuda.simulated_rm.demo.screen import screen
 from remuda.simulated_rm.demo.watch import View
 from remuda.terminal.units import amount, amounts, duration, number, size
-from remuda_bus.queries.rows import Node, NodePartition, Nodes, Partition, Queue, Queues
+from remuda_bus.queries.rows import Hold, Node, NodePartition, Nodes, Partition, Queue, Queues
 
 
 def partition(leaf_count: int = 4) -> Partition:
@@ -66,6 +67,16 @@ def test_a_tree_is_never_wrapped(width: int) -> None:
     console = Console(width=width, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(tree(partition(), width))
     assert len(console.export_text().splitlines()) == 1 + 6
+
+
+def test_a_queue_that_is_held_or_drains_says_so_however_long_its_name_is() -> None:
+    held = Queue("root.a-queue-with-a-long-name-that-is-cut", held=Hold("ann", "maintenance", 0), status="Draining")
+    root = Queue("root", children=[Queue("root.b", held=Hold("ann"), status="Active"), held])
+    console = Console(width=60, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(tree(Partition("default", root), 60))
+    lines = console.export_text().splitlines()
+    assert lines[2].startswith("  b (held) ") and lines[3].startswith("  a-que… (held, draining) ")
+    assert list(_notes(root))[1].endswith(": maintenance") and " is held by ann since " in next(_notes(root))
 
 
 def test_a_tree_with_little_room_leaves_out_the_deepest() -> None:

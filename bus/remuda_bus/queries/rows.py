@@ -21,7 +21,17 @@ class Excess(msgspec.Struct):
     preempt_at_ms: int = 0
 
 
+class Hold(msgspec.Struct):
+    """The operator who holds a queue: nothing new starts there."""
+
+    operator: str = ""
+    reason: str = ""
+    since_ms: int = 0
+
+
 class Queue(msgspec.Struct):
+    """`held`: None: no operator holds it."""
+
     path: str
     partition: str = ""
     leaf: bool = False
@@ -31,6 +41,7 @@ class Queue(msgspec.Struct):
     guaranteed: Amounts = {}
     max: Amounts = {}
     applications: int = 0
+    held: Hold | None = None
     excess: Excess | None = None
     children: list[Queue] = []
 

@@ -20,7 +20,7 @@ def tree(partition: Partition, width: int, rows: int | None = None, title: str =
     """One row per queue: bar, used, guaranteed, max, pending of the resource that is scarcest there, applications.
     With `rows`, the deepest queues are left out first, then the last. `title` heads the names."""
     shown = _visible(partition.queues, rows)
-    longest = min(max(len(title), MOST_NAME // 2, *(2 * d + len(queue.name) for d, queue, _ in shown)), MOST_NAME)
+    longest = min(max(len(title), MOST_NAME // 2, *(len(_name(queue, depth)) for depth, queue, _ in shown)), MOST_NAME)
     bar_width = max(10, min(56, width - longest - sum(size + 1 for _, size in _columns(width)) - 2))
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim", expand=False)
     table.add_column(title, no_wrap=True, overflow="ellipsis", min_width=longest, max_width=longest)
@@ -30,6 +30,15 @@ def tree(partition: Partition, width: int, rows: int | None = None, title: str =
     for depth, queue, path in shown:
         table.add_row(*_row(partition, queue, path, depth, width, bar_width))
     return table
+
+
+def _name(queue: Queue, depth: int) -> str:
+    """Indented, and with the states of which people have to know: those remain when a long name is cut."""
+    marks = [mark for mark, is_so in (("held", queue.held), ("draining", queue.status == "Draining")) if is_so]
+    mark = f" ({', '.join(marks)})" if marks else ""
+    name = "  " * depth + queue.name
+    most = max(4, MOST_NAME - len(mark))
+    return (name if len(name) <= most or not mark else f"{name[: most - 1]}…") + mark
 
 
 def _columns(width: int) -> tuple[tuple[str, int], ...]:
@@ -45,7 +54,7 @@ def _row(partition: Partition, queue: Queue, path: list[Queue], depth: int, widt
     guaranteed, own_max = queue.guaranteed.get(resource), queue.max.get(resource)
     style = "dim" if queue.status.lower() not in ("", "active") else ""
     cells = [
-        Text("  " * depth + queue.name, style=style or ("bold" if not queue.leaf else "")),
+        Text(_name(queue, depth), style=style or ("bold" if not queue.leaf else "")),
         bar(used, top, guaranteed, bar_width),
         Text(resource, style="dim"),
         Text(amount(resource, used)),

@@ -25,7 +25,7 @@ def queues(url: str, rm: str, as_json: bool) -> None:
     for partition in found.partitions:
         console.print(_heading(partition))
         console.print(tree(partition, console.width))
-        for line in _excesses(partition.queues):
+        for line in _notes(partition.queues):
             console.print(line, markup=False)
 
 
@@ -34,14 +34,17 @@ async def _query(url: str, rm: str) -> Queues:
         return await queries.queues(bus, rm)
 
 
-def _excesses(queue: Queue) -> Iterator[str]:
-    """The queues that are above their maximum and have to give that back."""
+def _notes(queue: Queue) -> Iterator[str]:
+    """The queues that operators hold, and those that are above their maximum and have to give that back."""
+    if queue.held is not None:
+        reason = f": {queue.held.reason}" if queue.held.reason else ""
+        yield f"{queue.path} is held by {queue.held.operator} since {time_of(queue.held.since_ms)}{reason}"
     if queue.excess is not None:
         since, then = time_of(queue.excess.since_ms), time_of(queue.excess.preempt_at_ms)
         over = amounts(queue.excess.above)
         yield f"{queue.path} is {over} above its maximum since {since}; preempted at {then}"
     for child in queue.children:
-        yield from _excesses(child)
+        yield from _notes(child)
 
 
 def _heading(partition: Partition) -> Text:

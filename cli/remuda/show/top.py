@@ -33,16 +33,18 @@ from .wait_reasons import reasons_of
 
 @dataclass(slots=True)
 class Moment:
-    """An RM as it is now. `made`: all allocations that were ever made, at `at_s`; `rate`: those a second since the
-    moment before. `error`: why the core has not answered."""
+    """An RM as it is now. `reasons`: those of its first asks that wait, `counted` of them; None: of all. `made`: all
+    allocations that were ever made, at `at_s`; `rate`: those a second since the moment before, None: there was none.
+    `error`: why the core has not answered."""
 
     rm: str
     queues: Queues = field(default_factory=Queues)
     nodes: Nodes = field(default_factory=Nodes)
     reasons: Counter[str] = field(default_factory=Counter)
+    counted: int | None = None
     made: int = 0
     at_s: float = 0.0
-    rate: float = 0.0
+    rate: float | None = None
     error: str = ""
 
 
@@ -55,12 +57,14 @@ def top(url: str, rm: str | None, plain: bool) -> None:
 async def _top(url: str, rm: str | None, live: bool) -> None:
     async with bus_at(url) as bus:
         if not live:
-            found = await _look(bus, rm, {})
+            before = {one.rm: one for one in await _look(bus, rm, {})}
+            await asyncio.sleep(limits.RATE_OVER_S)
+            found = await _look(bus, rm, before)
             if all(one.error for one in found):
                 raise UserError(found[0].error if found else "no resource manager is registered")
             console.print(screen(found, console.width, None))
             return
-        before: dict[str, Moment] = {}
+        before = {}
         with Live(console=console, auto_refresh=False, screen=True) as view:
             while True:
                 moments = await _look(bus, rm, before)
@@ -88,6 +92,8 @@ async def _moment(bus: Bus, rm: str, before: Moment | None) -> Moment:
         moment.error = str(error)
         return moment
     moment.at_s = time.monotonic()
+    if waiting.next is not None:
+        moment.counted = len(waiting.asks)
     for ask in waiting.asks:
         moment.reasons[reasons_of(ask)[0]] += max(1, ask.pending)
     if before is not None and before.at_s:
@@ -112,6 +118,9 @@ def _of_rm(moment: Moment, width: int, rows: int | None) -> list[RenderableType]
     partitions = moment.queues.partitions
     reasons = [cut(Text.assemble((f"{number(count):>6} wait  ", "yellow"), reason), width)
                for reason, count in moment.reasons.most_common(limits.TOP_REASONS)]  # fmt: skip
+    if moment.counted is not None:
+        note = f"why the first {number(moment.counted)} of the asks wait; `remuda explain {moment.rm}` counts all"
+        reasons.insert(0, cut(Text(note, style="dim"), width))
     if rows is not None:
         reasons = reasons[: max(0, rows // 4)]
     for partition in partitions:
@@ -130,7 +139,8 @@ def _head(moment: Moment) -> Text:
     shares = [f"{name} {amount(name, used[name])} of {amount(name, total[name])}" for name in ordered(total)]
     count = sum(applications(partition.queues) for partition in partitions)
     state = "green" if moment.queues.state == "Running" else "yellow"
+    rate = "" if moment.rate is None else f"{number(round(moment.rate, 1))} allocations/s  "
     return Text.assemble(
-        (moment.rm, "bold"), "  ", (moment.queues.state, state), f"  {number(round(moment.rate, 1))} allocations/s  ",
+        (moment.rm, "bold"), "  ", (moment.queues.state, state), "  ", rate,
         f"{number(count)} applications  ", ", ".join(shares),
     )  # fmt: skip

@@ -9,7 +9,16 @@ from remuda_bus.queries.rows import Ask, Constraint, Holder, Holders, Step
 
 from ..terminal.units import amount, number
 
-_AMOUNT = re.compile(r"\b(vcore|memory|gpu)=(\d+)\b")
+# Amounts in texts of the core, in base units: `{memory=10 vcore=1000}` and `memory=10 vcore=1000`; `memory needs 10, 5
+# of 20 are left, 5 are kept`; `memory=10, its maximum is 5`.
+_NAME = r"[\w./-]+"
+_LIST = rf"{_NAME}=\d+(?: {_NAME}=\d+)*"
+_AMOUNTS = re.compile(rf"\{{({_LIST})\}}|(?<![\w./-])({_LIST})")
+_NEEDS = re.compile(
+    rf"(?<![\w./-])({_NAME}) needs (\d+), (\d+)(?: of (\d+))? (?:is|are) left(?:, (\d+) (?:is|are) kept)?"
+)
+_BOUND = re.compile(rf"(?<![\w./-])({_NAME})=(\d+), its (\w+) is (\d+)")
+_HAVE_UNITS = ("vcore", "memory")
 
 
 def reasons_of(ask: Ask) -> list[str]:
@@ -90,8 +99,29 @@ def elapsed(seconds: float) -> str:
 
 
 def with_units(text: str) -> str:
-    """Replace amounts like `memory=1073741824` in a reason of the core by short ones."""
-    return _AMOUNT.sub(lambda found: f"{found[1]} {amount(found[1], int(found[2]))}", text)
+    """Write the amounts in a text of the core or of a story for people: `memory=1073741824` as `memory 1Gi`."""
+    for pattern, written in ((_BOUND, _bound), (_NEEDS, _needs), (_AMOUNTS, _amounts)):
+        text = pattern.sub(written, text)
+    return text
+
+
+def _amounts(found: re.Match[str]) -> str:
+    """Of `{...}` all; elsewhere a list with a resource that has units, since others may be somebody's own words."""
+    pairs = [one.split("=") for one in (found[1] or found[2]).split(" ")]
+    if found[1] is None and not any(name in _HAVE_UNITS for name, _ in pairs):
+        return found[0]
+    return ", ".join(f"{name} {amount(name, int(value))}" for name, value in pairs)
+
+
+def _needs(found: re.Match[str]) -> str:
+    name, *values = found.groups()
+    need, left, of, kept = (amount(name, int(value)) if value else "" for value in values)
+    return f"{name} needs {need}, {left}{f' of {of}' if of else ''} are left{f', {kept} are kept' if kept else ''}"
+
+
+def _bound(found: re.Match[str]) -> str:
+    name = found[1]
+    return f"{name} {amount(name, int(found[2]))}, its {found[3]} is {amount(name, int(found[4]))}"
 
 
 def _in_words(constraint: Constraint) -> str:

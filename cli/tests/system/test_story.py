@@ -69,7 +69,7 @@ async def test_an_allocation_from_its_ask_to_its_end(url: str) -> None:
     code, text = await finished("story", "u-1", "--nats", url)
     assert (code, text) == (
         0,
-        "2026-11-18 11:06:40.123Z  app-1/k1 asks for 2 × memory 1Gi vcore 2, priority 0"
+        "2026-11-18 11:06:40.123Z  app-1/k1 asks for 2 × memory 1Gi, vcore 2, priority 0"
         f"  [UpdateAllocation, request 3, trace {TRACE}]\n"
         "2026-11-18 11:06:40.124Z  app-1/k1 allocated on n1 as u-1, nothing  [the scheduler: Schedule]\n"
         "2026-11-18 11:07:40.123Z  app-1/k1 released on n1, STOPPED_BY_RM: done (u-1)  [UpdateAllocation, request 4]\n"

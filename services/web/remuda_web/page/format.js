@@ -41,11 +41,19 @@ export function duration(ms) {
   return `${Math.floor(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} min`;
 }
 
-// Reasons name amounts in base units: `memory needs 34359738368, 0 of 687194767360 are left`.
+// Reasons name amounts in base units: `memory needs 34359738368, 0 of 687194767360 are left, 5 are kept`,
+// `{memory=10 vcore=1000}`, `memory=10, its maximum is 5`. A list outside of braces is written anew only where it has a
+// resource with units: others may be somebody's own words.
+const NAME = "[\\w./-]+";
+const BOUND = new RegExp(`(?<![\\w./-])(${NAME})=(\\d+), its (\\w+) is (\\d+)`, "g");
+const NEEDS = new RegExp(`(?<![\\w./-])(${NAME}) needs (\\d+), (\\d+)(?: of (\\d+))? (?:is|are) left(?:, (\\d+) (?:is|are) kept)?`, "g");
+const LIST = `${NAME}=\\d+(?: ${NAME}=\\d+)*`;
+const AMOUNTS = new RegExp(`\\{(${LIST})\\}|(?<![\\w./-])(${LIST})`, "g");
+
 export function withUnits(text) {
+  const listed = (list) => list.split(" ").map((one) => one.split("=")).map(([name, value]) => `${name} ${amount(name, +value)}`).join(", ");
   return text
-    .replace(/\{([^{}]*)\}/g, (_, inner) => inner.split(" ").join(", "))
-    .replace(/\b(vcore|memory)=(\d+)/g, (_, name, value) => `${name} ${amount(name, +value)}`)
-    .replace(/\b(vcore|memory) needs (\d+), (\d+)( of (\d+))?/g, (_, name, need, left, of, all) =>
-      `${name} needs ${amount(name, +need)}, ${amount(name, +left)}${of ? ` of ${amount(name, +all)}` : ""}`);
+    .replace(BOUND, (_, name, used, what, bound) => `${name} ${amount(name, +used)}, its ${what} is ${amount(name, +bound)}`)
+    .replace(NEEDS, (_, name, need, left, of, kept) => `${name} needs ${amount(name, +need)}, ${amount(name, +left)}${of ? ` of ${amount(name, +of)}` : ""} are left${kept ? `, ${amount(name, +kept)} are kept` : ""}`)
+    .replace(AMOUNTS, (whole, all, some) => (all ? listed(all) : /(^| )(vcore|memory)=/.test(some) ? listed(some) : whole));
 }
