@@ -75,7 +75,7 @@ def test_a_queue_that_is_held_or_drains_says_so_however_long_its_name_is() -> No
     console = Console(width=60, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(tree(Partition("default", root), 60))
     lines = console.export_text().splitlines()
-    assert lines[2].startswith("  b (held) ") and lines[3].startswith("  a-que… (held, draining) ")
+    assert lines[2].startswith("  b (held) ") and lines[3].startswith("  a-queu… (held, draining) ")
     assert list(_notes(root))[1].endswith(": maintenance") and " is held by ann since " in next(_notes(root))
 
 
