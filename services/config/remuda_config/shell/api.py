@@ -37,7 +37,10 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "diff": ("from", "to", "text", "rm"), "update": ("text", "edits", "base", "message", "for_ms", "overwrite"),
     "rollback": ("version", "base", "message", "overwrite"), "confirm": ("version",),
 }  # fmt: skip
-NO_FILE = "the configuration service has no file: start it with --file"
+NO_FILE = (
+    "the configuration service has no file, and serves its built-in default: the setting config.file names one, "
+    "as `remuda up --config FILE` does"
+)
 
 
 class ConfigurationApi:

@@ -1,17 +1,21 @@
 // The editor of a queues.yaml: checked while one types, compared, previewed on a copy of the state, and applied.
-import { html, useEffect, useRef, useState } from "./html.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./html.js";
 import { paths, post } from "./api.js";
 import { Changes } from "./changes.js";
-import { number } from "./format.js";
+import { Preview } from "./preview.js";
 
 const CHECK_AFTER_MS = 400;
+const BREAK = /\r\n?/g; // what a text area makes a line feed of
 
-export function Editor({ rm, text: first, base, onApplied }) {
-  const [text, write] = useState(first);
+// `onText`: told each text that is typed.
+export function Editor({ rm, text: first, base, onText, onApplied }) {
+  const [text, write] = useState(first.replace(BREAK, "\n"));
   const [checked, setChecked] = useState(null);
   const [shown, show] = useState(null); // {title, body} below the editor
   const [problem, setProblem] = useState("");
-  const area = useRef(null);
+  const area = useRef(null), lines = useRef(null);
+  const align = () => { lines.current.scrollTop = area.current.scrollTop; };
+  useLayoutEffect(align, [text]);
   useEffect(() => {
     const timer = setTimeout(() => post(paths.check, { text }).then(setChecked, (error) => setProblem(error.message)), CHECK_AFTER_MS);
     return () => clearTimeout(timer);
@@ -36,13 +40,15 @@ export function Editor({ rm, text: first, base, onApplied }) {
     return null;
   });
   const jump = (line) => {
-    const start = text.split("\n").slice(0, line - 1).reduce((sum, one) => sum + one.length + 1, 0);
+    const all = text.split("\n"), start = all.slice(0, line - 1).reduce((sum, one) => sum + one.length + 1, 0);
     area.current.focus();
-    area.current.setSelectionRange(start, start + (text.split("\n")[line - 1] || "").length);
+    area.current.setSelectionRange(start, start + (all[line - 1] || "").length);
+    area.current.scrollTop = (line - 1) * parseFloat(getComputedStyle(area.current).lineHeight) - area.current.clientHeight / 2;
   };
   return html`<form onSubmit=${apply}><label for="editor" class="dim">queues.yaml</label>
-    <div class="editor"><pre class="lines" aria-hidden="true">${text.split("\n").map((_, index) => `${index + 1}\n`).join("")}</pre>
-      <textarea id="editor" ref=${area} spellcheck="false" wrap="off" rows=${Math.max(12, text.split("\n").length + 1)} value=${text} onInput=${(event) => write(event.target.value)}></textarea></div>
+    <div class="editor"><pre class="lines" ref=${lines} aria-hidden="true">${text.split("\n").map((_, index) => `${index + 1}\n`).join("")}</pre>
+      <textarea id="editor" ref=${area} spellcheck="false" wrap="off" rows=${Math.max(12, text.split("\n").length + 1)} value=${text} onScroll=${align}
+        onInput=${(event) => { write(event.target.value); onText(event.target.value); }}></textarea></div>
     <div role="status">${isValid ? html`<p class="good">valid</p>` : html`<ul class="reasons">${problems.map((one) => html`<li class="problem">
       ${one.line ? html`<button type="button" class="link" onClick=${() => jump(one.line)}>line ${one.line}</button> ` : ""}${one.path}: ${one.message}</li>`)}</ul>`}</div>
     <p class="controls"><label>Message <input name="message" maxlength="500" /></label>
@@ -51,18 +57,4 @@ export function Editor({ rm, text: first, base, onApplied }) {
       <button class="primary" disabled=${!isValid}>Apply</button></p>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
     ${shown && html`<section class="card" aria-label=${shown.title}><h3>${shown.title}</h3>${shown.body}</section>`}</form>`;
-}
-
-function Preview({ found }) {
-  if (found.refused) return html`<p class="problem">It would be refused: ${found.refused}</p>`;
-  const lists = [
-    ["queues", found.queues, (one) => `${one.queue} ${one.change}${Object.entries(one.fields || {}).map(([name, { before, after }]) => `, ${name} ${before} → ${after}`).join("")}`],
-    ["over quota", found.over_quota, (one) => `${one.queue} ${one.kind} ${one.name} ${one.resource}: ${number(one.over)} over (${number(one.over_before)} before)`],
-    ["placed elsewhere", found.placements, (one) => `${one.application} of ${one.user}: ${one.before} → ${one.after || `refused, ${one.reason}`}`],
-    ["allocations", found.allocations, (one) => `${one.application}/${one.key} on ${one.node}`],
-    ["preempted", found.preemptions, (one) => `${one.application}/${one.key} on ${one.node} for ${one.for_application}/${one.for_key}`],
-  ].filter(([, list]) => list);
-  return html`<p>The next ${found.passes || ""} ${found.passes === 1 ? "pass" : "passes"}, on a copy of the state. Nothing was changed.</p>
-    ${lists.map(([name, list, text]) => html`<details open=${list.total > 0 && list.total < 20}><summary>${name}: ${number(list.total)}${list.without === undefined ? "" : ` (${number(list.without)} without the change)`}</summary>
-      <ul>${list.rows.map((row) => html`<li>${text(row)}</li>`)}</ul></details>`)}`;
 }

@@ -1,6 +1,7 @@
 // Forms for the pools of Peloton's resource manager: one pool, and all of them from a text.
 import { html, useEffect, useRef, useState } from "./html.js";
 import { paths, post } from "./api.js";
+import { draft, keep } from "./drafts.js";
 
 const figure = (value) => Number(value.toPrecision(10)).toLocaleString("en");
 
@@ -84,6 +85,7 @@ function Preview({ found: { changes, effects, more_changes, more_effects } }) {
 // A text that describes all pools, applied as a whole or not at all.
 export function PoolsText({ cluster }) {
   const [said, say] = useState({});
+  const name = `pools ${cluster}`;
   const apply = async (event) => {
     event.preventDefault();
     const text = new FormData(event.target).get("text");
@@ -91,6 +93,7 @@ export function PoolsText({ cluster }) {
     say({ busy: true });
     try {
       say({ changes: (await post(paths.pelotonPools(cluster), { text })).changes });
+      keep(name);
     } catch (error) { say({ problem: error.message }); }
   };
   const preview = async (event) => {
@@ -100,9 +103,9 @@ export function PoolsText({ cluster }) {
       say({ preview: await post(paths.pelotonPreview(cluster), { text }) });
     } catch (error) { say({ problem: error.message }); }
   };
-  return html`<details class="card"><summary>Apply a file</summary><form onSubmit=${apply}>
+  return html`<details class="card" open=${Boolean(draft(name))}><summary>Apply a file</summary><form onSubmit=${apply}>
     <label for="pools-text" class="dim">All pools, in YAML</label>
-    <div class="editor"><textarea id="pools-text" name="text" required spellcheck="false" wrap="off" rows="12" placeholder=${EXAMPLE}></textarea></div>
+    <div class="editor"><textarea id="pools-text" name="text" required spellcheck="false" wrap="off" rows="12" placeholder=${EXAMPLE} defaultValue=${draft(name)} onInput=${(event) => keep(name, event.target.value)}></textarea></div>
     <p class="actions"><button type="button" disabled=${said.busy} onClick=${preview}>Preview</button><button class="primary" disabled=${said.busy}>Apply</button></p>
     <div role="status">${said.changes && (said.changes.length ? html`<ul>${said.changes.map((one) => html`<li>${one}</li>`)}</ul>` : html`<p class="dim">Nothing has changed.</p>`)}
       ${said.preview && html`<${Preview} found=${said.preview} />`}</div>

@@ -1,7 +1,8 @@
 // The configuration: versions with their texts and differences, and an editor that checks, previews and applies.
-import { html, useEffect, useState } from "../html.js";
+import { html, useState } from "../html.js";
 import { paths, post } from "../api.js";
 import { Changes } from "../changes.js";
+import { draft, keep } from "../drafts.js";
 import { Editor } from "../editor.js";
 import { useData } from "../data.js";
 import { number, time } from "../format.js";
@@ -13,9 +14,8 @@ export function Configuration({ rm, item }) {
   const shared = useData(paths.versions()), own = useData(paths.versions(rm));
   const [kind, version] = item.split(":");
   const active = shared.data ? shared.data.active : 0;
-  // An editor without the text that is in force would lose what is typed once that comes.
   if (kind === "edit" && !shared.data) return html`<${State} ready=${false} error=${shared.error} />`;
-  if (kind === "edit") return html`<${EditorOf} rm=${rm} active=${active} version=${version || active} key=${version || active} />`;
+  if (kind === "edit") return html`<${EditorOf} rm=${rm} active=${active} version=${Number(version) || 0} key=${item} />`;
   if (item) return html`<${Version} rm=${rm} kind=${kind} version=${Number(version)} active=${active} />`;
   const tables = [
     ["file", () => html`<${Versions} rm=${rm} kind="file" found=${shared} />`],
@@ -23,7 +23,7 @@ export function Configuration({ rm, item }) {
   ];
   const staged = shared.data && shared.data.versions.find((one) => one.number === active && one.until_ms > 0 && !one.confirmed_at_ms);
   const hasOwn = own.data && own.data.versions.length;
-  return html`<h2>Configuration</h2><p class="actions"><a class="button" href=${link("configuration", rm, "edit")}>Edit the file</a></p>
+  return html`<h2>Configuration</h2>${shared.data && html`<p class="actions"><a class="button" href=${link("configuration", rm, "edit")}>Edit the file</a></p>`}
     ${staged && html`<${Staged} version=${staged} />`}
     <${Tabs} label="Texts" tabs=${hasOwn ? tables : tables.slice(0, 1)} />`;
 }
@@ -81,11 +81,19 @@ function RollBack({ rm, version, active }) {
   return html`<button class="danger" onClick=${roll}>Roll back to it</button>${problem && html`<span class="problem" role="alert"> ${problem}</span>`}`;
 }
 
+// `version`: the one to begin with; 0: the one in force. A version that comes into force meanwhile does not replace what is
+// typed: applying it is refused then, as `base` says from which one it was made.
 function EditorOf({ rm, active, version }) {
-  const { data, error } = useData(active ? paths.version(version) : null);
-  const [kept, keep] = useState(null); // the text that the editor began with: later answers do not replace it
-  useEffect(() => { if (data && kept === null) keep(data.text); }, [data]);
-  const text = active ? kept : "";
+  const name = `queues.yaml ${version || ""}`;
+  const [began, begin] = useState(() => ({ base: active, round: 0, ...draft(name) }));
+  const { data, error } = useData(version || began.base ? paths.version(version || began.base) : null);
+  const first = version || began.base ? data && data.text : "";
+  const text = began.text === undefined ? first : began.text;
+  const onText = (typed) => keep(name, typed === first ? null : { base: began.base, text: typed });
+  const again = () => { keep(name); begin({ base: active, round: began.round + 1 }); };
   return html`<nav class="crumbs" aria-label="Above"><a href=${link("configuration", rm)}>configuration</a></nav><h2>Edit the file</h2>
-    <${State} ready=${text !== null} error=${error} />${text !== null && html`<${Editor} rm=${rm} text=${text} base=${active} onApplied=${() => go("configuration", rm)} />`}`;
+    ${began.text !== undefined && html`<p role="status">What you typed before is here again. <button onClick=${again}>Begin anew</button></p>`}
+    <${State} ready=${text !== undefined} error=${text === undefined && error} />
+    ${text !== undefined && html`<${Editor} key=${began.round} rm=${rm} text=${text} base=${began.base} onText=${onText}
+      onApplied=${() => { keep(name); go("configuration", rm); }} />`}`;
 }
