@@ -9,6 +9,7 @@ import json
 from collections.abc import AsyncIterator
 
 import pytest
+import structlog
 
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
@@ -134,8 +135,12 @@ async def test_it_deregisters(server: NatsServer, bus: NatsBus, services: None) 
         await rm.ask([ask("app-1", "k1", vcore=1)])
         await placed(rm, "k1")
         await rm.ask([ask("app-1", f"more-{number}", vcore=1) for number in range(50)])
-        await rm.deregister()  # what was asked before was handled before
-        assert await state_of(bus) == "Stopped"
+        waits = asyncio.create_task(placed(rm, "never"))
+        with structlog.testing.capture_logs() as logs:
+            await rm.deregister()  # what was asked before was handled before
+            assert await state_of(bus) == "Stopped"
+        assert not [one for one in logs if one.get("consumer")] and not waits.done(), logs
+        waits.cancel()
         with pytest.raises(RegistrationFailed, match="'rm-1' is not registered") as failure:
             await rm.deregister()
         assert failure.value.code == 404

@@ -45,17 +45,17 @@ class CallbackConsumer:
         self._consumers: list[Consumer] = []
         self._pumps: list[asyncio.Task[None]] = []
 
-    async def registered(self, registration: int) -> None:
-        """Receive the callbacks of this registration; 0: none. Unprocessed messages of a former registration are
+    async def registered(self, registration: int) -> int:
+        """Receive the callbacks of this registration; 0: none. Returns the former one. Its unprocessed messages are
         dropped; the scheduler publishes them again where they still apply."""
-        is_open = bool(self._pumps) or self._registration == 0
+        former, self._registration = self._registration, 0  # a loop that begins meanwhile opens none
         await self._stop()
-        self._registration = registration
         self._waiting.clear()
         while not self._batches.empty():
             self._batches.get_nowait()
-        if is_open:
-            self.open()
+        self._registration = registration
+        self.open()
+        return former
 
     def open(self) -> None:
         """Start receiving, as soon as there is a registration. Idempotent."""

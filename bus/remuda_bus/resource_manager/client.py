@@ -187,18 +187,19 @@ class ResourceManager(HandlersOfRm, RequestsOfRm):
     async def deregister(self) -> None:
         """End this RM: the scheduler discards its state, and publishes no callbacks any more. Raises RegistrationFailed
         when the scheduler refuses, Superseded."""
+        # The consumer goes with the registration. It is closed before: its end is no fault.
+        callback_consumer, former = self._callback_consumer, 0
+        if callback_consumer is not None:
+            former = await callback_consumer.registered(0)
         try:
             await self._ask_rmproxy(subjects.deregister(self.rm_id), b"", "deregister")
         except RegistrationFailed as failed:
+            if callback_consumer is not None:
+                await callback_consumer.registered(former)
             if failed.code == REFUSED:
                 raise Superseded(failed.reason) from None
             raise
-        # The consumer goes with the registration: no other one has replaced it.
-        self._is_registration_in_doubt = True
         await self._stop_heartbeat()
-        if self._callback_consumer is not None:
-            await self._callback_consumer.registered(0)
-        self._is_registration_in_doubt = False
 
     async def _ask_rmproxy(self, subject: str, payload: bytes, kind: str) -> Message:
         """Send a request to rmproxy. No requests are published meanwhile, so each belongs to one registration."""

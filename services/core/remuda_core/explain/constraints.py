@@ -240,9 +240,13 @@ def kept_for_others(pending: PendingAsk, nodes: Sequence[Node]) -> list[Constrai
     node = min(nodes)
     assert node.reservation is not None, "the node is reserved"
     ask = node.reservation.ask
-    more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
     whom = name_for(pending.application.id, ask.application_id, f"{ask.application_id}/{ask.allocation_key}")
-    reason = f"node {node.id}{more} is kept for {whom}"
+    if len(nodes) == 1:
+        reason = f"node {node.id} is kept for {whom}"
+    else:
+        is_for_one = all(one.reservation is not None and one.reservation.ask is ask for one in nodes)
+        which = f"for {whom}" if is_for_one else f"{node.id} for {whom}"
+        reason = f"nodes {node.id} and {len(nodes) - 1} more are kept{'' if is_for_one else ','} {which}"
     return [Constraint("reserved", node.id, reason)]
 
 
