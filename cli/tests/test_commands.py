@@ -88,6 +88,12 @@ def test_names(monkeypatch, capsys, arguments: list[str], name: str) -> None:
     assert out == ""
 
 
+def test_help_shows_the_name_of_an_extra(monkeypatch, capsys) -> None:
+    """Brackets are markup."""
+    _, out, _ = command(monkeypatch, capsys, "load", "--help")
+    assert "remuda[plot]" in out
+
+
 @pytest.mark.parametrize("arguments", NUMBERS)
 @pytest.mark.parametrize("number", ["", "-1", DIGITS, "1e999", "nan"])
 def test_numbers(monkeypatch, capsys, arguments: list[str], number: str) -> None:

@@ -66,6 +66,10 @@ async function main(url, file) {
   process.exit(0);
 }
 
+if (process.argv.length !== 4) {
+  console.error("usage: node with_grpc.js grpc://127.0.0.1:3333 STATE_FILE");
+  process.exit(1);
+}
 main(process.argv[2], process.argv[3]).catch((error) => {
   console.error(error.message);
   process.exit(1);

@@ -54,6 +54,10 @@ async function main(url, file) {
   await client.close();
 }
 
+if (process.argv.length !== 4) {
+  console.error("usage: node with_nats.js nats://127.0.0.1:4222 STATE_FILE");
+  process.exit(1);
+}
 main(process.argv[2], process.argv[3]).catch((error) => {
   console.error(error.message);
   process.exit(1);

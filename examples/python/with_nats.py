@@ -126,4 +126,6 @@ async def main(url: str, file: Path) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(f"usage: python {sys.argv[0]} nats://127.0.0.1:4222 STATE_FILE")
     asyncio.run(main(sys.argv[1], Path(sys.argv[2])))

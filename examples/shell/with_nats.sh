@@ -5,6 +5,10 @@
 # another command). With the `nats` command, requests are one line each: docs/wire-contract.md, "By hand".
 set -euo pipefail
 shopt -s extglob
+if (($# != 2)); then
+  echo "usage: $0 127.0.0.1:4222 STATE_FILE" >&2
+  exit 1
+fi
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 proto=${SI_PROTO:-$here/../../proto/si/v1/si.proto}
 rm=example-shell inbox=_INBOX.example.$$ state=$2 registration=""

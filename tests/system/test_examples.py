@@ -31,7 +31,7 @@ def node_modules() -> Path:
     return installed_packages()
 
 
-async def output_of(command: Sequence[str | Path], environment: Mapping[str, str]) -> list[str]:
+async def output_of(command: Sequence[str | Path], environment: Mapping[str, str], code: int = 0) -> list[str]:
     process = await asyncio.create_subprocess_exec(
         *map(str, command), env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
@@ -41,12 +41,14 @@ async def output_of(command: Sequence[str | Path], environment: Mapping[str, str
     finally:
         if process.returncode is None:
             process.kill()
-    assert process.returncode == 0, output.decode()
+    assert process.returncode == code, output.decode()
     return output.decode().splitlines()
 
 
 async def check(program: Sequence[str | Path], url: str, state: Path, **environment: str) -> None:
-    """Run the program twice."""
+    """Run the program without arguments, and then twice."""
+    [usage] = await output_of(program, environment, code=1)
+    assert usage.startswith("usage: ") and usage.endswith(" STATE_FILE")
     first = await output_of((*program, url, state), environment)
     assert first[:4] == [f"start batch-{number} on node-1" for number in range(1, 5)]
     assert first[4].startswith("stop batch-") and first[4].endswith(": PREEMPTED_BY_SCHEDULER")

@@ -20,6 +20,7 @@ from remuda_config import divide as divide_text
 
 from .. import limits
 from ..client.connections import bus_at
+from ..client.known_rms import check_rm
 from ..errors import UserError
 from ..terminal import arguments, event_loop, units
 from ..terminal.output import console
@@ -135,8 +136,7 @@ def _parts(config: Path, groups: Mapping[str, tuple[str, ...]]) -> list[Part]:
 async def _check(url: str, rm: str, parts: Sequence[Part], text: str) -> dict[str, Partition]:
     """The partitions of the RM as they are now. Raises UserError unless it can be divided."""
     async with bus_at(url) as bus:
-        if await bus.get(subjects.RMS.name, subjects.key_of(rm)) is None:
-            raise UserError(f"no resource manager {rm!r} is registered; `remuda status` lists them")
+        await check_rm(bus, rm)
         found = await queries.queues(bus, rm)
         if found.state != RUNNING:
             raise UserError(f"{rm} is {found.state}, expected {RUNNING}")

@@ -140,7 +140,7 @@ def load(
     plot: Annotated[
         Path | None,
         typer.Option(
-            help="Plot utilisation over time into this file (.png, .svg, .pdf). Needs remuda[plot].",
+            help="Plot utilisation over time into this file (.png, .svg, .pdf). Needs the extra `remuda\\[plot]`.",
             callback=arguments.path,
         ),
     ] = None,

@@ -24,6 +24,7 @@ from remuda_proto.si.v1 import si_pb2 as si
 
 from .. import limits
 from ..client.connections import bus_at, jetstream_at
+from ..client.known_rms import check_rm
 from ..client.stream_messages import messages_of
 from ..errors import UserError
 from ..terminal import arguments, event_loop
@@ -78,6 +79,8 @@ async def _newest(url: str, rm: str | None) -> list[DeadLetter]:
             [message.seq async for message in messages_of(bus, STREAM, subject)], maxlen=limits.DEAD_LETTERS_SHOWN
         )
         found = [await _get(jetstream, seq) for seq in newest]
+        if rm is not None and not found:
+            await check_rm(bus, rm)
     return [letter for one in found if one is not None for letter in (one[0],)]
 
 

@@ -15,6 +15,7 @@ from remuda_proto.si.v1 import si_pb2 as si
 
 from .. import limits
 from ..client.connections import bus_at
+from ..client.known_rms import check_rm
 from ..errors import Stopped
 from ..terminal import event_loop
 from ..terminal.output import console
@@ -33,6 +34,7 @@ async def _events(url: str, rm: str | None, count: int, follow: bool, as_json: b
         last = await bus.last_sequence(subjects.EVENTS.name)
         # The records of one RM are some of all: those that come before the newest `count` of all are not looked for.
         reader = await bus.read(subjects.EVENTS.name, subjects.event(rm or "*"), max(0, last - count))
+        shown = False
         try:
             position = max(0, last - count)
             while follow or position < last:
@@ -42,10 +44,12 @@ async def _events(url: str, rm: str | None, count: int, follow: bool, as_json: b
                 for message in batch:
                     _print(message, as_json)
                 if not batch:
-                    return
-                position = batch[-1].seq
+                    break
+                position, shown = batch[-1].seq, True
         finally:
             await reader.close()
+        if rm is not None and not shown:
+            await check_rm(bus, rm)
 
 
 def _print(message: Message, as_json: bool) -> None:

@@ -18,6 +18,7 @@ from remuda_bus.queries.rows import PageToken
 
 from .. import limits
 from ..client.connections import bus_at
+from ..errors import UserError
 from ..terminal import event_loop
 from ..terminal.output import console, is_wide
 from ..terminal.units import amount, amounts, number, ordered, time_of
@@ -34,21 +35,31 @@ class Rows(msgspec.Struct):
     rejections: list[Row] = []
     nodes: list[Row] = []
     usage: list[Row] = []
+    queues: list[Row] = []
     next: PageToken | None = None
 
 
 def applications(url: str, rm: str, queue: str | None, as_json: bool) -> None:
-    """Rejected applications come last."""
-    which = {"queue": queue} if queue is not None else {}
+    """Rejected applications come last. Raises UserError for a queue that does not exist."""
+    which = {"queue": queue.lower()} if queue is not None else {}
 
     async def ask(bus: Bus) -> list[Row]:
         found = [row async for page in pages_of(bus, "applications", Rows, rm=rm, **which) for row in page.applications]
         if queue is None:
             found += [row async for page in pages_of(bus, "rejections", Rows, rm=rm) for row in page.rejections]
+        elif not found:
+            await _check_queue(bus, rm, queue)
         return found
 
     columns = ("application", "state", "queue", "user", "allocated", "waiting", "allocations")
     _show(url, ask, as_json, columns, _application, ("pending", "groups", "submitted", "since", "reason"), _more_of_one)
+
+
+async def _check_queue(bus: Bus, rm: str, queue: str) -> None:
+    async for page in pages_of(bus, "queues", Rows, rm=rm):
+        if any(row["path"] == queue.lower() for row in page.queues):
+            return
+    raise UserError(f"queue {queue!r} does not exist in {rm}; `remuda queues {rm}` shows those that do")
 
 
 def _application(row: Row) -> list[str]:

@@ -15,6 +15,7 @@ from remuda_bus.queries.configuration import Document
 from remuda_config import Problem, read_file
 
 from ..client.connections import bus_at
+from ..client.known_rms import check_rm
 from ..errors import UserError
 from ..terminal import event_loop
 from ..terminal.output import console, is_wide
@@ -31,7 +32,7 @@ def get(url: str, as_json: bool) -> None:
 
 
 def history(url: str, rm: str | None, as_json: bool) -> None:
-    answer = _query(url, "history", {"rm": rm} if rm else {})
+    answer = _query(url, "history", {"rm": rm} if rm else {}, rm)
     if as_json:
         print(json.dumps(answer))
         return
@@ -98,9 +99,14 @@ def _message(version: Mapping[str, Any], is_active: bool) -> str:
     return "; ".join(parts)
 
 
-def _query(url: str, kind: str, request: Mapping[str, Any]) -> Document:
+def _query(url: str, kind: str, request: Mapping[str, Any], rm: str | None = None) -> Document:
+    """`rm`: the versions are this one's. Raises UserError if there are none, and no such RM."""
+
     async def ask() -> Document:
         async with bus_at(url) as bus:
-            return await configuration.query(bus, kind, request)
+            answer = await configuration.query(bus, kind, request)
+            if rm is not None and not answer["versions"]:
+                await check_rm(bus, rm)
+            return answer
 
     return event_loop.run(ask)

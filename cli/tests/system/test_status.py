@@ -58,6 +58,15 @@ async def test_tens_of_thousands_of_asks_that_wait(tmp_path: Path) -> None:
         code, text = await finished("applications", "rm-1", "--nats", url)
         assert code == 0, text
         assert all(f"app-000{n}" in text for n in range(3))
+        code, text = await finished("applications", "rm-1", "--queue", "Root.Load", "--nats", url)
+        assert code == 0 and "app-0000" in text, text
+        code, text = await finished("applications", "rm-1", "--queue", "root.lod", "--nats", url)
+        assert code == 1 and "queue 'root.lod' does not exist in rm-1" in text, text
+        for command in (["dead-letters", "rm-2"], ["events", "--rm", "rm-2"], ["config", "history", "--rm", "rm-2"]):
+            code, text = await finished(*command, "--nats", url)
+            assert code == 1 and "no resource manager 'rm-2' is registered" in text, text
+        code, text = await finished("top", "--plain", "--nats", url)
+        assert code == 0 and "why the first 200 of the asks wait" in text and "0 allocations/s" in text, text
         code, text = await finished("nodes", "rm-1", "--nats", url, "--json")
         assert [node["status"] for node in json.loads(text)] == ["Schedulable"], text
         code, text = await finished("usage", "rm-1", "--nats", url)
