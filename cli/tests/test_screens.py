@@ -11,7 +11,7 @@ from rich.console import Console
 from remuda.local.process_table import table
 from remuda.local.supervisor import Process, State
 from remuda.show import configuration_status
-from remuda.show.queue_tree import bar, ceiling, leaves, tree
+from remuda.show.queue_tree import bar, scarcest, tree
 from remuda.show.queues import _notes
 from remuda.simulated_rm.demo.screen import screen
 from remuda.simulated_rm.demo.watch import View
@@ -29,13 +29,15 @@ def partition(leaf_count: int = 4) -> Partition:
             pending={"vcore": 5_000},
             guaranteed={"vcore": 50_000},
             max={"vcore": 200_000},
+            max_in_force={"vcore": 200_000, "memory": 2**40},
             applications=n,
         )
         for n in range(leaf_count)
     ]
-    tenants = Queue("root.tenants", allocated={"vcore": 240_000}, children=children)
-    root = Queue("root", allocated={"vcore": 240_000}, children=[tenants])
-    return Partition("default", root, total={"vcore": 640_000, "memory": 2**40}, allocated=root.allocated, nodes=40)
+    total = {"vcore": 640_000, "memory": 2**40}
+    tenants = Queue("root.tenants", allocated={"vcore": 240_000}, max_in_force=total, children=children)
+    root = Queue("root", allocated={"vcore": 240_000}, max_in_force=total, children=[tenants])
+    return Partition("default", root, total=total, allocated=root.allocated, nodes=40)
 
 
 def view(rms: int = 2) -> View:
@@ -93,12 +95,19 @@ def test_a_bar_is_green_up_to_guaranteed_yellow_above_and_red_when_full() -> Non
     assert all(len(bar(used, 100, 30, 20).plain) == 20 for used in range(101))
 
 
-def test_the_most_a_queue_may_use_is_the_smallest_maximum_above_it() -> None:
-    found = partition()
-    leaf = next(leaves(found.queues))
-    tenants = found.queues.children[0]
-    assert ceiling(found, [found.queues, tenants, leaf], "vcore") == 200_000
-    assert ceiling(found, [found.queues, tenants], "vcore") == 640_000
+def test_what_a_queue_may_use_is_its_maximum_in_force() -> None:
+    """As the page and the metrics show it: 600 of its own, but 400 with the queues above."""
+    above = Queue("root.a", max={"vcore": 400_000}, max_in_force={"vcore": 400_000, "gpu": 8})
+    own = {"vcore": 600_000}
+    above.children = [
+        Queue("root.a.b", allocated={"vcore": 200_000, "gpu": 7}, max=own, max_in_force=above.max_in_force)
+    ]
+    root = Queue("root", max_in_force={"vcore": 640_000, "gpu": 8}, children=[above])
+    console = Console(width=100, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(tree(Partition("default", root), 100))
+    _, _, second, third = console.export_text().splitlines()
+    assert second.split()[-3:] == ["400", "0", "0"]
+    assert scarcest(above.children[0]) == "gpu" and third.split()[-6:] == ["gpu", "7", "-", "8", "0", "0"]
 
 
 def test_processes_as_a_table() -> None:

@@ -30,7 +30,8 @@ class Hold(msgspec.Struct):
 
 
 class Queue(msgspec.Struct):
-    """`held`: None: no operator holds it."""
+    """`max`: its own. `max_in_force`: with those of the queues above, and the partition's total. `held`: None: no
+    operator holds it."""
 
     path: str
     partition: str = ""
@@ -40,6 +41,7 @@ class Queue(msgspec.Struct):
     pending: Amounts = {}
     guaranteed: Amounts = {}
     max: Amounts = {}
+    max_in_force: Amounts = {}
     applications: int = 0
     held: Hold | None = None
     excess: Excess | None = None

@@ -17,18 +17,19 @@ NARROW = 72  # columns: below that, less is shown
 
 
 def tree(partition: Partition, width: int, rows: int | None = None, title: str = "queue") -> Table:
-    """One row per queue: bar, used, guaranteed, max, pending of the resource that is scarcest there, applications.
-    With `rows`, the deepest queues are left out first, then the last. `title` heads the names."""
+    """One row per queue: bar, used, guaranteed, maximum in force (dim where it is not the queue's own) and pending of
+    the resource that is scarcest there, and applications. With `rows`, the deepest queues are left out first, then the
+    last. `title` heads the names."""
     shown = _visible(partition.queues, rows)
-    longest = min(max(len(title), MOST_NAME // 2, *(len(_name(queue, depth)) for depth, queue, _ in shown)), MOST_NAME)
+    longest = min(max(len(title), MOST_NAME // 2, *(len(_name(queue, depth)) for depth, queue in shown)), MOST_NAME)
     bar_width = max(10, min(56, width - longest - sum(size + 1 for _, size in _columns(width)) - 2))
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim", expand=False)
     table.add_column(title, no_wrap=True, overflow="ellipsis", min_width=longest, max_width=longest)
     table.add_column("usage, ▕ guaranteed" if bar_width >= 19 else "usage", no_wrap=True)
     for name, size in _columns(width):
         table.add_column(name, justify="right", no_wrap=True, min_width=size)
-    for depth, queue, path in shown:
-        table.add_row(*_row(partition, queue, path, depth, width, bar_width))
+    for depth, queue in shown:
+        table.add_row(*_row(queue, depth, width, bar_width))
     return table
 
 
@@ -48,10 +49,10 @@ def _columns(width: int) -> tuple[tuple[str, int], ...]:
     return (("", 5), ("used", 5), ("guar.", 5), ("max", 5), ("waits", 5), ("apps", 4))
 
 
-def _row(partition: Partition, queue: Queue, path: list[Queue], depth: int, width: int, bar_width: int) -> list[Text]:
-    resource = scarcest(partition, queue, path)
-    used, top = queue.allocated.get(resource, 0), ceiling(partition, path, resource)
-    guaranteed, own_max = queue.guaranteed.get(resource), queue.max.get(resource)
+def _row(queue: Queue, depth: int, width: int, bar_width: int) -> list[Text]:
+    resource = scarcest(queue)
+    used, top = queue.allocated.get(resource, 0), queue.max_in_force.get(resource, 0)
+    guaranteed, is_own = queue.guaranteed.get(resource), queue.max.get(resource) == top
     style = "dim" if queue.status.lower() not in ("", "active") else ""
     cells = [
         Text(_name(queue, depth), style=style or ("bold" if not queue.leaf else "")),
@@ -59,7 +60,7 @@ def _row(partition: Partition, queue: Queue, path: list[Queue], depth: int, widt
         Text(resource, style="dim"),
         Text(amount(resource, used)),
         Text(amount(resource, guaranteed) if guaranteed else "-", style="" if guaranteed else "dim"),
-        Text(amount(resource, own_max) if own_max is not None else "-", style="" if own_max is not None else "dim"),
+        Text(amount(resource, top), style="" if is_own else "dim"),
         Text(
             amount(resource, queue.pending.get(resource, 0)), style="yellow" if queue.pending.get(resource) else "dim"
         ),
@@ -87,39 +88,32 @@ def bar(used: int, top: int, guaranteed: int | None, width: int) -> Text:
     return text
 
 
-def scarcest(partition: Partition, queue: Queue, path: list[Queue]) -> str:
+def scarcest(queue: Queue) -> str:
     """The resource of which the queue uses the largest part of what it may use."""
-    names = ordered({*partition.total, *queue.allocated}) or ["vcore"]
+    names = ordered(queue.max_in_force) or ["vcore"]
 
     def share(name: str) -> float:
-        top = ceiling(partition, path, name)
+        top = queue.max_in_force.get(name, 0)
         return queue.allocated.get(name, 0) / top if top else 0.0
 
     return max(names, key=share)
 
 
-def ceiling(partition: Partition, path: list[Queue], resource: str) -> int:
-    """The most that the queue may use: the smallest maximum up to root, at most the partition's total."""
-    tops = [queue.max[resource] for queue in path if resource in queue.max]
-    return min([*tops, partition.total.get(resource, 0)])
-
-
-def _visible(root: Queue, rows: int | None) -> list[tuple[int, Queue, list[Queue]]]:
-    found = list(_walk(root, 0, []))
+def _visible(root: Queue, rows: int | None) -> list[tuple[int, Queue]]:
+    found = list(_walk(root, 0))
     if rows is None or len(found) <= rows:
         return found
-    deepest = max(depth for depth, _, _ in found)
+    deepest = max(depth for depth, _ in found)
     while deepest > 1 and len(found) > rows:
         found = [row for row in found if row[0] < deepest]
         deepest -= 1
     return found[:rows]
 
 
-def _walk(queue: Queue, depth: int, above: list[Queue]) -> Iterator[tuple[int, Queue, list[Queue]]]:
-    path = [*above, queue]
-    yield depth, queue, path
+def _walk(queue: Queue, depth: int) -> Iterator[tuple[int, Queue]]:
+    yield depth, queue
     for child in queue.children:
-        yield from _walk(child, depth + 1, path)
+        yield from _walk(child, depth + 1)
 
 
 def applications(queue: Queue) -> int:
@@ -128,6 +122,6 @@ def applications(queue: Queue) -> int:
 
 
 def leaves(queue: Queue) -> Iterator[Queue]:
-    for _, found, _ in _walk(queue, 0, []):
+    for _, found in _walk(queue, 0):
         if found.leaf:
             yield found

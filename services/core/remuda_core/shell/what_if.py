@@ -35,12 +35,14 @@ async def answer(
 def _pending(core: Core, request: Request) -> Ask:
     """The ask that the request is about. Raises Refused if it is not pending."""
     application, key, partition = (request.get(name) or "" for name in ("application", "key", "partition"))
+    if not isinstance(partition, str):
+        raise Refused(f"partition is {shown(partition)}, expected a text")
     for name, value in (("application", application), ("key", key)):
         if not isinstance(value, str) or not value:
             raise Refused(f"{name} is {shown(value)}, expected the {name} of a pending ask")
     for found in core.state.partitions.values():
         its = found.applications.get(application)
-        if its is not None and key in its.asks and partition in ("", plain(found.name)):
+        if its is not None and key in its.asks and partition.strip().lower() in ("", plain(found.name)):
             return Ask(found.name, application, key)
     raise Refused(f"application {application[:64]!r} has no pending ask {key[:64]!r}", NOT_FOUND)
 

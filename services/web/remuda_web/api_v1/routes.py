@@ -96,7 +96,7 @@ class Api:
         partition: Annotated[str, Query(max_length=limits.FILTER_CHARACTERS)] = "default",
     ) -> Response:  # fmt: skip
         self._known(rm)
-        queue = queue.lower()
+        partition, queue = partition.strip().lower(), queue.lower()  # their names have no case
         try:
             is_seen = await sees_queue(request, self._source, rm, partition, queue)
         except Unreadable as error:

@@ -44,8 +44,7 @@ export function tree(rows, partitions, isClosed = () => false) {
         hidden.add(path);
         continue;
       }
-      const whole = Object.keys(row.max).length ? { ...row.max_in_force, ...row.max } : row.max_in_force;
-      found.push({ row, depth: path.split(".").length - 1, share: fairShare(row, byPath, total), whole });
+      found.push({ row, depth: path.split(".").length - 1, share: fairShare(row, byPath, total), whole: row.max_in_force });
     }
   }
   return found;

@@ -42,7 +42,11 @@ def places(rows_of_rms: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Place
 
 
 def place_of(name: str, known: Iterable[Place]) -> Place | None:
-    return next((place for place in known if name in (place.shown, place.unique)), None)
+    """The partition of this name: plain or with its RM. Case and surrounding blanks of the partition's own name are
+    ignored, as in requests of RMs."""
+    rm, bracket, own = name.rpartition("]")
+    written = f"{rm}{bracket}{own.strip().lower()}"
+    return next((place for place in known if written in (place.shown, place.unique)), None)
 
 
 def partition(place: Place, states: Mapping[str, int]) -> Json:

@@ -69,7 +69,7 @@ function Queue({ rm, atMs, row, share, whole }) {
     <${Actions} rm=${rm} actions=${holdQueue(row)} />
     <${Bars} used=${row.allocated} whole=${whole} guaranteed=${row.guaranteed} limited=${true} />
     <${Facts} of=${[
-      ["fair share", percent(share)], ["guaranteed", amounts(row.guaranteed)], ["maximum", amounts(row.max)], ["pending", amounts(row.pending)],
+      ["fair share", percent(share)], ["guaranteed", amounts(row.guaranteed)], ["own maximum", amounts(row.max)], ["pending", amounts(row.pending)],
       ["being preempted", amounts(row.preempting)], ["running applications", `${number(row.running_applications)}${row.max_applications ? ` of ${number(row.max_applications)}` : ""}`],
       ["may submit", row.submit_acl], ["may administer", row.admin_acl],
       ...Object.entries(row.properties).map(([name, value]) => [name, value]),
