@@ -190,6 +190,8 @@ async def test_a_text_is_applied_as_a_whole() -> None:
         await found.open("pools")
         await found.page.get_by_text("Apply a file").click()
         await found.page.get_by_label("All pools, in YAML").fill("pools: [{name: new, cpu: {limit: 7}}]")
+        await found.page.reload()
+        assert "limit: 7" in await found.page.get_by_label("All pools, in YAML").input_value(), "it is kept"
         await found.page.get_by_role("button", name="Preview").click()
         await found.shows("/batch deleted", "/new created: cpu.limit 7", "/new: cpu 0 → 7", "/batch: cpu 20 → 0")
         assert await found.accessibility(axe) == []

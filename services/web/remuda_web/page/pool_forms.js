@@ -86,6 +86,7 @@ function Preview({ found: { changes, effects, more_changes, more_effects } }) {
 export function PoolsText({ cluster }) {
   const [said, say] = useState({});
   const name = `pools ${cluster}`;
+  const [before] = useState(() => draft(name));
   const apply = async (event) => {
     event.preventDefault();
     const text = new FormData(event.target).get("text");
@@ -103,9 +104,9 @@ export function PoolsText({ cluster }) {
       say({ preview: await post(paths.pelotonPreview(cluster), { text }) });
     } catch (error) { say({ problem: error.message }); }
   };
-  return html`<details class="card" open=${Boolean(draft(name))}><summary>Apply a file</summary><form onSubmit=${apply}>
+  return html`<details class="card" open=${Boolean(before)}><summary>Apply a file</summary><form onSubmit=${apply}>
     <label for="pools-text" class="dim">All pools, in YAML</label>
-    <div class="editor"><textarea id="pools-text" name="text" required spellcheck="false" wrap="off" rows="12" placeholder=${EXAMPLE} defaultValue=${draft(name)} onInput=${(event) => keep(name, event.target.value)}></textarea></div>
+    <div class="editor"><textarea id="pools-text" name="text" required spellcheck="false" wrap="off" rows="12" placeholder=${EXAMPLE} defaultValue=${before} onInput=${(event) => keep(name, event.target.value)}></textarea></div>
     <p class="actions"><button type="button" disabled=${said.busy} onClick=${preview}>Preview</button><button class="primary" disabled=${said.busy}>Apply</button></p>
     <div role="status">${said.changes && (said.changes.length ? html`<ul>${said.changes.map((one) => html`<li>${one}</li>`)}</ul>` : html`<p class="dim">Nothing has changed.</p>`)}
       ${said.preview && html`<${Preview} found=${said.preview} />`}</div>
