@@ -170,6 +170,13 @@ def test_a_wrong_argument_is_named(build: Callable[..., Any], given: dict[str, A
         build(*identity, **given)
 
 
+def test_only_an_allocation_is_released() -> None:
+    with pytest.raises(ValueError, match="^allocation='u': expected an Allocation"):
+        release_of("u")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="^message=5: expected a text"):
+        release_of(si.Allocation(UUID="u"), 5)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("name", ["", None, 5, "\ud800"])
 def test_a_wrong_identity_is_named(name: Any) -> None:
     for argument, build in {

@@ -73,6 +73,12 @@ async def test_a_wrong_item_is_named_and_nothing_is_sent(
     assert await call(one) == first + 1
 
 
+@pytest.mark.parametrize("name", ["drain", "undrain", "decommission", "remove"])
+async def test_an_id_is_not_empty(rm: ResourceManager, name: str) -> None:
+    with pytest.raises(ValueError, match=f"^{name}: an ID='': expected a text that is not empty"):
+        await getattr(rm, name)(["n1", ""])
+
+
 async def test_a_text_is_no_list_of_messages(rm: ResourceManager) -> None:
     with pytest.raises(ValueError, match="^ask: 'k1': expected AllocationAsk"):
         await rm.ask("k1")  # type: ignore[arg-type]

@@ -173,6 +173,11 @@ def several(call: str, given: Iterable[object], *kinds: type[T]) -> list[T]:
     return found
 
 
+def identifiers(call: str, given: Iterable[object]) -> list[str]:
+    """The IDs of a call for several, none of them empty."""
+    return [identifier(f"{call}: an ID", one) for one in several(call, given, str)]
+
+
 def _wrong_item(call: str, one: object, kinds: tuple[type, ...]) -> NoReturn:
     names = " or ".join("text" if kind is str else kind.__name__ for kind in kinds)
     raise ValueError(f"{call}: {_shown(one)}: expected {names}, one by one or in a list")

@@ -173,11 +173,13 @@ def _size(amounts: tuple[tuple[str, int], ...]) -> si.Resource:
 
 def release_of(allocation: si.Allocation, message: str = "") -> si.AllocationRelease:
     """The release of an allocation that has ended, or is to end."""
+    if not isinstance(allocation, si.Allocation):
+        arguments.wrong("allocation", allocation, "an Allocation")
     return si.AllocationRelease(
         partitionName=allocation.partitionName,
         applicationID=allocation.applicationID,
         UUID=allocation.UUID,
         allocationKey=allocation.allocationKey,
         terminationType=si.STOPPED_BY_RM,
-        message=message,
+        message=arguments.text("message", message),
     )

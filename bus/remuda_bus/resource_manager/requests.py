@@ -7,7 +7,7 @@ from itertools import groupby
 
 from remuda_bus.bus import Headers
 from remuda_bus.resource_manager import arguments
-from remuda_bus.resource_manager.arguments import several
+from remuda_bus.resource_manager.arguments import identifiers, several
 from remuda_bus.resource_manager.request_encoding import (
     RELEASABLE,
     Releasable,
@@ -64,15 +64,15 @@ class RequestsOfRm:
 
     async def drain(self, *node_ids: str | Iterable[str], partition: str = "") -> int:
         """Close nodes for new allocations."""
-        return await self._act(several("drain", node_ids, str), si.NodeInfo.DRAIN_NODE, partition)
+        return await self._act(identifiers("drain", node_ids), si.NodeInfo.DRAIN_NODE, partition)
 
     async def undrain(self, *node_ids: str | Iterable[str], partition: str = "") -> int:
         """Open drained nodes for allocations."""
-        return await self._act(several("undrain", node_ids, str), si.NodeInfo.DRAIN_TO_SCHEDULABLE, partition)
+        return await self._act(identifiers("undrain", node_ids), si.NodeInfo.DRAIN_TO_SCHEDULABLE, partition)
 
     async def decommission(self, *node_ids: str | Iterable[str], partition: str = "") -> int:
         """Remove nodes. The scheduler releases their allocations."""
-        return await self._act(several("decommission", node_ids, str), si.NodeInfo.DECOMISSION, partition)
+        return await self._act(identifiers("decommission", node_ids), si.NodeInfo.DECOMISSION, partition)
 
     # Applications, asks, releases
 
@@ -83,7 +83,7 @@ class RequestsOfRm:
 
     async def remove(self, *application_ids: str | Iterable[str], partition: str = "") -> int:
         """Remove applications that have ended, with all their asks and allocations."""
-        items = several("remove", application_ids, str)
+        items = identifiers("remove", application_ids)
         arguments.text("partition", partition)
         return await self._publish("application", self._encoder.removals(items, partition, self._limit))
 
