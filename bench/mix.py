@@ -1,7 +1,7 @@
 """Mixes of nodes and asks that benchmarks place: the "openb" trace of a production cluster where it is at hand, a
 generated mix with the same distribution elsewhere, and nodes and asks of which no two are alike.
 
-Amounts: `vcore` and `gpu` in thousandths, `memory` in MiB or bytes. Every mix follows from a seed.
+Amounts: `vcore` and `gpu_milli` in thousandths, `memory` in MiB or bytes. Every mix follows from a seed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Amounts = dict[str, int]
 
 DATA = "REMUDA_DATA"  # names the directory that holds `openb/`
 DEFAULT_DATA = Path(__file__).parents[1] / ".." / "shared" / "data"
-WEIGHTS = {"gpu": 1.0, "memory": 1.0, "vcore": 1.0}
+WEIGHTS = {"gpu_milli": 1.0, "memory": 1.0, "vcore": 1.0}
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,10 @@ def _like_production() -> tuple[list[Amounts], list[Amounts]]:
     shapes = [_shape(random) for _ in range(150)]
     weights = [1 / (place + 1) for place in range(len(shapes))]  # few shapes make up most of the asks
     asks = []
-    left = 0.98 * sum(node.get("gpu", 0) for node in nodes)
+    left = 0.98 * sum(node.get("gpu_milli", 0) for node in nodes)
     while left > 0:
         asks.append(random.choices(shapes, weights)[0])
-        left -= asks[-1].get("gpu", 0)
+        left -= asks[-1].get("gpu_milli", 0)
     return nodes, asks
 
 
@@ -66,14 +66,16 @@ def _node(random: Random) -> Amounts:
     gpus = random.choices((8, 4, 2, 1, 0), (40, 3, 34, 2, 21))[0]
     cores = random.choice((96, 128)) if gpus == 8 else random.choice((16, 32, 64, 96, 104))
     return _without_zeros(
-        {"vcore": 1_000 * cores, "memory": 1_024 * cores * random.choice((4, 4, 5, 8)), "gpu": 1_000 * gpus}
+        {"vcore": 1_000 * cores, "memory": 1_024 * cores * random.choice((4, 4, 5, 8)), "gpu_milli": 1_000 * gpus}
     )
 
 
 def _shape(random: Random) -> Amounts:
     gpu = random.choices((0, random.randrange(50, 950, 10), 1_000, 2_000, 8_000), (13, 36, 48, 1, 1))[0]
     cores = random.choice((1, 2, 4, 6, 8, 8, 10, 12, 12, 16)) * max(1, gpu // 2_000)
-    return _without_zeros({"vcore": 1_000 * cores, "memory": 1_024 * cores * random.choice((2, 3, 4, 4)), "gpu": gpu})
+    return _without_zeros(
+        {"vcore": 1_000 * cores, "memory": 1_024 * cores * random.choice((2, 3, 4, 4)), "gpu_milli": gpu}
+    )
 
 
 def _without_zeros(amounts: Amounts) -> Amounts:
@@ -87,7 +89,7 @@ def all_different(nodes: int, kinds: int, asks: int) -> Mix:
         {
             "vcore": 1_000 * random.choice((16, 32, 48, 64, 96, 128)),
             "memory": 1_024 * random.randint(64, 768),
-            "gpu": 1_000 * random.choice((0, 0, 1, 2, 4, 8)),
+            "gpu_milli": 1_000 * random.choice((0, 0, 1, 2, 4, 8)),
         }
         for _ in range(kinds)
     ]
@@ -98,7 +100,7 @@ def all_different(nodes: int, kinds: int, asks: int) -> Mix:
         vcore = random.uniform(0.1, 1.9) * mean
         gpu = random.choice((0, 0, 0, random.randint(50, 1_000)))
         wanted[int(vcore), int(vcore * random.uniform(1.0, 5.0)), gpu] = None
-    return Mix("random", capacities, [_without_zeros({"vcore": v, "memory": m, "gpu": g}) for v, m, g in wanted])
+    return Mix("random", capacities, [_without_zeros({"vcore": v, "memory": m, "gpu_milli": g}) for v, m, g in wanted])
 
 
 MIXES: dict[str, Callable[[], Mix]] = {
