@@ -16,8 +16,8 @@ from tests.system.test_web import Web, rm_with_work, web_of
 pytestmark = [needs_chromium, pytest.mark.timeout(180)]
 MAX = QUEUES.replace("{name: a}", "{name: a, resources: {max: {vcore: 4, memory: 8Gi, gpu: 40}}}")
 LESS = QUEUES.replace("{name: a}", "{name: a, resources: {max: {vcore: 500m, gpu: 4}}}")
-# How far the numbers are from their lines, in pixels, wherever one has scrolled to. The page learns of a scroll with the
-# next frame.
+# How far the numbers are from their lines, in pixels, wherever one has scrolled to. The page learns of a scroll with
+# the next frame.
 DISTANCE = """async () => {
   const area = document.querySelector("#editor"), lines = document.querySelector(".editor .lines");
   const top = (one) => one.getBoundingClientRect().top + parseFloat(getComputedStyle(one).paddingTop) - one.scrollTop;
