@@ -16,7 +16,7 @@ from remuda_core.rules.share import scales_of, weight
 from remuda_core.settings import Limit
 from remuda_core.state import Allocation, Application, Node, Partition, PendingAsk, PredicateClass, Queue
 
-from .node_oracle import bound_to, has_room, is_asked_about, is_full, packed, refuses, score
+from .node_oracle import bound_to, has_room, is_asked_about, is_full, obtainable, packed, refuses, score
 
 # Scores are means of floating-point numbers: so close together, they are the same.
 CLOSE = 1e-9
@@ -361,7 +361,7 @@ def reserved_nodes(partition: Partition, ask: PendingAsk) -> set[str]:
 
 
 def bound_node(partition: Partition, ask: PendingAsk) -> set[str]:
-    """The node itself, unless it is too small, or kept for another that has to be there."""
+    """The node itself, unless too little can be obtained there, or it is kept for another that has to be there."""
     node = partition.nodes.get(bound_to(ask))
     if (
         node is None
@@ -371,7 +371,7 @@ def bound_node(partition: Partition, ask: PendingAsk) -> set[str]:
         or (node.reservation is not None and bound_to(node.reservation))
     ):
         return set()
-    return {node.id} if all(amount <= node.capacity.get(n, 0) for n, amount in ask.ask.resource.items()) else set()
+    return {node.id} if obtainable(node, ask.ask.resource) else set()
 
 
 def fits_total(partition: Partition, ask: PendingAsk) -> bool:
@@ -381,12 +381,11 @@ def fits_total(partition: Partition, ask: PendingAsk) -> bool:
 
 
 def closest(partition: Partition, ask: PendingAsk) -> set[str]:
-    """The candidates that lack least, of those that would be large enough if they were empty."""
+    """The candidates that lack least, of those on which it can be obtained."""
     need = ask.ask.resource
     lacking = {}
     for node in candidates(partition, ask):
-        large = all(amount <= node.capacity.get(name, 0) for name, amount in need.items())
-        if large and node.id not in ask.refused:
+        if obtainable(node, need) and node.id not in ask.refused:
             available = node.available()
             lacking[node.id] = sum(
                 (amount - max(available.get(name, 0), 0)) / amount

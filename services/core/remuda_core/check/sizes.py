@@ -32,7 +32,8 @@ EXCLUDED: Final = {
         ("Demand.resource", "Demand.items", "PreemptorKind.resource", "Demand.refused", "PendingAsk.refused"), VALUE
     ),
     **dict.fromkeys(("Demand.need", "Demand.negated", "Demand.room", "PartitionIndex.no_limits"), VECTOR),
-    **dict.fromkeys(("NodeGroup.capacity", "NodeGroup.available", "NodeGroup.room", "_Block.room"), VECTOR),
+    **dict.fromkeys(("NodeGroup.capacity", "NodeGroup.obtainable", "NodeGroup.available"), VECTOR),
+    **dict.fromkeys(("NodeGroup.room", "_Block.room"), VECTOR),
     **dict.fromkeys(("FitList._nothing", "NodeIndex._weights", "NodeIndex.spare"), VECTOR),
     **dict.fromkeys(("Demand.rank", "Demand.search_start", "NodeGroup.rank", "AskClass.rank", "FitList._found"), RANK),
     **dict.fromkeys(

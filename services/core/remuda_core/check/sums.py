@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from ..evolve.pending import mapped_priority
 from ..limits import ALLOCATIONS_PER_NODE
+from ..rules.required_node import is_protected
 from ..rules.resource import Resource, items_of, show, total_of
 from ..state import Application, Partition, Queue
 from .questions import held_by_questions
@@ -19,6 +20,8 @@ def check_sums(partition: Partition) -> None:
         held += [arriving.fact.resource for arriving in node.arriving.values()]
         held += held_by_questions(partition, node)
         check_sum(node.allocated, total_of(held), f"node {node.id}: allocated")
+        stay = [a.fact.resource for a in node.allocations.values() if is_protected(a.fact.tags)]
+        check_sum(node.bound, total_of(stay), f"node {node.id}: bound to it")
         assert node.allocations_left == ALLOCATIONS_PER_NODE - len(held), (
             f"node {node.id}: may have {node.allocations_left} allocations more, and has {len(held)}"
         )

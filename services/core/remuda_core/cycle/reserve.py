@@ -47,13 +47,13 @@ def reserve(
 
 
 def _may_be_kept(index: PartitionIndex, node: Node, demand: Demand) -> bool:
-    """Whether a node can be reserved for an ask bound to it: the node takes the ask and is large enough, and it is not
+    """Whether a node can be reserved for an ask bound to it: it takes the ask, which can be obtained there, and is not
     reserved for another ask that is bound to it."""
     other = node.reservation
     taken = other is not None and index.demand_of(other).required_node != ""
     if taken or node.full or not node.takes(demand.required_node) or node.id in demand.refused:
         return False
-    return covers(index.nodes.vector(node.capacity), demand.need)
+    return covers(index.nodes.obtainable(node), demand.need)
 
 
 def within_quotas(partition: Partition, pending: PendingAsk) -> bool:

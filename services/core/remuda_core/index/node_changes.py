@@ -25,7 +25,7 @@ def change_node(index: PartitionIndex, node: Node) -> None:
             index.open(demand)
     index.freed_nodes.add_node(node, group.available)
     _wake_bound(index, node)
-    index.reserving.node_gained_room(group.capacity)
+    index.reserving.node_gained_room(group.obtainable)
 
 
 def _wake_bound(index: PartitionIndex, node: Node) -> None:

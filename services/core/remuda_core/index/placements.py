@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..facts import Allocated, PredicateAsked
+from ..rules.required_node import is_protected
 from ..state import Node, PendingAsk
 from .ask_classes import ApplicationAsks
 from .asks import asks_less, priority_fell
@@ -65,6 +66,8 @@ def _place_aside(index: PartitionIndex, ask: PendingAsk, line: ApplicationAsks |
 def _confirm(index: PartitionIndex, fact: Allocated, ask: PendingAsk) -> None:
     """The RM was asked and has agreed. The room on the node was taken when it was asked."""
     application = ask.application
+    if is_protected(fact.tags):
+        index.nodes.place(index.partition.nodes[fact.node_id])
     if fact.placeholder:
         shares_changed(index, application)
         change_task_group(index, application, application.task_groups[fact.task_group])

@@ -1,8 +1,8 @@
 """Closed demands whose asks may reserve nodes (semantics section 11).
 
 An ask class may reserve once its oldest ask has waited for the reservation delay. Its demand reserves until a node fits
-it, or until one of these holds: no node is large enough, the partition as a whole has too little left, or the pass has
-done the work it may do for reservations. Then the demand waits until that may have changed.
+it, or until one of these holds: it can be obtained on no node, the partition as a whole has too little left, or the
+pass has done the work it may do for reservations. Then the demand waits until that may have changed.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class ReservingDemands:
         # Ask classes that are not old enough, by the time of their first ask in ms; and a heap of these times.
         self._aging: dict[int, dict[AskClass, None]] = {}
         self._times_ms: list[int] = []
-        # Closed demands that may not reserve: no node is large enough and free of reservations; the partition as a
-        # whole has too little left; the pass had done the work it may do.
+        # Closed demands that may not reserve: they can be obtained on no node that is free of reservations; the
+        # partition as a whole has too little left; the pass had done the work it may do.
         self._without_node: dict[Demand, None] = {}
         self._exceeding_total: dict[Demand, None] = {}
         self._deferred: dict[Demand, None] = {}
@@ -133,8 +133,8 @@ class ReservingDemands:
         return False
 
     def closest_node(self, demand: Demand) -> Node | None:
-        """The node to reserve: the one that lacks least. None if no node is large enough, or if the pass has done the
-        work it may do; then the demand may not reserve for now. O(node groups)."""
+        """The node to reserve: the one that lacks least. None if it can be obtained on no node, or if the pass has done
+        the work it may do; then the demand may not reserve for now. O(node groups)."""
         if self._work_left <= 0:
             self._demands.end_reserving(demand)
             self._deferred[demand] = None
@@ -156,10 +156,10 @@ class ReservingDemands:
         self.wait_no_more(demand)
         self._deferred.pop(demand, None)
 
-    def node_gained_room(self, capacity: Vector) -> None:
-        """A node of this capacity gained room: demands that found no node may reserve it."""
+    def node_gained_room(self, obtainable: Vector) -> None:
+        """A node on which so much can be obtained gained room: demands that found no node may reserve it."""
         for demand in list(islice(self._without_node, RESERVATION_WAKES)):
-            if covers(capacity, demand.need):
+            if covers(obtainable, demand.need):
                 self.start_reserving(demand)
 
     def total_gained_room(self) -> None:

@@ -35,6 +35,8 @@ class Node:
     drained: Hold | None = None
     allocated: Sums = field(default_factory=sums)
     allocations: dict[str, Allocation] = field(default_factory=dict)
+    # Resources of those allocations that are bound to the node and therefore stay on it.
+    bound: dict[str, int] = field(default_factory=dict)
     # The ask for which the node is reserved, and whether a preemption has reserved it.
     reservation: PendingAsk | None = None
     kept_by_preemption: bool = False
@@ -75,8 +77,16 @@ class Node:
 
     def available(self) -> dict[str, int]:
         """capacity - occupied - allocated, for each name in any of them. Negative after capacity has shrunk."""
+        return self._less(self.allocated)
+
+    def obtainable(self) -> dict[str, int]:
+        """What is available once everything has left that can leave: capacity - occupied - allocations bound to the
+        node, for each name in any of them. An ask for more never runs there."""
+        return self._less(self.bound)
+
+    def _less(self, allocated: Resource) -> dict[str, int]:
         rest = dict(self.capacity)
-        for taken in (self.occupied, self.allocated):
+        for taken in (self.occupied, allocated):
             for name, amount in taken.items():
                 rest[name] = rest.get(name, 0) - amount
         return rest
