@@ -33,7 +33,7 @@ EXCLUDED: Final = {
     ),
     **dict.fromkeys(("Demand.need", "Demand.negated", "Demand.room", "PartitionIndex.no_limits"), VECTOR),
     **dict.fromkeys(("NodeGroup.capacity", "NodeGroup.obtainable", "NodeGroup.available"), VECTOR),
-    **dict.fromkeys(("NodeGroup.room", "_Block.room"), VECTOR),
+    **dict.fromkeys(("NodeGroup.room", "_Block.room", "Spot.room"), VECTOR),
     **dict.fromkeys(("FitList._nothing", "NodeIndex._weights", "NodeIndex.spare"), VECTOR),
     **dict.fromkeys(("Demand.rank", "Demand.search_start", "NodeGroup.rank", "AskClass.rank", "FitList._found"), RANK),
     **dict.fromkeys(
@@ -48,7 +48,9 @@ EXCLUDED: Final = {
         ("Queue.path_to_root", "Queue.ancestors_usage", "Application.trackers", "Application.application_limits"), TREE
     ),
     **dict.fromkeys(("LeafOrder.dormant_rank", "ParentOrder.dormant_rank"), RANK),
-    "AskClass.admission": TREE,
+    "Spot.rank": RANK,
+    **dict.fromkeys(("AskClass.admission", "Kept.limits"), TREE),
+    "AskClass.waits_for": "a limit, or a queue and what of it",
     "FitTree._found": "as long as the tree is deep",
     "Preemption.uuids": "a plan has at most VICTIMS_PER_PLAN",
 }

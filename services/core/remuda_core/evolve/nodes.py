@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .. import facts
+from .. import facts, timeouts
 from ..rules.resource import add
 from ..state import (
     NO_RESERVATIONS,
@@ -88,7 +88,8 @@ def node_reserved(state: State, fact: facts.NodeReserved) -> None:
     partition = state.partitions[fact.partition]
     node = partition.nodes[fact.node_id]
     pending = partition.applications[fact.application_id].asks[fact.allocation_key]
-    node.reservation, node.kept_by_preemption = pending, fact.by_preemption
+    node.reservation, node.kept_by_preemption, node.reserved_ms = pending, fact.by_preemption, state.now_ms
+    state.timers.put(timeouts.of_reservation(partition.name, node, state.timing))
     if not pending.reservations:
         pending.reservations = {}
         pending.application.reserving[fact.allocation_key] = pending
@@ -106,7 +107,10 @@ def node_unreserved(state: State, fact: facts.NodeUnreserved) -> None:
     partition = state.partitions[fact.partition]
     node = partition.nodes[fact.node_id]
     pending = partition.applications[fact.application_id].asks[fact.allocation_key]
-    node.reservation, node.kept_by_preemption = None, False
+    state.timers.cancel(timeouts.of_reservation(partition.name, node, state.timing))
+    node.reservation, node.kept_by_preemption, node.reserved_ms = None, False, 0
+    if fact.timed_out:
+        pending.timed_out_ms, pending.timed_out_on = state.now_ms, node.id
     if pending.preemption is not None and pending.preemption.node is node:
         give_up_place(pending.preemption)
     del pending.reservations[node.id]

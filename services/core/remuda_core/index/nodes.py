@@ -4,7 +4,7 @@
 Nodes that are the same to the rules, with the same capacity, obtainable and available amounts, form a **node group**:
 one score, one answer to "does it fit". An allocation moves a node from one group to the next, and a group remembers
 where a demand leads, so thousands of like nodes cost little more than one. A **demand** is what asks want of a node,
-the same for thousands of asks. The groups stand in a FitTree by score; the best for a demand is the first that has room.
+the same for thousands of asks. The groups stand in a FitTree by score; the best for a demand is the first with room.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from heapq import merge
 from itertools import chain, groupby, repeat
 from math import fsum
 from operator import attrgetter, itemgetter, sub
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ..limits import LOOKS_PER_GROUP, NEXT_GROUPS_KEPT, NODE_GROUPS_KEPT, NODES_PER_QUESTION
 from ..rules.resource import INT64_MAX, Resource
@@ -41,6 +41,16 @@ GroupKey = tuple[Vector, Vector, Vector]
 
 # A rank behind all others.
 LAST: Rank = (float("inf"),)
+
+
+class NoneOf(NamedTuple):
+    """Nodes that are not to be chosen: those that are refused, and one more."""
+
+    refused: Refusals
+    node_id: str
+
+    def __contains__(self, node_id: object) -> bool:
+        return node_id == self.node_id or node_id in self.refused
 
 
 class NodeIndex:
@@ -323,9 +333,11 @@ class NodeIndex:
             start = (*group.rank, 0)  # right behind it
             yield group
 
-    def closest(self, demand: Demand) -> tuple[Node | None, int]:
+    def closest(self, demand: Demand, but: str = "") -> tuple[Node | None, int]:
         """The candidate that lacks least of what the demand wants, of those where it can be obtained; among equals the
-        one that would be chosen first. And how many groups were looked at."""
+        one that would be chosen first. `but`: the ID of a node that is chosen only if there is no other. And how many
+        groups were looked at."""
+        refused = NoneOf(demand.refused, but) if but else demand.refused if demand.node_specific else NO_NODES
         best: tuple[float, float, str] | None = None
         found: Node | None = None
         empty = 0
@@ -335,10 +347,14 @@ class NodeIndex:
             elif covers(group.obtainable, demand.need):
                 lacking = _lacking(group.available, demand.need)
                 if best is None or (lacking, group.score) <= best[:2]:
-                    node = group.first_but(demand.refused) if demand.node_specific else group.first()
+                    node = group.first() if refused == NO_NODES else group.first_but(refused)
                     if node is not None and (best is None or (lacking, group.score, node.id) < best):
                         best, found = (lacking, group.score, node.id), node.node
         looked_at = len(self._groups)
+        if found is None and but and but not in demand.refused:
+            entry = self._entries.get(but)
+            if entry is not None and entry.group is not None and covers(entry.group.obtainable, demand.need):
+                found = entry.node
         if empty > 64 and 2 * empty > looked_at:
             self._trim()
         return found, looked_at

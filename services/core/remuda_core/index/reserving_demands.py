@@ -52,26 +52,37 @@ class ReservingDemands:
     # Age
 
     def may_reserve(self, demand: Demand, ask: PendingAsk) -> bool:
-        """Whether the ask is old enough. An ask that is bound to a node always is."""
-        return ask.at_ms + self._delay_ms <= self._now_ms or demand.required_node != ""
+        """Whether the ask has waited long enough. An ask that is bound to a node always has. After a reservation of it
+        has timed out, it waits anew, and until the next pass at least."""
+        if demand.required_node:
+            return not ask.timed_out_ms or ask.timed_out_ms < self._now_ms
+        return ask.waits_since_ms + self._delay_ms <= self._now_ms
 
     def too_young(self, ask_class: AskClass, ask: PendingAsk) -> None:
         """Let the ask class reserve no node until its first ask is old enough or another ask is first, or until a node
         fits."""
+        if ask_class.demand.required_node:
+            self._defer(ask_class.demand)
+            return
         ask_class.set_aside()
         self._wait(ask_class, ask)
+
+    def _defer(self, demand: Demand) -> None:
+        """The demand may reserve in the next pass."""
+        self._demands.end_reserving(demand)
+        self._deferred[demand] = None
 
     def age(self, ask_class: AskClass, ask: PendingAsk) -> None:
         """The ask is the oldest of its ask class, as far as it is known."""
         ask_class.since_ms = ask.at_ms
-        if self.may_reserve(ask_class.demand, ask):
+        if ask_class.demand.required_node or self.may_reserve(ask_class.demand, ask):
             self._has_aged(ask_class)
         else:
             self._wait(ask_class, ask)
 
     def _wait(self, ask_class: AskClass, ask: PendingAsk) -> None:
         """Does nothing if the ask class is looked at earlier: if its first ask is too young then, it waits again."""
-        since_ms, at_ms = ask_class.aging_since_ms, ask.at_ms
+        since_ms, at_ms = ask_class.aging_since_ms, ask.waits_since_ms
         if since_ms is not None and since_ms <= at_ms:
             return
         self.age_no_more(ask_class)
@@ -132,19 +143,30 @@ class ReservingDemands:
         self._exceeding_total[demand] = None
         return False
 
-    def closest_node(self, demand: Demand) -> Node | None:
-        """The node to reserve: the one that lacks least. None if it can be obtained on no node, or if the pass has done
-        the work it may do; then the demand may not reserve for now. O(node groups)."""
+    def closest_node(self, demand: Demand, but: str) -> Node | None:
+        """The node to reserve: the one that lacks least; `but`: this one only if there is no other. None if it can be
+        obtained on no node, or if the pass has done the work it may do; then the demand may not reserve for now. O(node
+        groups)."""
         if self._work_left <= 0:
-            self._demands.end_reserving(demand)
-            self._deferred[demand] = None
+            self._defer(demand)
             return None
-        node, looked_at = self._nodes.closest(demand)
+        node, looked_at = self._nodes.closest(demand, but)
         self._work_left -= looked_at
         if node is None:
             self._demands.end_reserving(demand)
             self._without_node[demand] = None
         return node
+
+    def finds_no_node(self, demand: Demand) -> bool:
+        """Whether the demand can be obtained on no node that is free of reservations. False if the pass has done the
+        work it may do to find out. O(node groups) if it was not found out before."""
+        if demand in self._without_node:
+            return True
+        if self._work_left <= 0:
+            return False
+        node, looked_at = self._nodes.closest(demand)
+        self._work_left -= looked_at
+        return node is None
 
     def wait_no_more(self, demand: Demand) -> None:
         """The demand is open, or reserves again."""

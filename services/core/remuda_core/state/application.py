@@ -40,6 +40,7 @@ class Node:
     # The ask for which the node is reserved, and whether a preemption has reserved it.
     reservation: PendingAsk | None = None
     kept_by_preemption: bool = False
+    reserved_ms: int = 0  # since when
     # By UUID: replacements of placeholders on other nodes, whose allocations will be here. They count in `allocated`.
     arriving: dict[str, Replacement] = field(default_factory=dict)
     # How many more allocations it may have. Those arriving and those that the RM is asked about count.
@@ -66,6 +67,12 @@ class Node:
     def full(self) -> bool:
         """Has as many allocations as one node may have, and accepts no more, whatever room it has."""
         return self.allocations_left <= 0
+
+    @property
+    def preempting(self) -> bool:
+        """A preemption is under way on the node for the ask that it is reserved for."""
+        found = self.reservation.preemption if self.reservation is not None else None
+        return found is not None and found.node is self
 
     @property
     def candidate(self) -> bool:
@@ -193,6 +200,14 @@ class PendingAsk(msgspec.Struct, eq=False):
     # When preemption for it last started; 0: never.
     preempted_at_ms: int = 0
     preemption: Preemption | None = None
+    # When a reservation for it timed out last, and on which node; 0: never.
+    timed_out_ms: int = 0
+    timed_out_on: str = ""
+
+    @property
+    def waits_since_ms(self) -> int:
+        """Since when it has waited to reserve a node: after a time-out it waits anew, and others have that pass."""
+        return self.timed_out_ms + 1 if self.timed_out_ms else self.at_ms
 
     @property
     def has_place(self) -> bool:
