@@ -410,9 +410,9 @@ def preempts_on(node: Node) -> bool:
 
 
 def fits_total(partition: Partition, ask: PendingAsk) -> bool:
-    """The maximum of root is all there is."""
-    total, used = partition.total, partition.root.allocated
-    return all(amount <= total.get(name, 0) - used.get(name, 0) for name, amount in ask.ask.resource.items() if amount)
+    """All there is, but for what others occupy, has room."""
+    rest = total_of(node.available() for node in partition.nodes.values())
+    return all(amount <= rest.get(name, 0) for name, amount in ask.ask.resource.items() if amount)
 
 
 def closest(partition: Partition, ask: PendingAsk) -> set[str]:

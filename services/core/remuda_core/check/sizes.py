@@ -42,7 +42,16 @@ EXCLUDED: Final = {
     **dict.fromkeys(("ApplicationAsks.looked_at", "PreemptorGroup.kind"), RANK),
     **dict.fromkeys(("LeafOrder.maxima", "ParentOrder.maxima", "LeafOrder.due", "ParentOrder.due"), AMOUNTS),
     **dict.fromkeys(
-        ("PartitionIndex.names", "NodeIndex._names", "Demands._names", "Demands.scales", "Partition.total"), AMOUNTS
+        (
+            "PartitionIndex.names",
+            "NodeIndex._names",
+            "Demands._names",
+            "Demands.scales",
+            "Partition.total",
+            "Partition.occupied",
+            "Node.bound",
+        ),
+        AMOUNTS,
     ),
     **dict.fromkeys(
         ("Queue.path_to_root", "Queue.ancestors_usage", "Application.trackers", "Application.application_limits"), TREE

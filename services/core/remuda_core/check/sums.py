@@ -15,6 +15,8 @@ from .questions import held_by_questions
 
 def check_sums(partition: Partition) -> None:
     check_sum(partition.total, total_of(node.capacity for node in partition.nodes.values()), f"{partition.name}: total")
+    occupied = total_of(node.occupied for node in partition.nodes.values())
+    check_sum(partition.occupied, occupied, f"{partition.name}: occupied")
     for node in (*partition.nodes.values(), *partition.unreported.values()):
         held = [a.fact.resource for a in node.allocations.values()]
         held += [arriving.fact.resource for arriving in node.arriving.values()]

@@ -63,7 +63,9 @@ def _may_be_kept(index: PartitionIndex, node: Node, demand: Demand) -> bool:
 
 def within_quotas(partition: Partition, pending: PendingAsk) -> bool:
     """Whether all maxima above the ask, and the partition as a whole, leave room for it."""
-    return full_queue(pending) is None and not exceeds(pending.ask.resource, partition.total, partition.root.allocated)
+    return full_queue(pending) is None and not exceeds(
+        pending.ask.resource, partition.total, partition.root.allocated, partition.occupied
+    )
 
 
 def reserved(partition: Partition, pending: PendingAsk, node: Node, *, by_preemption: bool = False) -> Fact:

@@ -37,6 +37,7 @@ def node_added(state: State, fact: facts.NodeAdded) -> None:
         node.allocated[name] += 0  # finding a name is faster than inserting it
     partition.nodes[fact.node_id] = node
     add(partition.total, fact.capacity)
+    add(partition.occupied, fact.occupied)
     partition.names.add_names(fact.capacity, fact.occupied)
 
 
@@ -45,8 +46,10 @@ def node_changed(state: State, fact: facts.NodeChanged) -> tuple[PendingAsk, ...
     partition = state.partitions[fact.partition]
     node = partition.nodes[fact.node_id]
     add(partition.total, node.capacity, -1)
+    add(partition.occupied, node.occupied, -1)
     node.attributes, node.capacity, node.occupied = fact.attributes, fact.capacity, fact.occupied
     add(partition.total, fact.capacity)
+    add(partition.occupied, fact.occupied)
     partition.names.add_names(fact.capacity, fact.occupied)
     partition.names.count_removed(partition)
     return refusals_lifted(state, partition, node)
@@ -81,6 +84,7 @@ def node_removed(state: State, fact: facts.NodeRemoved) -> NodeGone:
     state.drains.pop((fact.partition, fact.node_id), None)
     partition.names.count_removed(partition)
     add(partition.total, node.capacity, -1)
+    add(partition.occupied, node.occupied, -1)
     return NodeGone(node, refusals_lifted(state, partition, node))
 
 

@@ -65,7 +65,7 @@ class ReservingDemands:
             self._defer(ask_class.demand)
             return
         ask_class.set_aside()
-        self._wait(ask_class, ask)
+        self._wait(ask_class, ask.waits_since_ms)
 
     def _defer(self, demand: Demand) -> None:
         """The demand may reserve in the next pass."""
@@ -75,14 +75,14 @@ class ReservingDemands:
     def age(self, ask_class: AskClass, ask: PendingAsk) -> None:
         """The ask is the oldest of its ask class, as far as it is known."""
         ask_class.since_ms = ask.at_ms
-        if ask_class.demand.required_node or self.may_reserve(ask_class.demand, ask):
+        if ask_class.demand.required_node or ask.at_ms + self._delay_ms <= self._now_ms:
             self._has_aged(ask_class)
         else:
-            self._wait(ask_class, ask)
+            self._wait(ask_class, ask.at_ms)
 
-    def _wait(self, ask_class: AskClass, ask: PendingAsk) -> None:
+    def _wait(self, ask_class: AskClass, at_ms: int) -> None:
         """Does nothing if the ask class is looked at earlier: if its first ask is too young then, it waits again."""
-        since_ms, at_ms = ask_class.aging_since_ms, ask.waits_since_ms
+        since_ms = ask_class.aging_since_ms
         if since_ms is not None and since_ms <= at_ms:
             return
         self.age_no_more(ask_class)
@@ -136,8 +136,11 @@ class ReservingDemands:
     def fits_total(self, demand: Demand) -> bool:
         """Whether the partition as a whole has room for the demand. If not, the demand may not reserve until an
         allocation is released or nodes are added."""
-        total, allocated = self._partition.total, self._partition.root.allocated
-        if all(amount <= total.get(name, 0) - allocated.get(name, 0) for name, amount in demand.items):
+        total, occupied, allocated = self._partition.total, self._partition.occupied, self._partition.root.allocated
+        if all(
+            amount <= total.get(name, 0) - occupied.get(name, 0) - allocated.get(name, 0)
+            for name, amount in demand.items
+        ):
             return True
         self._demands.end_reserving(demand)
         self._exceeding_total[demand] = None
