@@ -121,7 +121,8 @@ def allocation_goes(state: State, partition: Partition, uuid: str) -> Allocation
         if allocation.preempting:
             book_preempting(allocation, -1)
     del application.allocations[uuid], node.allocations[uuid]
-    book_bound(allocation, -1)
+    if fact.tags:
+        book_bound(allocation, -1)
     if not node.reported and not node.allocations:
         del partition.unreported[node.id]
     node.allocations_left += 1

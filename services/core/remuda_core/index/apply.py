@@ -198,6 +198,7 @@ def _ask_gone(index: PartitionIndex, gone: AskGone) -> None:
     for question in gone.questions:
         released(index, question.node, application)
     remove_ask(index, ask)
+    index.first_bound_ask_gone(ask)
     priority_fell(index, ask)
     if ask.ask.placeholder:
         _task_group(index, application, ask.ask.task_group)

@@ -183,8 +183,7 @@ class KeptNodes:
 
     def used_less(self, limits: Iterable[Limit]) -> None:
         """Less is allocated under these limits, or held."""
-        if self.waiting:
-            self._wake(limits)
+        self._wake(limits)
 
     def limits_changed(self, queue: Queue) -> None:
         """The queue has other settings, and with them perhaps other trackers."""

@@ -70,4 +70,5 @@ def place_given_up(index: PartitionIndex, application: Application) -> None:
     if application.trackers:
         wake_at(index, application.trackers)
     index.leaf_of(application).released()
-    index.kept.used_less(limits_of(application))
+    if index.kept.waiting:
+        index.kept.used_less(limits_of(application))

@@ -75,7 +75,8 @@ def released(index: PartitionIndex, node: Node, application: Application) -> Non
     if application.trackers:
         wake_at(index, application.trackers)
     index.leaf_of(application).released()
-    index.kept.used_less(limits_of(application))
+    if index.kept.waiting:
+        index.kept.used_less(limits_of(application))
 
 
 def shares_changed(index: PartitionIndex, application: Application) -> None:

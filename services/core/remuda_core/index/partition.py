@@ -283,6 +283,15 @@ class PartitionIndex:
     def reserve_again(self, demand: Demand) -> None:
         """Let the demand reserve nodes, and its asks preempt, if nothing prevents it any more."""
         self.reserving.start_reserving(demand)
+        for ask_class in list(demand.set_aside) if demand.reserving else ():
+            ask_class.consider()
+
+    def first_bound_ask_gone(self, ask: PendingAsk) -> None:
+        """If it was bound to a node, another one like it may be the first: it has not tried to reserve the node yet."""
+        bound_to = required_node(ask.ask.tags)
+        like = self.demands.by_key.get((items_of(ask.ask.resource), bound_to, ask.refused)) if bound_to else None
+        if like is not None:
+            self.reserve_again(like)
 
     def reserved_node_changed(self, node: Node) -> None:
         """The ask that the node is reserved for may be able to preempt there now."""
