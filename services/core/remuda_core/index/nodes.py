@@ -14,7 +14,7 @@ from heapq import merge
 from itertools import chain, groupby, repeat
 from math import fsum
 from operator import attrgetter, itemgetter, sub
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from ..limits import LOOKS_PER_GROUP, NEXT_GROUPS_KEPT, NODE_GROUPS_KEPT, NODES_PER_QUESTION
 from ..rules.resource import INT64_MAX, Resource
@@ -43,14 +43,14 @@ GroupKey = tuple[Vector, Vector, Vector]
 LAST: Rank = (float("inf"),)
 
 
-class NoneOf(NamedTuple):
+class NoneOf:
     """Nodes that are not to be chosen: those that are refused, and one more."""
 
-    refused: Refusals
-    node_id: str
+    def __init__(self, refused: Refusals, node_id: str) -> None:
+        self._refused, self._node_id = refused, node_id
 
     def __contains__(self, node_id: object) -> bool:
-        return node_id == self.node_id or node_id in self.refused
+        return node_id == self._node_id or node_id in self._refused
 
 
 class NodeIndex:
