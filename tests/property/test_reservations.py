@@ -142,6 +142,8 @@ class Closing:
         return commands.ReleaseAsk(PARTITION, ask.application_id, ask.allocation_key)
 
     def configure(self) -> Command:
+        if self.random.random() < 0.5:
+            self.shares = self.random.choice(((50, 25), (100, 100), (30, 10), (20, 100)))
         return commands.Configure(self.configuration())
 
     def move(self) -> Command:
