@@ -33,6 +33,7 @@ from remuda_core.index.admission import full_queue, limit_of
 from remuda_core.index.ask_classes import AskClass
 from remuda_core.index.gang_changes import change_task_group
 from remuda_core.index.index import Index
+from remuda_core.index.kept_nodes import KeptNodes
 from remuda_core.index.leaf_order import LeafOrder
 from remuda_core.index.node_groups import Demand
 from remuda_core.index.partition import PartitionIndex
@@ -133,6 +134,25 @@ def rank_updated_asks_as_new_ones() -> AbstractContextManager[object]:
     return patch.dict(BY_FACT, {AskChanged: as_new})
 
 
+@contextmanager
+def reserve_without_bounds() -> Iterator[None]:
+    """Any number of nodes is reserved, whatever the quotas, until the ask is placed, and nobody takes them."""
+
+    def nothing_in_the_way(kept: KeptNodes, pending: PendingAsk, bound: bool) -> None:
+        return None
+
+    def nobody_may_take(pending: PendingAsk, node: Node) -> bool:
+        return node.reservation in (None, pending)
+
+    with (
+        patch.object(KeptNodes, "in_the_way", nothing_in_the_way),
+        patch.object(KeptNodes, "unjustified", lambda _: iter(())),
+        patch.object(KeptNodes, "next_claimants", lambda _: []),
+        patch.object(preemption_plan, "may_take", nobody_may_take),
+    ):
+        yield
+
+
 def place_on_nodes_that_are_not_ready() -> AbstractContextManager[object]:
     return patch.object(Node, "ready", True)
 
@@ -180,8 +200,8 @@ def accept_nonsense() -> Iterator[None]:
     def best(nodes_of: nodes.NodeIndex, demand: Demand) -> Node | None:
         return None if fits_nowhere(nodes_of, demand) else best_of(nodes_of, demand)
 
-    def closest(nodes_of: nodes.NodeIndex, demand: Demand) -> tuple[Node | None, int]:
-        return (None, 0) if fits_nowhere(nodes_of, demand) else closest_of(nodes_of, demand)
+    def closest(nodes_of: nodes.NodeIndex, demand: Demand, but: str = "") -> tuple[Node | None, int]:
+        return (None, 0) if fits_nowhere(nodes_of, demand) else closest_of(nodes_of, demand, but)
 
     problem_of_ask, best_of, closest_of = ask.problem_of_ask, nodes.NodeIndex.best, nodes.NodeIndex.closest
     with (

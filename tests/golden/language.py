@@ -154,6 +154,7 @@ class Settings:
             settings, preemption_enabled=line.flag("preemption", "true"), pack=line.take("pack", ""),
             quota_preemption_enabled=line.flag("quotapreemption"), preemption_threshold=line.number("threshold", 0),
             preemption_interval_ms=line.duration_ms(line.take("interval", "0s")),
+            reservation_share=line.number("share", 50), queue_reservation_share=line.number("queueshare", 25),
         )  # fmt: skip
         weights = {name: float(value) for name, value in line.with_prefix("weight.").items()}
         self._partitions[self._current] = replace_partition(settings, resource_weights=weights) if weights else settings

@@ -170,10 +170,73 @@ GANGS: Final = (
     ),
 )  # fmt: skip
 
+RESERVATIONS: Final = (
+    *_of(
+        "index.nodes",
+        ("kept_where_nominal", "11: a node is reserved only where the ask can be obtained", "            elif covers(group.obtainable, demand.need):", "            elif covers(group.capacity, demand.need):"),
+        ("kept_beside_the_occupied", "11: what others occupy does not leave", "return self._less(self.vector(node.capacity), node.occupied, node.bound)", "return self._less(self.vector(node.capacity), node.bound)"),
+        ("kept_on_the_same_node_again", "11: after a time-out the ask reserves another node", "refused = NoneOf(demand.refused, but) if but else demand.refused if demand.node_specific else NO_NODES", "refused = demand.refused if demand.node_specific else NO_NODES"),
+        ("kept_on_no_node_again", "11: after a time-out the ask reserves the same node if there is no other", "        if found is None and but and but not in demand.refused:", "        if False:"),
+    ),
+    *_of(
+        "evolve.booking",
+        ("kept_beside_the_bound", "11: allocations bound to a node do not leave it", "    if is_protected(allocation.fact.tags):\n", "    if False:\n"),
+        ("kept_beside_copies", "11: what is bound only because it runs there does leave", "    if is_protected(allocation.fact.tags):\n", "    if \"si/requiredNode\" in allocation.fact.tags:\n"),
+    ),
+    *_of(
+        "cycle.reserve",
+        ("kept_bound_where_nominal", "11: a node is reserved for an ask bound to it only where that can be obtained", "covers(index.nodes.obtainable(node), demand.need)", "covers(index.nodes.vector(node.capacity), demand.need)"),
+        ("kept_for_ever_unjustified", "11: a reservation ends when a condition is gone", "    for node, reason in index.kept.unjustified():\n", "    for node, reason in ():\n"),
+    ),
+    *_of(
+        "index.kept_nodes",
+        ("kept_beyond_maxima", "11: what is reserved fits every maximum and limit", "            if self._has_no_room(limit, resource):\n", "            if False:\n"),
+        ("kept_beyond_limits", "11: what is reserved fits the limits of users", "return (*application.queue.path_to_root, *application.trackers)", "return application.queue.path_to_root"),
+        ("kept_beyond_the_share_of_a_queue", "11: asks of one queue keep a quarter of the nodes", "        if len(self.shares.get(application.queue, ())) >= self.most(", "        if False and len(self.shares.get(application.queue, ())) >= self.most("),
+        ("kept_beyond_the_share", "11: asks keep half of the nodes", "        return self._index.partition if self.is_full() else None", "        return None"),
+        ("kept_bound_within_the_share", "11: asks that are bound to a node have no share", "        if bound:\n            return None\n", ""),
+        ("kept_none_of_few", "11: one node always may be reserved", "return max(1, len(self._index.partition.nodes) * per_cent // 100)", "return len(self._index.partition.nodes) * per_cent // 100"),
+        ("kept_on_small_nodes", "11: a reservation ends when its node is too small", "        obtainable = node.obtainable()\n", "        obtainable = dict.fromkeys(ask.ask.resource, 2**62)\n"),
+        ("kept_on_nodes_not_ready", "11: a reservation ends when its node is not ready", "        if not node.takes(bound):\n", "        if False:\n"),
+        ("kept_under_lower_maxima", "11: a reservation ends when a maximum leaves no room for it", "                yield from self._over(limit)\n", "                yield from ()\n"),
+        ("kept_oldest_goes", "11: the youngest reservations end", "key=self._age, reverse=True)", "key=self._age)"),
+        ("kept_all_when_nodes_go", "11: when nodes go, reservations end that exceed the share", "            yield from self._above_share()\n", "            yield from ()\n"),
+        ("kept_without_a_sum", "11: what is reserved counts, not only what is asked for", "        if reserved:\n            add(wanted, reserved)\n", ""),
+        ("kept_waits_for_ever", "11: an ask reserves once quota and share have room", "                self._wait_no_more(ask_class)\n                ask_class.consider()\n", "                self._wait_no_more(ask_class)\n"),
+    ),
+    *_of(
+        "cycle.rights",
+        ("kept_from_the_guaranteed", "11: an ask within its guaranteed takes a node from one that is not", "    if guaranteed != other_guaranteed:\n        return guaranteed\n", ""),
+        ("kept_from_priority", "11: an ask of higher priority takes a node", "    return not node.preempting and has_higher_priority(pending, kept_for)", "    return False"),
+        ("kept_not_from_equals", "11: an ask of equal right takes no node", "return _priority_below(one, common) > _priority_below(other, common)", "return _priority_below(one, common) >= _priority_below(other, common)"),
+        ("kept_not_for_the_bound", "11: a node is not taken from an ask that is bound to it", "    if required_node(kept_for.ask.tags):\n        return False\n", ""),
+        ("kept_priority_without_offset", "11: priorities are compared through offsets", "        priority = priority_offset(properties) + (0 if", "        priority = (0 if"),
+        ("kept_priority_without_fence", "11: priorities are compared through fences", "(0 if is_priority_fence(properties) else priority)", "priority"),
+        ("kept_right_without_end", "11: an ask above the guaranteed of its queue has no such right", "            if by.allocated.get(name, 0) - by.preempting.get(name, 0) + amount > by.settings.guaranteed[name]:\n                return False\n", ""),
+        ("kept_right_without_guaranteed", "11: a missing guaranteed guarantees nothing", "    found = False\n    for name, amount", "    found = True\n    for name, amount"),
+        ("kept_taken_only_to_run", "11: an ask of more right takes over a reservation", "    if not index.reserving.may_reserve(demand, pending):\n        return None\n", "    return None\n"),
+        ("kept_taken_though_another_fits", "11: only an ask that fits no other node takes one", "        return None if _fits_elsewhere(index, demand) else Claim(ask_class, pending, node, True)", "        return Claim(ask_class, pending, node, True)"),
+        ("kept_taken_though_another_could_be_kept", "11: a reservation is taken over only where no other node will do", "    if in_the_way is None and not index.reserving.finds_no_node(demand):\n", "    if False:\n"),
+    ),
+    *_of(
+        "cycle.preemption_plan",
+        ("kept_from_preemption", "11: an ask of more right preempts on a node that is kept", "if not node.schedulable or node in others or not may_take(pending, node):", "if not node.schedulable or node in others or node.reservation not in (None, pending):"),
+    ),
+    *_of(
+        "evolve.nodes",
+        ("kept_without_time", "11: a reservation lasts for timing.reservation_timeout", "    state.timers.put(timeouts.of_reservation(partition.name, node, state.timing))\n", ""),
+        ("kept_at_once_again", "11: after a time-out the ask waits anew", "        pending.timed_out_ms, pending.timed_out_on = state.now_ms, node.id\n", "        pending.timed_out_on = node.id\n"),
+    ),
+    *_of(
+        "decide.administer.applications",
+        ("kept_when_it_moves", "11: a reservation ends when the application moves", "            if not node.preempting:\n", "            if False:\n"),
+    ),
+)  # fmt: skip
+
 PASS: Final = (
     *_of(
         "cycle.schedule",
-        ("reserved_after_normal", "11: reserved asks go before all others", "            placed = yield from place_reserved(state, partition, one, limit, now_ms)\n", "            placed = yield from place_pending(state, partition, one, limit, now_ms)\n            placed += yield from place_reserved(state, partition, one, limit - placed, now_ms)\n"),
+        ("reserved_after_normal", "11: reserved asks go before all others", "            placed += yield from place_reserved(state, partition, one, limit - placed, now_ms)\n", "            placed += yield from place_pending(state, partition, one, limit - placed, now_ms)\n            placed += yield from place_reserved(state, partition, one, limit - placed, now_ms)\n"),
         ("budget_is_not_shared", "9: partitions share the limit of a pass evenly", "max(1, budget // len(busy)), []", "max(1, budget), []"),
         ("rest_of_budget_is_lost", "9: what one partition does not need goes to the others", "        busy = still_busy[: max(0, budget)]", "        busy = []"),
         ("bound_do_not_preempt_first", "9: asks their node is reserved for preempt before normal asks", "            yield from preempt_where_bound(state, partition, one, now_ms)", "            yield from ()"),
@@ -394,6 +457,6 @@ GUESTS: Final = (
 )  # fmt: skip
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
-    *SHARES, *LIMITS, *LIFE, *EXECUTION, *ACCESS, *PROPERTIES, *QUOTAS, *PLACEMENT, *SUBMIT, *NODES, *QUEUES, *ASKS, *GANGS, *PASS, *PREEMPTION,
+    *SHARES, *LIMITS, *LIFE, *EXECUTION, *ACCESS, *PROPERTIES, *QUOTAS, *PLACEMENT, *SUBMIT, *NODES, *QUEUES, *ASKS, *GANGS, *RESERVATIONS, *PASS, *PREEMPTION,
     *ADMINISTRATION, *GUESTS, *PREDICATE_CLASSES, *PELOTON,
 )  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from remuda_core.rules.resource import Resource
 from remuda_core.state import Node, Partition, PendingAsk, PredicateClass
 
@@ -11,6 +13,27 @@ from . import bounds
 def has_room(node: Node, need: Resource) -> bool:
     available = node.available()
     return all(need.get(name, 0) <= available.get(name, 0) for name in {*need, *available})
+
+
+def obtainable(node: Node, need: Resource) -> bool:
+    """It would have room if all had left that can leave."""
+    stays = [a.fact.resource for a in node.allocations.values() if bound_tag(a.fact.tags) and not a_copy(a.fact.tags)]
+    return all(
+        amount <= node.capacity.get(name, 0) - node.occupied.get(name, 0) - sum(one.get(name, 0) for one in stays)
+        for name, amount in need.items()
+    ) and all(
+        node.capacity.get(name, 0) >= node.occupied.get(name, 0) + sum(one.get(name, 0) for one in stays)
+        for name in {*node.occupied, *(name for one in stays for name in one)}
+    )
+
+
+def bound_tag(tags: Mapping[str, str]) -> str:
+    return tags.get("si/requiredNode") or tags.get("yunikorn.apache.org/requiredNode", "")
+
+
+def a_copy(tags: Mapping[str, str]) -> bool:
+    """It is bound only because it runs there already."""
+    return tags.get("remuda/boundPreemptible") == "true"
 
 
 def is_full(partition: Partition, node: Node) -> bool:
@@ -33,7 +56,7 @@ def score(partition: Partition, node: Node) -> float:
 
 
 def bound_to(ask: PendingAsk) -> str:
-    return ask.ask.tags.get("si/requiredNode") or ask.ask.tags.get("yunikorn.apache.org/requiredNode", "")
+    return bound_tag(ask.ask.tags)
 
 
 def refuses(ask: PendingAsk, node_id: str) -> bool:

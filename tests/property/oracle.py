@@ -11,12 +11,12 @@ from fractions import Fraction
 from typing import Any
 
 from remuda_core.facts import Allocated, Fact, NodeReserved, ReplacementStarted
-from remuda_core.rules.resource import Resource, items_of
+from remuda_core.rules.resource import Resource, items_of, total_of
 from remuda_core.rules.share import scales_of, weight
 from remuda_core.settings import Limit
 from remuda_core.state import Allocation, Application, Node, Partition, PendingAsk, PredicateClass, Queue
 
-from .node_oracle import bound_to, has_room, is_asked_about, is_full, packed, refuses, score
+from .node_oracle import bound_to, has_room, is_asked_about, is_full, obtainable, packed, refuses, score
 
 # Scores are means of floating-point numbers: so close together, they are the same.
 CLOSE = 1e-9
@@ -58,10 +58,13 @@ def next_step(partition: Partition, now_ms: int, reservation_delay_ms: int) -> N
         # Asks that are the same to the rules.
         path = ask.application.queue.path
         kind = (path, items_of(ask.ask.resource), bound, ask.refused, *what_limits(ask.application))
-        if not bound and now_ms - ask.at_ms < reservation_delay_ms:
+        since_ms = ask.timed_out_ms + 1 if ask.timed_out_ms else ask.at_ms
+        if now_ms < since_ms + (0 if bound else reservation_delay_ms):
             too_young.add(kind)
         if (
             kind not in too_young
+            and fits_beside_reserved(partition, ask)
+            and (bound or has_share(partition, ask))
             and fits_total(partition, ask)
             and (nodes := bound_node(partition, ask) if bound else closest(partition, ask))
         ):
@@ -361,7 +364,7 @@ def reserved_nodes(partition: Partition, ask: PendingAsk) -> set[str]:
 
 
 def bound_node(partition: Partition, ask: PendingAsk) -> set[str]:
-    """The node itself, unless it is too small, or kept for another that has to be there."""
+    """The node itself, unless too little can be obtained there, or it is kept for another that has to be there."""
     node = partition.nodes.get(bound_to(ask))
     if (
         node is None
@@ -371,22 +374,59 @@ def bound_node(partition: Partition, ask: PendingAsk) -> set[str]:
         or (node.reservation is not None and bound_to(node.reservation))
     ):
         return set()
-    return {node.id} if all(amount <= node.capacity.get(n, 0) for n, amount in ask.ask.resource.items()) else set()
+    return {node.id} if obtainable(node, ask.ask.resource) else set()
+
+
+def fits_beside_reserved(partition: Partition, ask: PendingAsk) -> bool:
+    """With all that is reserved, and one more allocation, no maximum and no limit is exceeded."""
+    bounds = [(queue.settings.max, list(below(queue)), queue.allocated) for queue in ask.application.queue.path_to_root]
+    for limit, others in limits_of(ask.application):
+        used = [total for o in others for total in (o.allocated, o.allocated_placeholder)]
+        bounds.append((limit.max_resources, others, total_of(used)))
+    return all(
+        ask.ask.resource.get(name, 0) <= maximum - used.get(name, 0) - sum(reserved_for(o, name) for o in others)
+        for most, others, used in bounds
+        for name, maximum in most.items()
+    )
+
+
+def reserved_for(application: Application, name: str) -> int:
+    return sum(ask.ask.resource.get(name, 0) * len(ask.reservations) for ask in application.asks.values())
+
+
+def has_share(partition: Partition, ask: PendingAsk) -> bool:
+    """Asks that are not bound keep at most so many nodes, and those of its queue."""
+    kept = [node.reservation for node in partition.nodes.values() if node.reservation and not preempts_on(node)]
+    unbound = [one for one in kept if not bound_to(one)]
+    of_queue = [one for one in unbound if one.application.queue is ask.application.queue]
+    settings, nodes = partition.settings, len(partition.nodes)
+    return len(unbound) < max(1, nodes * settings.reservation_share // 100) and len(of_queue) < max(
+        1, nodes * settings.queue_reservation_share // 100
+    )
+
+
+def preempts_on(node: Node) -> bool:
+    return any(p.node is node for p in [node.reservation.preemption] if p) if node.reservation else False
 
 
 def fits_total(partition: Partition, ask: PendingAsk) -> bool:
-    """The maximum of root is all there is."""
-    total, used = partition.total, partition.root.allocated
-    return all(amount <= total.get(name, 0) - used.get(name, 0) for name, amount in ask.ask.resource.items() if amount)
+    """All there is, but for what others occupy, has room."""
+    rest = total_of(node.available() for node in partition.nodes.values())
+    return all(amount <= rest.get(name, 0) for name, amount in ask.ask.resource.items() if amount)
 
 
 def closest(partition: Partition, ask: PendingAsk) -> set[str]:
-    """The candidates that lack least, of those that would be large enough if they were empty."""
+    """The candidates that lack least, of those on which it can be obtained; the one on which a reservation timed out
+    only if there is no other."""
+    found = _closest(ask, [node for node in candidates(partition, ask) if node.id != ask.timed_out_on])
+    return found or _closest(ask, candidates(partition, ask))
+
+
+def _closest(ask: PendingAsk, nodes: list[Node]) -> set[str]:
     need = ask.ask.resource
     lacking = {}
-    for node in candidates(partition, ask):
-        large = all(amount <= node.capacity.get(name, 0) for name, amount in need.items())
-        if large and node.id not in ask.refused:
+    for node in nodes:
+        if obtainable(node, need) and node.id not in ask.refused:
             available = node.available()
             lacking[node.id] = sum(
                 (amount - max(available.get(name, 0), 0)) / amount

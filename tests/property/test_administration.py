@@ -91,7 +91,7 @@ def there_and_back(weather: Storm, partition: Partition) -> None:
         application = weather.random.choice(alive)
         home, away = application.queue.path, weather.random.choice(leaves)
         moves = (MoveApplication(application.id, away), MoveApplication(application.id, home))
-        if nothing_held(partition, application, away):
+        if nothing_held(partition, application, away) and not application.reserving:  # a move ends its reservations
             same_after(weather, partition, *moves)
     if partition.nodes and not any(p.node.reservation for p in partition.preemptions.values()):
         node = weather.random.choice(list(partition.nodes.values()))

@@ -16,6 +16,7 @@ from remuda_core.facts import (
     AskWaiting,
     Fact,
     NodeReserved,
+    NodeUnreserved,
     PredicateAsked,
     PredicatesAsked,
     PreemptionStarted,
@@ -31,6 +32,8 @@ from remuda_proto.remuda.v1 import log_pb2
 from .oracle import Next, next_step, something_is_too_small
 
 RM = "rm-1"
+# How the reason ends why a node is taken from an ask of less right.
+TAKEN = "has more right to this node"
 # Until nothing is left to be done, if nothing else happens: a pass tries only so much preemption.
 PASSES = 50
 # So often a state restored from a snapshot has to be the same and to decide the same.
@@ -73,7 +76,7 @@ class World:
         made = sum(len(steps(partition, facts)) for partition in partitions)
         assert made <= max(limit, len(partitions))
         for partition in partitions:
-            left = None if preempted(partition, facts) else self._next(partition)
+            left = None if preempted(partition, facts) or ends(partition, facts) else self._next(partition)
             assert made >= limit or left is None, "an ask that fits everywhere was left"
         return facts
 
@@ -94,6 +97,8 @@ class World:
             made = steps(partition, facts, questions=True)
             if before := preempted_before(partition, facts):
                 step = self._next_after(before, partition.name)
+            if taken_first(partition, facts):
+                continue
             assert (step is None) == (not made), f"expected {step}, got {made}"
             if step is not None:
                 kind, got = made[0]
@@ -200,7 +205,35 @@ def preempted_before(partition: Partition, facts: list[Fact]) -> list[Fact]:
     facts = list(takewhile(lambda f: not isinstance(f, PredicatesAsked) or f.partition != partition.name, facts))
     first = next((fact for _, fact in steps(partition, facts)), None)
     before = facts if first is None else facts[: next(n for n, fact in enumerate(facts) if step_of(fact) is first)]
-    return before if any(isinstance(f, PreemptionStarted) and f.partition == partition.name for f in before) else []
+    begun = any(isinstance(f, PreemptionStarted) and f.partition == partition.name for f in before)
+    if not begun and (ended := ends(partition, before)):
+        return before[: before.index(ended[-1]) + 1]
+    return before if begun else []
+
+
+def ends(partition: Partition, facts: list[Fact]) -> list[Fact]:
+    """Reservations that end because they are not justified any more."""
+    return [
+        fact
+        for fact in facts
+        if isinstance(fact, NodeUnreserved)
+        and fact.partition == partition.name
+        and not fact.reason.startswith("placed on ")
+        and not fact.reason.endswith((TAKEN, "has to be on this node"))
+    ]
+
+
+def taken_first(partition: Partition, facts: list[Fact]) -> bool:
+    """The first step takes a node from an ask of less right."""
+    first = next((fact for _, fact in steps(partition, facts)), None)
+    own = [f for f in facts if isinstance(f, NodeUnreserved) and f.partition == partition.name]
+    taken = next((fact for fact in own if not ends(partition, [fact])), None)
+    return (
+        first is not None
+        and taken is not None
+        and taken.reason.endswith(TAKEN)
+        and taken.node_id == getattr(first, "node_id", "")
+    )
 
 
 def step_of(fact: Fact) -> Fact:

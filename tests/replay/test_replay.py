@@ -18,7 +18,7 @@ from remuda_core.shell import replay
 from remuda_core.shell.machine import CoreMachine
 from remuda_core.snapshot import RESTORERS, save
 from remuda_core.state import Timer
-from remuda_core.timeouts import of_draining, of_placeholders, still_applies
+from remuda_core.timeouts import of_draining, of_placeholders, of_reservation, still_applies
 from remuda_core.wire import schema, snapshot_format
 from remuda_proto.remuda.v1 import snapshot_pb2
 from tests.property.world import RM
@@ -73,8 +73,12 @@ def forget_gangs_without_time(core: Core) -> None:
 def forget_what_snapshots_lacked(core: Core) -> None:
     """Clear what the first snapshots of 0.1.0 do not hold. That the RM was told that an ask is over: a core restored
     from one of them answers a repeated release of all asks once more. When the ask of an allocation came, and the peak
-    of an application's usage: they are only shown."""
-    for partition in core.state.partitions.values():
+    of an application's usage: they are only shown. Since when a node is reserved: a core restored from one of them
+    counts from the snapshot on."""
+    for name, partition in core.state.partitions.items():
+        for node in partition.nodes.values():
+            core.state.timers.cancel(of_reservation(name, node, core.state.timing))
+            node.reserved_ms = 0
         for application in partition.applications.values():
             application.asks_over, application.peak = 0, None
         for allocation in partition.allocations.values():

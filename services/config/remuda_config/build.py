@@ -77,6 +77,8 @@ def _partition(partition: Partition) -> config_pb2.PartitionConfig:
         preemption_threshold=partition.preemption.threshold,  # None: the default of the service
         preemption_interval_ms=milliseconds(partition.preemption.interval) or 0,
         quota_preemption_enabled=partition.preemption.quotapreemptionenabled,
+        reservation_share=partition.reservations.share or 0,  # 0: the default
+        queue_reservation_share=partition.reservations.queueshare or 0,
         placement_rules=[_rule(rule) for rule in partition.placementrules],
         limits=[_limit(limit) for limit in partition.limits],
     )

@@ -87,6 +87,8 @@ def _describe_partition(partition: config_pb2.PartitionConfig) -> Described:
         **({"quota preemption": "enabled"} if partition.quota_preemption_enabled else {}),
         **_count("preemption threshold", partition.preemption_threshold),
         **_count("preemption interval, ms", partition.preemption_interval_ms),
+        **_count("reservation share", partition.reservation_share),
+        **_count("reservation share of a queue", partition.queue_reservation_share),
         "placement rules": ", ".join(_rule(rule) for rule in partition.placement_rules) or NOTHING,
         **_limits(partition.limits),
     }

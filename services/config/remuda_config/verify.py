@@ -82,6 +82,10 @@ def _verify_partition(partition: Partition, path: Path, trees_known: bool) -> It
         problem = f"unknown value {shown(partition.nodesortpolicy.pack)}: expected {' or '.join(PACKINGS)}"
         yield (*path, "nodesortpolicy", "pack"), problem
     yield from _verify_preemption(partition.preemption, (*path, "preemption"))
+    for key in ("share", "queueshare"):
+        share = getattr(partition.reservations, key)
+        if share is not None and not 1 <= share <= 100:
+            yield (*path, "reservations", key), f"{share}: expected 1 to 100, in per cent of the nodes"
     yield from user_limits.check_list(partition.limits, path)
     root, root_path = partition.root(path)
     if partition.queues is None:

@@ -62,10 +62,12 @@ def test_base_units_and_absence():
 
 def test_partition_settings():
     text = "preemption: {enabled: false, threshold: 80, interval: 1m30s}\n"
+    text += "reservations: {share: 30, queueshare: 10}\n"
     text += "nodesortpolicy: {type: binpacking, resourceweights: {gpu: 2, memory: -0.0}}\n"
     built = remuda_config.load(partition(text + "queues: [{name: root}]")).partitions[0]
     assert not built.preemption_enabled
     assert (built.preemption_threshold, built.preemption_interval_ms) == (80, 90_000)
+    assert (built.reservation_share, built.queue_reservation_share) == (30, 10)
     assert (built.node_sort_policy.type, dict(built.node_sort_policy.resource_weights)) == (
         "binpacking",
         {"gpu": 2, "memory": 0},
@@ -73,6 +75,7 @@ def test_partition_settings():
     plain = remuda_config.load("partitions: [{name: GPU, queues: [{name: root}]}]").partitions[0]
     assert (plain.name, plain.preemption_enabled, plain.node_sort_policy.type) == ("gpu", True, "fair")
     assert (plain.preemption_threshold, plain.preemption_interval_ms) == (0, 0)
+    assert (plain.reservation_share, plain.queue_reservation_share) == (0, 0)
     assert dict(plain.node_sort_policy.resource_weights) == {"vcore": 1, "memory": 1}
 
 

@@ -43,6 +43,7 @@ partitions:
   - name: default
     nodesortpolicy: {type: binpacking, pack: application, resourceweights: {gpu: 2.5}}
     preemption: {enabled: false, threshold: 80, interval: 1m}
+    reservations: {share: 30}
     placementrules: [{name: user, create: true, filter: {users: [a, b]}, parent: {name: fixed, value: p, create: true}}]
     queues: [{name: root}]
   - {name: gpu, queues: [{name: root}]}
@@ -57,6 +58,7 @@ partitions:
         "partition default: weight of gpu (none) -> 2.5",
         "partition default: preemption threshold (none) -> 80",
         "partition default: preemption interval, ms (none) -> 60000",
+        "partition default: reservation share (none) -> 30",
         "partition gpu: added",
     ]
     assert between(two, one)[-1] == "partition gpu: removed"

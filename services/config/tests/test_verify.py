@@ -169,6 +169,14 @@ PARTITIONS = {
         "preemption: {threshold: 101}\nqueues: [{name: root}]",
         "partitions[0].preemption.threshold",
     ),
+    "no share of the nodes": (
+        "reservations: {share: 0}\nqueues: [{name: root}]",
+        "partitions[0].reservations.share",
+    ),
+    "more than all nodes for a queue": (
+        "reservations: {share: 100, queueshare: 101}\nqueues: [{name: root}]",
+        "partitions[0].reservations.queueshare",
+    ),
     "interval without unit": (
         "preemption: {interval: 15}\nqueues: [{name: root}]",
         "partitions[0].preemption.interval",

@@ -23,6 +23,11 @@ STEPS_PER_SEARCH: Final = 2
 RESERVATION_WORK_PER_PASS: Final = 20_000
 RESERVATION_WAKES: Final = 100
 
+# Ask classes of which a pass looks whether they have the right to a node that is kept for another ask, and nodes of
+# each (1 us each): some milliseconds at most, and only while nodes are kept.
+CLAIMANTS_PER_PASS: Final = 500
+KEPT_NODES_PER_CLAIMANT: Final = 16
+
 # Nodes that gained room and whose asks are searched at each step, one node after the other (1 us each). When there are
 # more, whatever fits them is opened instead, and closed again when no node is found for it (5 us each).
 FREED_NODES: Final = 4

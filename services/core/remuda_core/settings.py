@@ -87,6 +87,10 @@ class PartitionSettings(Settings):
     pack: str = ""
     # Queues with a delay give back what is above their maximum.
     quota_preemption_enabled: bool = False
+    # In per cent of the nodes: how many may be reserved for asks that are not bound to a node; and how many of them for
+    # asks of one leaf queue. One always may.
+    reservation_share: int = 50
+    queue_reservation_share: int = 25
 
 
 class Timing(Settings):
@@ -98,6 +102,8 @@ class Timing(Settings):
     ended_ms: int = 3 * 86_400_000
     # An ask may reserve a node when it has waited this long.
     reservation_delay_ms: int = 2_000
+    # A node is reserved for an ask for so long at most.
+    reservation_timeout_ms: int = 60 * 60_000
     # Between two preemption attempts for one ask.
     preemption_attempt_ms: int = 15_000
     # Placeholders time out, unless the application sets its own time-out.

@@ -13,6 +13,7 @@ from .state import (
     NEVER_MS,
     Allocation,
     Application,
+    Node,
     PendingAsk,
     PredicateClass,
     Preemption,
@@ -101,6 +102,15 @@ def of_verdicts(partition: str, found: PredicateClass) -> Timer | None:
     return Timer(at_ms, "verdicts", partition, "", found.name) if at_ms < NEVER_MS else None
 
 
+def of_reservation(partition: str, node: Node, timing: Timing) -> Timer | None:
+    """Ends the reservation of the node."""
+    kept_for = node.reservation
+    if kept_for is None:
+        return None
+    at_ms = after(node.reserved_ms, timing.reservation_timeout_ms)
+    return Timer(at_ms, "reservation", partition, kept_for.ask.application_id, node.id)
+
+
 def of_replacement(replacement: Replacement) -> Timer:
     """Ends the question to the RM about the replacement."""
     fact, key = replacement.fact, str(replacement.question)
@@ -132,6 +142,7 @@ def still_applies(state: State, timer: Timer) -> bool:
         return False
     allocation = partition.allocations.get(timer.key)
     pending = application.asks.get(timer.key)
+    node = partition.nodes.get(timer.key)
     preemption = partition.preemptions.get((timer.application_id, timer.key))
     if timer.kind == "predicate":
         number = int(timer.key)
@@ -148,6 +159,7 @@ def still_applies(state: State, timer: Timer) -> bool:
         "state": of_state(timer.partition, application, state.timing),
         "placeholder": of_placeholders(timer.partition, application),
         "release": of_release(allocation) if allocation is not None else None,
+        "reservation": of_reservation(timer.partition, node, state.timing) if node is not None else None,
         "refusals": of_refusals(pending) if pending is not None else None,
         "preemption": of_preemption(preemption) if preemption is not None else None,
     }

@@ -210,7 +210,8 @@ BROKEN: list[tuple[str, Callable[[Core], object]]] = [
     ("queue root.p: priorities", lambda s: queue(s, "root.p").priorities.update({7: 1})),
     ("queue root: priority", lambda s: setattr(queue(s, "root"), "priority", 7)),
     # the index: nodes
-    ("node groups", lambda s: setattr(node(s), "occupied", {"vcore": 1})),
+    ("occupied", lambda s: setattr(node(s), "occupied", {"vcore": 1})),
+    ("node groups", lambda s: setattr(node(s), "occupied", {"vcore": 1}) or the(s).occupied.update(vcore=1)),
     ("is in a group", lambda s: setattr(entry(s, "n3"), "group", entry(s).group)),
     ("size is not", lambda s: setattr(entry(s).group, "size", 9)),
     # the index: asks

@@ -194,7 +194,7 @@ def test_lazy_ranking_is_sorting(steps: list[tuple[str, int, int]]) -> None:
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 199)), max_size=600))
 def test_a_group_gives_out_its_nodes_by_id(steps: list[tuple[bool, int]]) -> None:
     """Also after many have come, gone and come again."""
-    group = NodeGroup(1, (1,), (1,), 0.0)
+    group = NodeGroup(1, (1,), (1,), (1,), 0.0)
     nodes = [NodeEntry(Node(f"n{n:03}", {}, {}, {})) for n in range(200)]
     for comes, which in [(True, n) for n in range(100)] + steps:
         node = nodes[which]
@@ -212,7 +212,7 @@ def test_a_group_gives_out_its_nodes_by_id(steps: list[tuple[bool, int]]) -> Non
 
 
 def test_a_smaller_node_comes_when_the_line_is_used_up() -> None:
-    group = NodeGroup(1, (1,), (1,), 0.0)
+    group = NodeGroup(1, (1,), (1,), (1,), 0.0)
     nodes = [NodeEntry(Node(f"n{n:03}", {}, {}, {})) for n in range(200)]
     for node in (*nodes[2::2], *nodes[3:199:2]):  # these in the line, those in the heap
         node.group = group

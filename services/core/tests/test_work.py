@@ -120,10 +120,13 @@ def test_an_ask_that_lets_go_of_its_reservations() -> None:
     def reserved(nodes: int) -> Core:
         core = core_with(0)
         for n in range(nodes):
-            node = UpdateNode(PARTITION, f"busy-{n}", "CREATE", capacity={"gpu": 1}, occupied={"gpu": 1})
-            core.handle(node, 1_000)
+            core.handle(UpdateNode(PARTITION, f"busy-{n}", "CREATE", capacity={"gpu": 1}), 1_000)
         core.handle(SubmitApplication(PARTITION, "app", "", "u", tags={"namespace": "a"}), 1_000)
-        core.handle(SubmitAsk(Ask(PARTITION, "app", "wide", {"gpu": 1}, nodes)), 1_000)
+        core.handle(SubmitAsk(Ask(PARTITION, "app", "small", {"gpu": 1}, nodes)), 1_000)
+        core.handle(Schedule(nodes), 1_000)
+        for n in range(nodes):
+            core.handle(UpdateNode(PARTITION, f"busy-{n}", "UPDATE", capacity={"gpu": 2}), 1_000)
+        core.handle(SubmitAsk(Ask(PARTITION, "app", "wide", {"gpu": 2}, nodes // 2)), 1_000)
         for now_ms in range(10_000, 10_000 + 1_000 * nodes, 1_000):
             core.handle_all([Tick(), Schedule(10 * nodes)], now_ms)
         return core

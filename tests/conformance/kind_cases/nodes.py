@@ -62,9 +62,13 @@ BOUND = scenario(
     *START, asks(ask("app-1", "bound", 1, priority=9, **bound("nowhere")), ask("app-1", "k", 1)), {"schedule": 1}
 )
 LACKS = scenario(
-    node("n1", 4), node("n2", 8), app("app-1"),
-    asks(ask("app-1", "k1", 2, **bound("n1")), ask("app-1", "k2", 5, **bound("n2"))), {"schedule": 3},
+    node("n1", 4), app("app-1"), asks(ask("app-1", "k1", 2)), {"schedule": 1},
+    node("n2", 8), asks(ask("app-1", "k2", 5)), {"schedule": 1},
     asks(ask("app-1", "k3", 4)), {"wait_ms": 50}, {"schedule": 3}, reservation_delay_ms=20,
+)  # fmt: skip
+MANY_KEPT = scenario(
+    node("n1", 4), node("n2", 4), app("app-1"), asks(ask("app-1", "k1", 2, 2)), {"schedule": 2},
+    asks(ask("app-1", "k2", 3, 2)), {"wait_ms": 50}, {"schedule": 3}, reservation_delay_ms=20,
 )  # fmt: skip
 SHRUNK = scenario(
     node("n1", 9), node("n2", 3), app("app-1"), asks(ask("app-1", "k1", 8, **bound("n1"))), {"schedule": 1},
@@ -124,6 +128,7 @@ EXPLAINED: Cases = {
     "NotReadyTakesNothing": [Sided(NOT_READY, their_rule=True)],
     "BoundAskHoldsUpNobody": [Sided(BOUND, their_rule=True)],
     "LacksLeast": [Sided(LACKS, their_rule=True)],
+    "ReservationsAreBounded": [Sided(MANY_KEPT, their_rule=True)],
     "ClusterIsNoQuota": [Sided(SHRUNK, their_rule=True)],
     "NoMoreThanNeeded": [Sided(GREEDY, their_rule=True)],
     "KeptForPreemptor": [Sided(PREEMPTS, their_rule=True)],
@@ -147,6 +152,7 @@ NEAR_MISSES: Cases = {
                        {"schedule": 2}), drops(3, "k")),
     ],
     "LacksLeast": [Sided(LACKS, our_rule=True)],
+    "ReservationsAreBounded": [Sided(MANY_KEPT, our_rule=True)],
     "ClusterIsNoQuota": [
         Sided(SHRUNK, our_rule=True),
         # enough is left

@@ -33,6 +33,7 @@ from .nodes import (
     LacksLeast,
     NotReadyTakesNothing,
     ReportedIsOnItsNode,
+    ReservationsAreBounded,
 )
 from .placement import LaterNames, PlacedByDefault
 from .preemption import KeptForPreemptor, NoMoreThanNeeded
@@ -95,6 +96,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     LacksLeast(),
     DrainedIsKeptForNobody(),
     ReportedIsOnItsNode(),
+    ReservationsAreBounded(),
     EverythingGivenBackCompletes(),
     NoPlaceOnDrainingNodes(),
     UpdatesMeanWhatTheySay(),

@@ -13,6 +13,7 @@ from ..reference_rules import (
     order_equals_by_chance,
     place_on_nodes_that_are_not_ready,
     reserve_where_the_ask_leaves_least,
+    reserve_without_bounds,
     stop_at_a_bound_ask_without_room,
 )
 from .kind import Kind
@@ -216,6 +217,41 @@ class LacksLeast(Kind):
             return sum((n - max(have.get(name, 0), 0)) / n for name, n in need.items() if n > max(have.get(name, 0), 0))
 
         return 0 < lacks(ours) < lacks(theirs)
+
+
+class ReservationsAreBounded(Kind):
+    """Reservations are bounded
+
+    The reference reserves a node for an ask that its nominal capacity fits, without regard to the quotas of the queue,
+    for any number of nodes, and until the ask is placed. An ask that never runs there, because of what is occupied or
+    bound to the node, keeps it from all others. remuda reserves only where the ask can be obtained, within its quotas,
+    at most half of the nodes and a quarter for one queue, for an hour. A reservation ends when one of its conditions is
+    gone. An ask within the guaranteed of its queue, or of higher priority, takes a node that is kept for another.
+    (Recognised where the reference keeps more than a quarter of the nodes.)
+    """
+
+    golden = "reservations.txt: Asks of one queue keep a quarter of the nodes, all asks one half"
+    reference_rules = (reserve_without_bounds,)
+
+    def taints_from(self, case: Case) -> int | None:
+        mine, other = set[str](), set[str]()
+        for number, (ours, theirs) in enumerate(zip(case.our_steps, case.their_steps, strict=True)):
+            for kept, step in ((mine, ours), (other, theirs)):
+                for change, node_id in _changes_of_reservations(step):
+                    (kept.add if change == "ADD" else kept.discard)(node_id)
+            nodes = len(available(case, case.their_steps[: number + 1]))
+            if len(other) > len(mine) and len(other) > max(1, nodes // 4):
+                return number
+        return None
+
+
+def _changes_of_reservations(step: Json) -> list[tuple[str, str]]:
+    """ADD or REMOVE, and the node."""
+    return [
+        (event.get("eventChangeType", ""), event.get("objectID", ""))
+        for event in step.get("events") or ()
+        if event.get("eventChangeDetail") == "NODE_RESERVATION"
+    ]
 
 
 def _reserved(step: Json) -> dict[str, str]:

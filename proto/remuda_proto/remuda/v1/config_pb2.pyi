@@ -73,12 +73,14 @@ class Timing(_message.Message):
     RESERVATION_DELAY_MS_FIELD_NUMBER: _builtins.int
     PREEMPTION_ATTEMPT_MS_FIELD_NUMBER: _builtins.int
     PLACEHOLDER_MS_FIELD_NUMBER: _builtins.int
+    RESERVATION_TIMEOUT_MS_FIELD_NUMBER: _builtins.int
     starting_ms: _builtins.int
     completing_ms: _builtins.int
     ended_ms: _builtins.int
     reservation_delay_ms: _builtins.int
     preemption_attempt_ms: _builtins.int
     placeholder_ms: _builtins.int
+    reservation_timeout_ms: _builtins.int
     def __init__(
         self,
         *,
@@ -88,10 +90,11 @@ class Timing(_message.Message):
         reservation_delay_ms: _builtins.int = ...,
         preemption_attempt_ms: _builtins.int = ...,
         placeholder_ms: _builtins.int = ...,
+        reservation_timeout_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["completing_ms", b"completing_ms", "ended_ms", b"ended_ms", "placeholder_ms", b"placeholder_ms", "preemption_attempt_ms", b"preemption_attempt_ms", "reservation_delay_ms", b"reservation_delay_ms", "starting_ms", b"starting_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["completing_ms", b"completing_ms", "ended_ms", b"ended_ms", "placeholder_ms", b"placeholder_ms", "preemption_attempt_ms", b"preemption_attempt_ms", "reservation_delay_ms", b"reservation_delay_ms", "reservation_timeout_ms", b"reservation_timeout_ms", "starting_ms", b"starting_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -110,6 +113,8 @@ class PartitionConfig(_message.Message):
     PREEMPTION_THRESHOLD_FIELD_NUMBER: _builtins.int
     PREEMPTION_INTERVAL_MS_FIELD_NUMBER: _builtins.int
     QUOTA_PREEMPTION_ENABLED_FIELD_NUMBER: _builtins.int
+    RESERVATION_SHARE_FIELD_NUMBER: _builtins.int
+    QUEUE_RESERVATION_SHARE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The plain name, lower case: "default"."""
     preemption_enabled: _builtins.bool
@@ -119,6 +124,11 @@ class PartitionConfig(_message.Message):
     """Time between two attempts to preempt for equal asks. 0: the default."""
     quota_preemption_enabled: _builtins.bool
     """Queues with a delay give back what is above their maximum."""
+    reservation_share: _builtins.int
+    """In per cent of the nodes: how many may be reserved for asks that are not bound to a node, and how many of them for
+    asks of one leaf queue. One node always may. 0: the default.
+    """
+    queue_reservation_share: _builtins.int
     @_builtins.property
     def root(self) -> Global___QueueConfig: ...
     @_builtins.property
@@ -139,10 +149,12 @@ class PartitionConfig(_message.Message):
         preemption_threshold: _builtins.int | None = ...,
         preemption_interval_ms: _builtins.int = ...,
         quota_preemption_enabled: _builtins.bool = ...,
+        reservation_share: _builtins.int = ...,
+        queue_reservation_share: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_preemption_threshold", b"_preemption_threshold", "node_sort_policy", b"node_sort_policy", "preemption_threshold", b"preemption_threshold", "root", b"root"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_preemption_threshold", b"_preemption_threshold", "limits", b"limits", "name", b"name", "node_sort_policy", b"node_sort_policy", "placement_rules", b"placement_rules", "preemption_enabled", b"preemption_enabled", "preemption_interval_ms", b"preemption_interval_ms", "preemption_threshold", b"preemption_threshold", "quota_preemption_enabled", b"quota_preemption_enabled", "root", b"root"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_preemption_threshold", b"_preemption_threshold", "limits", b"limits", "name", b"name", "node_sort_policy", b"node_sort_policy", "placement_rules", b"placement_rules", "preemption_enabled", b"preemption_enabled", "preemption_interval_ms", b"preemption_interval_ms", "preemption_threshold", b"preemption_threshold", "queue_reservation_share", b"queue_reservation_share", "quota_preemption_enabled", b"quota_preemption_enabled", "reservation_share", b"reservation_share", "root", b"root"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__preemption_threshold: _TypeAlias = _typing.Literal["preemption_threshold"]  # noqa: Y015
     _WhichOneofArgType__preemption_threshold: _TypeAlias = _typing.Literal["_preemption_threshold", b"_preemption_threshold"]  # noqa: Y015

@@ -1283,12 +1283,15 @@ class NodeUnreserved(_message.Message):
     RESOURCE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     BY_PREEMPTION_FIELD_NUMBER: _builtins.int
+    TIMED_OUT_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     application_id: _builtins.str
     allocation_key: _builtins.str
     node_id: _builtins.str
     reason: _builtins.str
     by_preemption: _builtins.bool
+    timed_out: _builtins.bool
+    """It was reserved for `timing.reservation_timeout`. Others have a pass before the ask reserves a node again."""
     @_builtins.property
     def resource(self) -> _si_pb2.Resource: ...
     def __init__(
@@ -1301,10 +1304,11 @@ class NodeUnreserved(_message.Message):
         resource: _si_pb2.Resource | None = ...,
         reason: _builtins.str = ...,
         by_preemption: _builtins.bool = ...,
+        timed_out: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "by_preemption", b"by_preemption", "node_id", b"node_id", "partition", b"partition", "reason", b"reason", "resource", b"resource"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "by_preemption", b"by_preemption", "node_id", b"node_id", "partition", b"partition", "reason", b"reason", "resource", b"resource", "timed_out", b"timed_out"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

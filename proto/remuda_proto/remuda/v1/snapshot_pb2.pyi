@@ -507,6 +507,9 @@ class AskRecord(_message.Message):
     REFUSED_FIELD_NUMBER: _builtins.int
     REFUSAL_FIELD_NUMBER: _builtins.int
     REFUSED_AT_MS_FIELD_NUMBER: _builtins.int
+    RESERVED_MS_FIELD_NUMBER: _builtins.int
+    TIMED_OUT_MS_FIELD_NUMBER: _builtins.int
+    TIMED_OUT_ON_FIELD_NUMBER: _builtins.int
     WAITING_FIELD_NUMBER: _builtins.int
     PREEMPTED_AT_MS_FIELD_NUMBER: _builtins.int
     PAST_FIELD_NUMBER: _builtins.int
@@ -516,6 +519,8 @@ class AskRecord(_message.Message):
     asked: _builtins.int
     refusal: _builtins.str
     refused_at_ms: _builtins.int
+    timed_out_ms: _builtins.int
+    timed_out_on: _builtins.str
     preempted_at_ms: _builtins.int
     @_builtins.property
     def ask(self) -> _si_pb2.AllocationAsk: ...
@@ -527,6 +532,10 @@ class AskRecord(_message.Message):
     def kept_by_preemption(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
     def refused(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def reserved_ms(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """When each of the `reservations` began; and when the last one that timed out did, and on which node."""
+
     @_builtins.property
     def waiting(self) -> _containers.RepeatedCompositeFieldContainer[Global___WaitingSince]: ...
     @_builtins.property
@@ -546,13 +555,16 @@ class AskRecord(_message.Message):
         refused: _abc.Iterable[_builtins.str] | None = ...,
         refusal: _builtins.str = ...,
         refused_at_ms: _builtins.int = ...,
+        reserved_ms: _abc.Iterable[_builtins.int] | None = ...,
+        timed_out_ms: _builtins.int = ...,
+        timed_out_on: _builtins.str = ...,
         waiting: _abc.Iterable[Global___WaitingSince] | None = ...,
         preempted_at_ms: _builtins.int = ...,
         past: _abc.Iterable[Global___PastConstraint] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ask", b"ask"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ask", b"ask", "asked", b"asked", "at_ms", b"at_ms", "kept_by_preemption", b"kept_by_preemption", "past", b"past", "pending", b"pending", "preempted_at_ms", b"preempted_at_ms", "refusal", b"refusal", "refused", b"refused", "refused_at_ms", b"refused_at_ms", "reservations", b"reservations", "seq", b"seq", "waiting", b"waiting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ask", b"ask", "asked", b"asked", "at_ms", b"at_ms", "kept_by_preemption", b"kept_by_preemption", "past", b"past", "pending", b"pending", "preempted_at_ms", b"preempted_at_ms", "refusal", b"refusal", "refused", b"refused", "refused_at_ms", b"refused_at_ms", "reservations", b"reservations", "reserved_ms", b"reserved_ms", "seq", b"seq", "timed_out_ms", b"timed_out_ms", "timed_out_on", b"timed_out_on", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

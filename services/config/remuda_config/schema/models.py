@@ -176,6 +176,11 @@ class Preemption(Keys):
     quotapreemptionenabled: Flag = False
 
 
+class Reservations(Keys):
+    share: Count | None = None
+    queueshare: Count | None = None
+
+
 class Partition(Keys):
     """`queues`: None if the text has no such list. The root queue is added to a list without one."""
 
@@ -184,6 +189,7 @@ class Partition(Keys):
     placementrules: list[PlacementRule] = Field(default_factory=list)
     limits: list[LimitEntry] = Field(default_factory=list)
     preemption: Preemption = Preemption()
+    reservations: Reservations = Reservations()
     nodesortpolicy: NodeSortPolicy = NodeSortPolicy()
 
     @property

@@ -13,6 +13,7 @@ TIMING = {
     "timing_completing": "timing.completing",
     "timing_ended": "timing.ended",
     "timing_reservation_delay": "timing.reservation_delay",
+    "timing_reservation_timeout": "timing.reservation_timeout",
     "timing_placeholder": "timing.placeholder",
     "preemption_interval": "timing.preemption_attempt",
 }
@@ -46,6 +47,9 @@ class ConfigSettings(SchedulerAclSettings):
     )
     timing_reservation_delay: Duration = setting(
         "timing.reservation_delay", "", "time that an ask waits before it may reserve a node", default_shown="2s"
+    )
+    timing_reservation_timeout: Duration = setting(
+        "timing.reservation_timeout", "", "time that a node is reserved for an ask at most", default_shown="1h"
     )
     timing_placeholder: Duration = setting(
         "timing.placeholder", "", "time that placeholders are kept", default_shown="15m"

@@ -104,6 +104,7 @@ def _node(node: Node) -> dict[str, Any]:
         "draining": node.draining,
         "drained_by_rm": node.drained_by_rm,
         "kept_by_preemption": node.kept_by_preemption,
+        **({"reserved_ms": node.reserved_ms} if node.reservation is not None else {}),
         "allocated": _sum(node.allocated),
         "allocations": sorted(node.allocations),
         "arriving": sorted(node.arriving),

@@ -32,7 +32,8 @@ EXCLUDED: Final = {
         ("Demand.resource", "Demand.items", "PreemptorKind.resource", "Demand.refused", "PendingAsk.refused"), VALUE
     ),
     **dict.fromkeys(("Demand.need", "Demand.negated", "Demand.room", "PartitionIndex.no_limits"), VECTOR),
-    **dict.fromkeys(("NodeGroup.capacity", "NodeGroup.available", "NodeGroup.room", "_Block.room"), VECTOR),
+    **dict.fromkeys(("NodeGroup.capacity", "NodeGroup.obtainable", "NodeGroup.available"), VECTOR),
+    **dict.fromkeys(("NodeGroup.room", "_Block.room", "Spot.room"), VECTOR),
     **dict.fromkeys(("FitList._nothing", "NodeIndex._weights", "NodeIndex.spare"), VECTOR),
     **dict.fromkeys(("Demand.rank", "Demand.search_start", "NodeGroup.rank", "AskClass.rank", "FitList._found"), RANK),
     **dict.fromkeys(
@@ -41,13 +42,24 @@ EXCLUDED: Final = {
     **dict.fromkeys(("ApplicationAsks.looked_at", "PreemptorGroup.kind"), RANK),
     **dict.fromkeys(("LeafOrder.maxima", "ParentOrder.maxima", "LeafOrder.due", "ParentOrder.due"), AMOUNTS),
     **dict.fromkeys(
-        ("PartitionIndex.names", "NodeIndex._names", "Demands._names", "Demands.scales", "Partition.total"), AMOUNTS
+        (
+            "PartitionIndex.names",
+            "NodeIndex._names",
+            "Demands._names",
+            "Demands.scales",
+            "Partition.total",
+            "Partition.occupied",
+            "Node.bound",
+        ),
+        AMOUNTS,
     ),
     **dict.fromkeys(
         ("Queue.path_to_root", "Queue.ancestors_usage", "Application.trackers", "Application.application_limits"), TREE
     ),
     **dict.fromkeys(("LeafOrder.dormant_rank", "ParentOrder.dormant_rank"), RANK),
-    "AskClass.admission": TREE,
+    "Spot.rank": RANK,
+    **dict.fromkeys(("AskClass.admission", "Kept.limits"), TREE),
+    "AskClass.waits_for": "a limit, or a queue and what of it",
     "FitTree._found": "as long as the tree is deep",
     "Preemption.uuids": "a plan has at most VICTIMS_PER_PLAN",
 }

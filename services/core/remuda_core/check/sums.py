@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from ..evolve.pending import mapped_priority
 from ..limits import ALLOCATIONS_PER_NODE
+from ..rules.required_node import is_protected
 from ..rules.resource import Resource, items_of, show, total_of
 from ..state import Application, Partition, Queue
 from .questions import held_by_questions
@@ -14,11 +15,15 @@ from .questions import held_by_questions
 
 def check_sums(partition: Partition) -> None:
     check_sum(partition.total, total_of(node.capacity for node in partition.nodes.values()), f"{partition.name}: total")
+    occupied = total_of(node.occupied for node in partition.nodes.values())
+    check_sum(partition.occupied, occupied, f"{partition.name}: occupied")
     for node in (*partition.nodes.values(), *partition.unreported.values()):
         held = [a.fact.resource for a in node.allocations.values()]
         held += [arriving.fact.resource for arriving in node.arriving.values()]
         held += held_by_questions(partition, node)
         check_sum(node.allocated, total_of(held), f"node {node.id}: allocated")
+        stay = [a.fact.resource for a in node.allocations.values() if is_protected(a.fact.tags)]
+        check_sum(node.bound, total_of(stay), f"node {node.id}: bound to it")
         assert node.allocations_left == ALLOCATIONS_PER_NODE - len(held), (
             f"node {node.id}: may have {node.allocations_left} allocations more, and has {len(held)}"
         )

@@ -34,6 +34,11 @@ def check_timers(state: State, partition: Partition) -> None:
             assert Timer(due_ms, "execution", partition.name, application.id, "") in timers, (
                 f"application {application.id}: nothing ends its execution at {due_ms}"
             )
+    for node in partition.nodes.values():
+        if node.reservation is not None:
+            due_ms = after(node.reserved_ms, state.timing.reservation_timeout_ms)
+            timer = Timer(due_ms, "reservation", partition.name, node.reservation.ask.application_id, node.id)
+            assert due_ms <= state.now_ms or timer in timers, f"node {node.id}: nothing ends its reservation"
     for uuid, allocation in partition.allocations.items():
         due_ms = after(allocation.at_ms, allocation.fact.execution_timeout_ms)
         if due_ms > state.now_ms and not allocation.releasing:

@@ -16,6 +16,7 @@ from ..rules.required_node import required_node
 from ..rules.resource import show
 from ..rules.share import dominant_share
 from ..state import Allocation, Node, Partition, PendingAsk, Queue, State
+from .rights import may_take
 from .victims import QueueEligibility, Shortfall, VictimSearch, cheapness_by_priority, queue_eligibility, shortfall_of
 
 
@@ -128,7 +129,7 @@ def best_node(
     others = {p.node for p in partition.preemptions.values() if p.pending is not pending}
     nodes: list[tuple[float, str, Node, Shortfall]] = []
     for node_id, node in partition.nodes.items():
-        if not node.schedulable or node in others or node.reservation not in (None, pending):
+        if not node.schedulable or node in others or not may_take(pending, node):
             continue
         if node_id in refused or node_id in pending.refused:
             continue

@@ -1,7 +1,8 @@
 """One scheduling pass (semantics section 9). `schedule` takes each partition through three steps.
 
-1. Reserved asks. An ask for which a node is reserved is placed on that node or on any other with room. An ask that is
-   bound to its reserved node may preempt there.
+1. Reserved asks. Reservations end of which a condition is gone, and asks take nodes that are kept for others of less
+   right. An ask for which a node is reserved is placed on that node or on any other with room. An ask that is bound to
+   its reserved node may preempt there.
 2. All other asks. Gangs come first: real asks replace placeholders. Then, until nothing more can be placed:
    a. *Which ask is next?* The first one, in the order of queues, applications and asks, that fits under every maximum
       and limit.
@@ -33,7 +34,8 @@ from ..state import Partition, State
 from .place import allocate, place
 from .preempt import preempt, preempt_in_turn, preempt_where_bound
 from .replace import replace
-from .reserve import reserve, unreserved
+from .reserve import end_unjustified, reserve, unreserved
+from .rights import take_kept
 from .verdicts import ask_for_more, expired
 
 
@@ -50,14 +52,17 @@ def schedule(state: State, index: Index, command: Schedule, now_ms: int) -> Iter
     partitions = list(state.partitions.values())
     for partition in partitions:
         work = STEPS_PER_PASS // len(partitions)
-        index.of(state, partition).begin_pass(now_ms, state.reservation_delay_ms, work)
+        one = index.of(state, partition)
+        one.begin_pass(now_ms, state.reservation_delay_ms, work)
+        yield from end_unjustified(partition, one)
     budget, unused = min(command.limit, state.room), dict[str, int]()
     busy = scheduled = partitions if budget > 0 else []
     while busy:
         share, still_busy = max(1, budget // len(busy)), []
         for partition in busy:
             one, limit = index.of(state, partition), min(share, questions_left(state, partition))
-            placed = yield from place_reserved(state, partition, one, limit, now_ms)
+            placed = yield from take_kept(state, partition, one, limit, now_ms)
+            placed += yield from place_reserved(state, partition, one, limit - placed, now_ms)
             yield from preempt_where_bound(state, partition, one, now_ms)  # whatever the limit: nothing is placed
             if placed < limit:
                 placed += yield from place_pending(state, partition, one, limit - placed, now_ms)
@@ -72,6 +77,7 @@ def schedule(state: State, index: Index, command: Schedule, now_ms: int) -> Iter
     index.unfinished = any(index.of(state, partition).work.left <= 0 for partition in scheduled)
     for partition in scheduled:
         one = index.of(state, partition)
+        yield from end_unjustified(partition, one)
         if one.preemptors is not None:
             yield from preempt(state, partition, one, one.preemptors, unused.get(partition.name, 0), now_ms)
 

@@ -18,7 +18,7 @@ from .allocation import idle
 from .ask import withdraw
 from .explain import explanations
 from .gang import give_back, give_up_placeholders, placeholders_ended
-from .overdue import preemption_over, queue_drain_overdue, release_overdue
+from .overdue import preemption_over, queue_drain_overdue, release_overdue, reservation_over
 from .quota import quota_due
 
 
@@ -106,6 +106,7 @@ Expire = Callable[[State, Partition, Application, Timer, int], Iterator[Fact]]
 BY_TIMER_KIND: Final[dict[str, Expire]] = {
     "state": state_ended,
     "predicate": predicate.unanswered,
+    "reservation": reservation_over,
     "refusals": predicate.refusals_old,
     "execution": execution_ended,
     "placeholder": placeholders_ended,

@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import facts
-from ..cycle.reserve import unreserved
+from ..cycle.reserve import ended, unreserved
 from ..facts import Fact
 from ..limits import DRAIN_REPORT_NAMES, DRAIN_REPORTED_MOST_MS, RELEASE_OVERDUE_MS
 from ..rules.acl import admin_acls
 from ..state import Application, Partition, State, Timer
+from ..timeouts import of_reservation
 
 
 def release_overdue(
@@ -56,6 +57,17 @@ def queue_drain_overdue(state: State, partition: Partition, timer: Timer, now_ms
         admin_acls(queue),
         since_ms + min(2 * so_far_ms, so_far_ms + DRAIN_REPORTED_MOST_MS),
     )
+
+
+def reservation_over(
+    state: State, partition: Partition, application: Application, timer: Timer, now_ms: int
+) -> Iterator[Fact]:
+    """Give up a reservation that has lasted for `timing.reservation_timeout`: others get the node, and the ask another
+    one."""
+    node = partition.nodes.get(timer.key)
+    if node is not None and timer == of_reservation(partition.name, node, state.timing):
+        lasted_ms = state.timing.reservation_timeout_ms
+        yield from ended(partition, node, f"it was reserved for {lasted_ms / 1_000:.10g} s", timed_out=True)
 
 
 def preemption_over(

@@ -10,7 +10,14 @@ from ..state import (
     PendingAsk,
     State,
 )
-from .booking import allocation_comes, book_allocated, book_pending_as_allocated, book_preempting, keep_peak
+from .booking import (
+    allocation_comes,
+    book_allocated,
+    book_bound,
+    book_pending_as_allocated,
+    book_preempting,
+    keep_peak,
+)
 from .pending import prioritise
 from .predicate_classes import leave_class
 from .preemption import allocated_by_preemption
@@ -114,6 +121,8 @@ def allocation_goes(state: State, partition: Partition, uuid: str) -> Allocation
         if allocation.preempting:
             book_preempting(allocation, -1)
     del application.allocations[uuid], node.allocations[uuid]
+    if fact.tags:
+        book_bound(allocation, -1)
     if not node.reported and not node.allocations:
         del partition.unreported[node.id]
     node.allocations_left += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..limits import NAMES_KEPT
+from ..rules.required_node import is_protected
 from ..rules.resource import Resource, add, forget_zeros, raise_to
 from ..state import (
     Allocation,
@@ -19,8 +20,15 @@ def allocation_comes(partition: Partition, allocation: Allocation) -> None:
     application, node, uuid = allocation.application, allocation.node, allocation.fact.uuid
     partition.allocations[uuid] = application.allocations[uuid] = node.allocations[uuid] = allocation
     node.allocations_left -= 1
+    book_bound(allocation, 1)
     if application.by_key is not None:
         application.by_key.setdefault(allocation.fact.allocation_key, {})[uuid] = allocation
+
+
+def book_bound(allocation: Allocation, times: int) -> None:
+    """Count the allocation among those that stay on their node, if it is one of them."""
+    if is_protected(allocation.fact.tags):
+        add(allocation.node.bound, allocation.fact.resource, times)
 
 
 def book_pending_as_allocated(partition: Partition, allocation: Allocation) -> None:
@@ -31,6 +39,8 @@ def book_pending_as_allocated(partition: Partition, allocation: Allocation) -> N
     uuid, resource, queue = fact.uuid, fact.resource, application.queue
     partition.allocations[uuid] = application.allocations[uuid] = node.allocations[uuid] = allocation
     node.allocations_left -= 1
+    if fact.tags:
+        book_bound(allocation, 1)
     if application.by_key is not None:
         application.by_key.setdefault(fact.allocation_key, {})[uuid] = allocation
     held = application.allocated_placeholder if fact.placeholder else application.allocated

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .. import facts
+from .. import facts, timeouts
 from ..rules.resource import add
 from ..state import (
     NO_RESERVATIONS,
@@ -37,6 +37,7 @@ def node_added(state: State, fact: facts.NodeAdded) -> None:
         node.allocated[name] += 0  # finding a name is faster than inserting it
     partition.nodes[fact.node_id] = node
     add(partition.total, fact.capacity)
+    add(partition.occupied, fact.occupied)
     partition.names.add_names(fact.capacity, fact.occupied)
 
 
@@ -45,8 +46,10 @@ def node_changed(state: State, fact: facts.NodeChanged) -> tuple[PendingAsk, ...
     partition = state.partitions[fact.partition]
     node = partition.nodes[fact.node_id]
     add(partition.total, node.capacity, -1)
+    add(partition.occupied, node.occupied, -1)
     node.attributes, node.capacity, node.occupied = fact.attributes, fact.capacity, fact.occupied
     add(partition.total, fact.capacity)
+    add(partition.occupied, fact.occupied)
     partition.names.add_names(fact.capacity, fact.occupied)
     partition.names.count_removed(partition)
     return refusals_lifted(state, partition, node)
@@ -81,6 +84,7 @@ def node_removed(state: State, fact: facts.NodeRemoved) -> NodeGone:
     state.drains.pop((fact.partition, fact.node_id), None)
     partition.names.count_removed(partition)
     add(partition.total, node.capacity, -1)
+    add(partition.occupied, node.occupied, -1)
     return NodeGone(node, refusals_lifted(state, partition, node))
 
 
@@ -88,7 +92,8 @@ def node_reserved(state: State, fact: facts.NodeReserved) -> None:
     partition = state.partitions[fact.partition]
     node = partition.nodes[fact.node_id]
     pending = partition.applications[fact.application_id].asks[fact.allocation_key]
-    node.reservation, node.kept_by_preemption = pending, fact.by_preemption
+    node.reservation, node.kept_by_preemption, node.reserved_ms = pending, fact.by_preemption, state.now_ms
+    state.timers.put(timeouts.of_reservation(partition.name, node, state.timing))
     if not pending.reservations:
         pending.reservations = {}
         pending.application.reserving[fact.allocation_key] = pending
@@ -106,7 +111,10 @@ def node_unreserved(state: State, fact: facts.NodeUnreserved) -> None:
     partition = state.partitions[fact.partition]
     node = partition.nodes[fact.node_id]
     pending = partition.applications[fact.application_id].asks[fact.allocation_key]
-    node.reservation, node.kept_by_preemption = None, False
+    state.timers.cancel(timeouts.of_reservation(partition.name, node, state.timing))
+    node.reservation, node.kept_by_preemption, node.reserved_ms = None, False, 0
+    if fact.timed_out:
+        pending.timed_out_ms, pending.timed_out_on = state.now_ms, node.id
     if pending.preemption is not None and pending.preemption.node is node:
         give_up_place(pending.preemption)
     del pending.reservations[node.id]

@@ -64,3 +64,6 @@ def configuration_applied(state: State, fact: facts.ConfigurationApplied) -> Non
             for application in partition.applications.values():
                 state.timers.cancel(timeouts.of_state(partition.name, application, was))
                 state.timers.put(timeouts.of_state(partition.name, application, fact.timing))
+            for node in partition.nodes.values():
+                state.timers.cancel(timeouts.of_reservation(partition.name, node, was))
+                state.timers.put(timeouts.of_reservation(partition.name, node, fact.timing))

@@ -66,6 +66,8 @@ class NodeReserved(Fact):
 
 
 class NodeUnreserved(Fact):
+    """`timed_out`: it was reserved for as long as it may be. The ask waits anew before it reserves a node again."""
+
     partition: str
     application_id: str
     allocation_key: str
@@ -73,3 +75,4 @@ class NodeUnreserved(Fact):
     resource: Resource
     reason: str
     by_preemption: bool = False
+    timed_out: bool = False

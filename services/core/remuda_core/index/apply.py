@@ -36,6 +36,7 @@ def partition_changed(index: PartitionIndex, fact: facts.PartitionChanged, _: No
     if must_be_rebuilt(index.settings, fact.config) or is_reordered_later(index, root):
         return True
     index.settings = fact.config
+    index.kept.nodes_changed()
     queue_reordered(index, root)
     return False
 
@@ -72,6 +73,7 @@ def node_added(index: PartitionIndex, fact: facts.NodeAdded, _: None) -> bool:
     node = index.partition.nodes[fact.node_id]
     if node.allocations and not index.knows(node.allocated) and not index.learn(node.allocated):  # of guests
         return True
+    index.kept.nodes_changed()
     return _sized(index, node)
 
 
@@ -111,6 +113,7 @@ def node_opened(index: PartitionIndex, fact: facts.NodeSchedulable, node: Node |
 def node_removed(index: PartitionIndex, fact: facts.NodeRemoved, gone: NodeGone) -> None:
     _refused_no_more(index, gone.asks)
     index.nodes.remove(gone.node)
+    index.kept.nodes_changed()
     index.total_changed()
 
 
@@ -195,6 +198,7 @@ def _ask_gone(index: PartitionIndex, gone: AskGone) -> None:
     for question in gone.questions:
         released(index, question.node, application)
     remove_ask(index, ask)
+    index.first_bound_ask_gone(ask)
     priority_fell(index, ask)
     if ask.ask.placeholder:
         _task_group(index, application, ask.ask.task_group)
@@ -259,6 +263,7 @@ def preemption_ended(index: PartitionIndex, fact: facts.PreemptionEnded, _: None
 
 def preemption_answered(index: PartitionIndex, fact: facts.PreemptionAnswered, _: None) -> None:
     ask = _ask(index, fact)
+    index.kept.doubt(ask.reservations)
     if not fact.success and ask.pending:
         move_ask(index, ask, ask.pending)
     settle_preemption(index, ask)
@@ -312,6 +317,7 @@ def _pending_again(index: PartitionIndex, ask: PendingAsk) -> None:
 
 def predicate_refused(index: PartitionIndex, fact: facts.PredicateRefused, question: Question | None) -> None:
     ask = _ask(index, fact)
+    index.kept.doubt(ask.reservations)
     if question is not None:
         _answered(index, ask, question)
     elif ask.pending:
@@ -342,6 +348,7 @@ def predicates_asked(index: PartitionIndex, fact: facts.PredicatesAsked, asked: 
 def predicates_answered(
     index: PartitionIndex, fact: facts.PredicatesAnswered, classes: tuple[PredicateClass, ...]
 ) -> None:
+    index.kept.doubt(fact.node_ids)
     for one in classes:
         index.nodes.rankings.answered(one, fact.node_ids)
         for demand in index.demands.by_class.get(one, ()):

@@ -6,7 +6,7 @@ AskClass             asks of one leaf and one demand, under the same limits; its
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, Final, Protocol
 
 from ..state import Application, PendingAsk, Queue, Tracker
@@ -75,6 +75,7 @@ class AskClass:
         "rank",
         "ranking",
         "since_ms",
+        "waits_for",
     )
 
     def __init__(self, leaf: Leaf, demand: Demand, admission: Admission) -> None:
@@ -92,6 +93,7 @@ class AskClass:
         self.since_ms: float = float("inf")
         self.aged = False
         self.aging_since_ms: int | None = None  # where it stands among those that wait to be old enough
+        self.waits_for: Hashable | None = None  # what keeps its asks from reserving one more node (`KeptNodes`)
         self.aside = False  # its first ask may not reserve a node yet
         self.passed_over = False  # its demand is closed, and another one with its number is open
         # The states of its demand in which it is to be looked at.

@@ -68,7 +68,9 @@ def _build(partition: Partition, timing: Timing, spare: int) -> Generator[None, 
         yield
     for node in partition.nodes.values():
         if node.reservation is not None:
-            index.demand_of(node.reservation).reserved[node] = None
+            demand = index.demand_of(node.reservation)
+            demand.reserved[node] = None
+            index.kept.keep(node.reservation, node, demand)
             index.reservations.wake((node,))
             yield
     return index

@@ -49,6 +49,7 @@ class LeafQueueIndex(QueueIndex, Protocol):
     def park(self, ask_class: AskClass, limit: Queue | Tracker) -> None: ...
     def age(self, ask_class: AskClass, ask: PendingAsk) -> None: ...
     def look_again(self, ask_class: AskClass) -> None: ...
+    def ask_class_opened(self, ask_class: AskClass) -> None: ...
     def ask_class_gone(self, ask_class: AskClass) -> None: ...
 
 
@@ -303,7 +304,7 @@ class LeafOrder(QueueOrder):
         if self.only is not None:  # alone it was not ranked
             self.only.touch()
         self.only = ask_class if len(self.ask_classes) == 1 else None
-        demand.ask_classes += 1
+        self.index.ask_class_opened(ask_class)
         return ask_class
 
     def _drop(self, line: ApplicationAsks) -> None:

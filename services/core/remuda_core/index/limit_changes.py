@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..state import Application, Node, Queue, Tracker
+from .kept_nodes import limits_of
 from .partition import PartitionIndex
 
 
@@ -69,3 +70,5 @@ def place_given_up(index: PartitionIndex, application: Application) -> None:
     if application.trackers:
         wake_at(index, application.trackers)
     index.leaf_of(application).released()
+    if index.kept.waiting:
+        index.kept.used_less(limits_of(application))

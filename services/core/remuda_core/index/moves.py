@@ -25,7 +25,11 @@ def move_application(index: PartitionIndex, moved: Moved) -> None:
     fill(index, (application,))
     index.leaf_of(application).changed()
     nodes = index.partition.nodes
-    wake_reservations(index, [nodes[node_id] for ask in application.reserving.values() for node_id in ask.reservations])
+    kept = [nodes[node_id] for ask in application.reserving.values() for node_id in ask.reservations]
+    wake_reservations(index, kept)
+    index.kept.recount(kept)
+    index.kept.used_less((*moved.queue.path_to_root, *moved.trackers))
+    index.kept.used_more(application)
 
 
 def _leave(index: PartitionIndex, leaf: LeafOrder, application: Application) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..state import Application, Node
 from . import gangs
 from .fit_list import covers
+from .kept_nodes import limits_of
 from .limit_changes import wake_at
 from .partition import PartitionIndex
 
@@ -16,6 +17,7 @@ def change_node(index: PartitionIndex, node: Node) -> None:
     group = index.nodes.place(node)
     if node.reservation is not None:
         index.reservations.node_changed(node)
+        index.kept.node_changed(node)
     if group is None:
         if node.ready:
             _wake_bound(index, node)
@@ -25,7 +27,7 @@ def change_node(index: PartitionIndex, node: Node) -> None:
             index.open(demand)
     index.freed_nodes.add_node(node, group.available)
     _wake_bound(index, node)
-    index.reserving.node_gained_room(group.capacity)
+    index.reserving.node_gained_room(group.obtainable)
 
 
 def _wake_bound(index: PartitionIndex, node: Node) -> None:
@@ -58,6 +60,9 @@ def unblock(index: PartitionIndex) -> None:
 def booked(index: PartitionIndex, node: Node, application: Application) -> None:
     """An allocation is on the node that was recovered, not made from an ask."""
     index.nodes.place(node)
+    if node.reservation is not None:
+        index.kept.node_changed(node)
+    index.kept.used_more(application)
     shares_changed(index, application)
 
 
@@ -70,6 +75,8 @@ def released(index: PartitionIndex, node: Node, application: Application) -> Non
     if application.trackers:
         wake_at(index, application.trackers)
     index.leaf_of(application).released()
+    if index.kept.waiting:
+        index.kept.used_less(limits_of(application))
 
 
 def shares_changed(index: PartitionIndex, application: Application) -> None:

@@ -157,8 +157,8 @@ class NodeEntry:
 
 
 class NodeGroup:
-    """The nodes of one capacity and the same available amounts, by ID. Most are added in that order and are kept in a
-    FIFO, the others in a heap. A removed node is dropped when it comes to the front."""
+    """The nodes of one capacity and the same obtainable and available amounts, by ID. Most are added in that order and
+    are kept in a FIFO, the others in a heap. A removed node is dropped when it comes to the front."""
 
     __slots__ = (
         "available",
@@ -168,6 +168,7 @@ class NodeGroup:
         "lone",
         "next_groups",
         "number",
+        "obtainable",
         "others",
         "rank",
         "room",
@@ -175,9 +176,10 @@ class NodeGroup:
         "size",
     )
 
-    def __init__(self, number: int, capacity: Vector, available: Vector, score: float) -> None:
+    def __init__(self, number: int, capacity: Vector, obtainable: Vector, available: Vector, score: float) -> None:
         self.number = number
         self.capacity = capacity
+        self.obtainable = obtainable
         self.available = available
         self.score = score
         self.size = 0

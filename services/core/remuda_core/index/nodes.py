@@ -1,10 +1,10 @@
 """Find the best node for an ask: the schedulable nodes of a partition, by their score under the node sort policy
 (semantics section 10).
 
-Nodes that are the same to the rules, of one capacity and with the same available, form a **node group**: one score, one
-answer to "does it fit". An allocation moves a node from one group to the next, and a group remembers where a demand
-leads, so thousands of like nodes cost little more than one. A **demand** is what asks want of a node, the same for
-thousands of asks. The groups stand in a FitTree by score; the best for a demand is the first that has room for it.
+Nodes that are the same to the rules, with the same capacity, obtainable and available amounts, form a **node group**:
+one score, one answer to "does it fit". An allocation moves a node from one group to the next, and a group remembers
+where a demand leads, so thousands of like nodes cost little more than one. A **demand** is what asks want of a node,
+the same for thousands of asks. The groups stand in a FitTree by score; the best for a demand is the first with room.
 """
 
 from __future__ import annotations
@@ -36,8 +36,21 @@ class FollowsRoom(Protocol):
 # Which node of a group comes first, and how many nodes of it were looked at for that.
 First = Callable[[NodeGroup], tuple[NodeEntry | None, int]]
 
+# What nodes of one group have in common: capacity, obtainable, available.
+GroupKey = tuple[Vector, Vector, Vector]
+
 # A rank behind all others.
 LAST: Rank = (float("inf"),)
+
+
+class NoneOf:
+    """Nodes that are not to be chosen: those that are refused, and one more."""
+
+    def __init__(self, refused: Refusals, node_id: str) -> None:
+        self._refused, self._node_id = refused, node_id
+
+    def __contains__(self, node_id: object) -> bool:
+        return node_id == self._node_id or node_id in self._refused
 
 
 class NodeIndex:
@@ -52,7 +65,7 @@ class NodeIndex:
             (names[name], weight) for name, weight in sorted(settings.resource_weights.items()) if weight > 0
         )
         self._score = score_of(settings.node_sort)
-        self._groups: dict[tuple[Vector, Vector], NodeGroup] = {}
+        self._groups: dict[GroupKey, NodeGroup] = {}
         self._numbers = 0
         self._remembered = 0  # from a group to another
         self._order: FitTree[NodeGroup] = FitTree(self.width, work)
@@ -87,17 +100,20 @@ class NodeIndex:
 
     def available(self, node: Node) -> Vector:
         """The vector of `node.available()`."""
-        return self._less_taken(self.vector(node.capacity), node)
+        return self._less(self.vector(node.capacity), node.occupied, node.allocated)
 
-    def _less_taken(self, available: Vector, node: Node) -> Vector:
-        for taken in (node.occupied, node.allocated):
-            if any(taken.values()):
-                available = tuple(map(sub, available, self.vector(taken)))
-        return available
+    def obtainable(self, node: Node) -> Vector:
+        """The vector of `node.obtainable()`."""
+        return self._less(self.vector(node.capacity), node.occupied, node.bound)
+
+    def _less(self, rest: Vector, *taken: Resource) -> Vector:
+        for amounts in taken:
+            if any(amounts.values()):
+                rest = tuple(map(sub, rest, self.vector(amounts)))
+        return rest
 
     def place(self, node: Node) -> NodeGroup | None:
-        """Put the node into the group of its capacity, available amounts and state; None if nothing may be placed on
-        it."""
+        """Put the node into the group of its amounts and state; None if nothing may be placed on it."""
         entry = self._entry(node)
         group = self._group_for(entry) if node.candidate else None
         if group is None or group is not entry.group:
@@ -108,9 +124,12 @@ class NodeIndex:
         return group
 
     def _group_for(self, entry: NodeEntry) -> NodeGroup:
-        """The group of its capacity and available resources."""
-        capacity = self.vector(entry.node.capacity)
-        return self._group(entry, capacity, self._less_taken(capacity, entry.node))
+        """The group of its amounts."""
+        node, capacity = entry.node, self.vector(entry.node.capacity)
+        unoccupied = self._less(capacity, node.occupied)
+        return self._group(
+            entry, (capacity, self._less(unoccupied, node.bound), self._less(unoccupied, node.allocated))
+        )
 
     def withdraw(self, node: Node) -> None:
         """Offer the node to no ask any more."""
@@ -145,8 +164,12 @@ class NodeIndex:
             return
         before, after = group.score, group.next_groups.get(demand)
         known = after is not None
-        if after is None:
-            after = self._group(entry, group.capacity, tuple(map(sub, group.available, demand.need)))
+        if demand.required_node:
+            after = self._group_for(entry)  # what is bound to the node may be obtained no more
+        elif after is None:
+            after = self._group(
+                entry, (group.capacity, group.obtainable, tuple(map(sub, group.available, demand.need)))
+            )
         if after.score < before:
             self.rankings.changed(entry)
         if after is group:
@@ -155,7 +178,7 @@ class NodeIndex:
             # There may be any number of ways from a lone group, and for refused nodes, and they do not last. A way to a
             # group that this node begins is remembered when a second node takes it. Where nodes differ, none does.
             begins = after.lone and not after.size
-            if not (begins or group.lone or demand.refused):
+            if not (begins or group.lone or demand.required_node or demand.refused):
                 group.next_groups[demand] = after
                 after.lone = False
                 demand.remembering_groups.append(group)
@@ -310,22 +333,28 @@ class NodeIndex:
             start = (*group.rank, 0)  # right behind it
             yield group
 
-    def closest(self, demand: Demand) -> tuple[Node | None, int]:
-        """The candidate that lacks least of what the demand wants, of those large enough for it; among equals the one
-        that would be chosen first. And how many groups were looked at."""
+    def closest(self, demand: Demand, but: str = "") -> tuple[Node | None, int]:
+        """The candidate that lacks least of what the demand wants, of those where it can be obtained; among equals the
+        one that would be chosen first. `but`: the ID of a node that is chosen only if there is no other. And how many
+        groups were looked at."""
+        refused = NoneOf(demand.refused, but) if but else demand.refused if demand.node_specific else NO_NODES
         best: tuple[float, float, str] | None = None
         found: Node | None = None
         empty = 0
         for group in self._groups.values():
             if not group.size:
                 empty += 1
-            elif covers(group.capacity, demand.need):
+            elif covers(group.obtainable, demand.need):
                 lacking = _lacking(group.available, demand.need)
                 if best is None or (lacking, group.score) <= best[:2]:
-                    node = group.first_but(demand.refused) if demand.node_specific else group.first()
+                    node = group.first() if refused == NO_NODES else group.first_but(refused)
                     if node is not None and (best is None or (lacking, group.score, node.id) < best):
                         best, found = (lacking, group.score, node.id), node.node
         looked_at = len(self._groups)
+        if found is None and but and but not in demand.refused:
+            entry = self._entries.get(but)
+            if entry is not None and entry.group is not None and covers(entry.group.obtainable, demand.need):
+                found = entry.node
         if empty > 64 and 2 * empty > looked_at:
             self._trim()
         return found, looked_at
@@ -363,16 +392,17 @@ class NodeIndex:
             group.next_groups.clear()
         self._remembered = 0
 
-    def _group(self, entry: NodeEntry, capacity: Vector, available: Vector) -> NodeGroup:
+    def _group(self, entry: NodeEntry, key: GroupKey) -> NodeGroup:
         """The group of the nodes that are like that. Where the node is alone in its group and there is none like that,
         its own becomes it."""
-        key = (capacity, available)
         group = self._groups.get(key)
         if group is None:
+            capacity, obtainable, available = key
             score, left = self._score(capacity, available, self._weights), entry.group
             if left is not None and left.lone:
-                del self._groups[left.capacity, left.available]
-                left.capacity, left.available, left.room, left.score = capacity, available, available, score
+                del self._groups[left.capacity, left.obtainable, left.available]
+                left.capacity, left.obtainable, left.available = key
+                left.room, left.score = available, score
                 self._groups[key] = left
                 self._filled_ever += 1
                 self._order.move(left, (score, entry.id, left.number))
@@ -380,10 +410,10 @@ class NodeIndex:
             if len(self._groups) > 4 * len(self._nodes) + NODE_GROUPS_KEPT:
                 self._trim()
             self._numbers += 1
-            group = self._groups[key] = NodeGroup(self._numbers, capacity, available, score)
+            group = self._groups[key] = NodeGroup(self._numbers, capacity, obtainable, available, score)
         return group
 
-    def groups(self) -> dict[tuple[Vector, Vector], set[str]]:
+    def groups(self) -> dict[GroupKey, set[str]]:
         """The IDs of the nodes of each group, for `check`."""
         return {
             key: {n.id for n in (*group.line, *group.others) if n.group is group}

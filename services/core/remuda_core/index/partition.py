@@ -25,6 +25,7 @@ from .demands import Demands, fitting, key_of
 from .fit_list import Rank, Vector
 from .freed_nodes import FreedNodes
 from .gangs import Awaiting, Gang
+from .kept_nodes import KeptNodes
 from .leaf_order import LeafOrder
 from .node_groups import Demand
 from .nodes import NodeIndex
@@ -71,6 +72,7 @@ class PartitionIndex:
         self.stalled: BlockedBy[Node] = BlockedBy()
         self.freed_nodes = FreedNodes(self)
         self.reservations = Reservations(self)
+        self.kept = KeptNodes(self)
         self.reserving = ReservingDemands(partition, self.nodes, self.demands)
         # The partition's total has changed since shares and weights were measured.
         self.shares_are_stale = False
@@ -281,14 +283,28 @@ class PartitionIndex:
     def reserve_again(self, demand: Demand) -> None:
         """Let the demand reserve nodes, and its asks preempt, if nothing prevents it any more."""
         self.reserving.start_reserving(demand)
+        for ask_class in list(demand.set_aside) if demand.reserving else ():
+            ask_class.consider()
+
+    def first_bound_ask_gone(self, ask: PendingAsk) -> None:
+        """If it was bound to a node, another one like it may be the first: it has not tried to reserve the node yet."""
+        bound_to = required_node(ask.ask.tags)
+        like = self.demands.by_key.get((items_of(ask.ask.resource), bound_to, ask.refused)) if bound_to else None
+        if like is not None:
+            self.reserve_again(like)
 
     def reserved_node_changed(self, node: Node) -> None:
         """The ask that the node is reserved for may be able to preempt there now."""
         self.bound.node_changed(node)
 
+    def ask_class_opened(self, ask_class: AskClass) -> None:
+        ask_class.demand.ask_classes += 1
+        self.kept.claimants[ask_class] = None
+
     def ask_class_gone(self, ask_class: AskClass) -> None:
         demand = ask_class.demand
         demand.ask_classes -= 1
+        self.kept.forget(ask_class)
         self.parked.unblock(ask_class)
         demand.set_aside.pop(ask_class, None)
         demand.aged -= ask_class.aged

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..facts import Allocated, PredicateAsked
+from ..rules.required_node import is_protected
 from ..state import Node, PendingAsk
 from .ask_classes import ApplicationAsks
 from .asks import asks_less, priority_fell
@@ -37,6 +38,8 @@ def place_ask(index: PartitionIndex, fact: Allocated | PredicateAsked, ask: Pend
         leaf.changed(ask_class.demand.weight)
     else:
         _place_aside(index, ask, line, index.partition.nodes[fact.node_id])
+    if index.kept.under:
+        index.kept.used_more(application)
     if not ask.pending and ask.ask.priority > application.priority:
         priority_fell(index, ask)
     if ask.ask.placeholder:
@@ -65,6 +68,11 @@ def _place_aside(index: PartitionIndex, ask: PendingAsk, line: ApplicationAsks |
 def _confirm(index: PartitionIndex, fact: Allocated, ask: PendingAsk) -> None:
     """The RM was asked and has agreed. The room on the node was taken when it was asked."""
     application = ask.application
+    if is_protected(fact.tags):
+        node = index.partition.nodes[fact.node_id]
+        index.nodes.place(node)
+        if node.reservation is not None:
+            index.kept.node_changed(node)
     if fact.placeholder:
         shares_changed(index, application)
         change_task_group(index, application, application.task_groups[fact.task_group])

@@ -48,6 +48,9 @@ def settle_preemption(index: PartitionIndex, ask: PendingAsk) -> None:
         index.preempting[ask] = now.held
     elif was_held is not None:
         del index.preempting[ask]
+    if was_held != (None if now is None else now.held):
+        index.kept.recount(index.partition.nodes[node_id] for node_id in ask.reservations)
+        index.kept.used_more(ask.application)
     if was_held and (now is None or not now.held):
         place_given_up(index, ask.application)
     if was_held is not None and now is None and ask.pending and not ask.preempted_at_ms:

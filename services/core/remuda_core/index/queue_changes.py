@@ -76,6 +76,7 @@ def remove_queue(index: PartitionIndex, queue: Queue) -> None:
 def queue_reordered(index: PartitionIndex, queue: Queue) -> None:
     """The queue has other settings. Its applications count in the trackers of the new settings already."""
     order, now = index.order_of(queue), queue.settings
+    index.kept.limits_changed(queue)
     if order is None:
         return  # it is below a leaf, and has no part in scheduling
     was, order.settings = order.settings, now

@@ -14,6 +14,7 @@ def reserve_node(index: PartitionIndex, ask: PendingAsk, node: Node) -> None:
     demand = index.demand_of_reserved[ask] = index.demand_of(ask)
     index.keep_for(demand, node)
     index.nodes.withdraw(node)
+    index.kept.keep(ask, node, demand)
     # The ask may fit already: preemption also reserves nodes for asks that a maximum holds back.
     index.reservations.node_changed(node)
     if demand.open:
@@ -31,6 +32,7 @@ def unreserve_node(index: PartitionIndex, ask: PendingAsk, node: Node) -> None:
     index.reservations.changed.pop(node, None)
     index.bound.changed.pop(node, None)
     index.stalled.unblock(node)
+    index.kept.release(node)
     for order in map(index.order_of, ask.application.queue.path_to_root):
         if order is not None:
             order.stalled.pop(node, None)

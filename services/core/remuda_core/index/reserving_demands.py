@@ -1,8 +1,8 @@
 """Closed demands whose asks may reserve nodes (semantics section 11).
 
 An ask class may reserve once its oldest ask has waited for the reservation delay. Its demand reserves until a node fits
-it, or until one of these holds: no node is large enough, the partition as a whole has too little left, or the pass has
-done the work it may do for reservations. Then the demand waits until that may have changed.
+it, or until one of these holds: it can be obtained on no node, the partition as a whole has too little left, or the
+pass has done the work it may do for reservations. Then the demand waits until that may have changed.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class ReservingDemands:
         # Ask classes that are not old enough, by the time of their first ask in ms; and a heap of these times.
         self._aging: dict[int, dict[AskClass, None]] = {}
         self._times_ms: list[int] = []
-        # Closed demands that may not reserve: no node is large enough and free of reservations; the partition as a
-        # whole has too little left; the pass had done the work it may do.
+        # Closed demands that may not reserve: they can be obtained on no node that is free of reservations; the
+        # partition as a whole has too little left; the pass had done the work it may do.
         self._without_node: dict[Demand, None] = {}
         self._exceeding_total: dict[Demand, None] = {}
         self._deferred: dict[Demand, None] = {}
@@ -52,26 +52,37 @@ class ReservingDemands:
     # Age
 
     def may_reserve(self, demand: Demand, ask: PendingAsk) -> bool:
-        """Whether the ask is old enough. An ask that is bound to a node always is."""
-        return ask.at_ms + self._delay_ms <= self._now_ms or demand.required_node != ""
+        """Whether the ask has waited long enough. An ask that is bound to a node always has. After a reservation of it
+        has timed out, it waits anew, and until the next pass at least."""
+        if demand.required_node:
+            return not ask.timed_out_ms or ask.timed_out_ms < self._now_ms
+        return ask.waits_since_ms + self._delay_ms <= self._now_ms
 
     def too_young(self, ask_class: AskClass, ask: PendingAsk) -> None:
         """Let the ask class reserve no node until its first ask is old enough or another ask is first, or until a node
         fits."""
+        if ask_class.demand.required_node:
+            self._defer(ask_class.demand)
+            return
         ask_class.set_aside()
-        self._wait(ask_class, ask)
+        self._wait(ask_class, ask.waits_since_ms)
+
+    def _defer(self, demand: Demand) -> None:
+        """The demand may reserve in the next pass."""
+        self._demands.end_reserving(demand)
+        self._deferred[demand] = None
 
     def age(self, ask_class: AskClass, ask: PendingAsk) -> None:
         """The ask is the oldest of its ask class, as far as it is known."""
         ask_class.since_ms = ask.at_ms
-        if self.may_reserve(ask_class.demand, ask):
+        if ask_class.demand.required_node or ask.at_ms + self._delay_ms <= self._now_ms:
             self._has_aged(ask_class)
         else:
-            self._wait(ask_class, ask)
+            self._wait(ask_class, ask.at_ms)
 
-    def _wait(self, ask_class: AskClass, ask: PendingAsk) -> None:
+    def _wait(self, ask_class: AskClass, at_ms: int) -> None:
         """Does nothing if the ask class is looked at earlier: if its first ask is too young then, it waits again."""
-        since_ms, at_ms = ask_class.aging_since_ms, ask.at_ms
+        since_ms = ask_class.aging_since_ms
         if since_ms is not None and since_ms <= at_ms:
             return
         self.age_no_more(ask_class)
@@ -125,26 +136,40 @@ class ReservingDemands:
     def fits_total(self, demand: Demand) -> bool:
         """Whether the partition as a whole has room for the demand. If not, the demand may not reserve until an
         allocation is released or nodes are added."""
-        total, allocated = self._partition.total, self._partition.root.allocated
-        if all(amount <= total.get(name, 0) - allocated.get(name, 0) for name, amount in demand.items):
+        total, occupied, allocated = self._partition.total, self._partition.occupied, self._partition.root.allocated
+        if all(
+            amount <= total.get(name, 0) - occupied.get(name, 0) - allocated.get(name, 0)
+            for name, amount in demand.items
+        ):
             return True
         self._demands.end_reserving(demand)
         self._exceeding_total[demand] = None
         return False
 
-    def closest_node(self, demand: Demand) -> Node | None:
-        """The node to reserve: the one that lacks least. None if no node is large enough, or if the pass has done the
-        work it may do; then the demand may not reserve for now. O(node groups)."""
+    def closest_node(self, demand: Demand, but: str) -> Node | None:
+        """The node to reserve: the one that lacks least; `but`: this one only if there is no other. None if it can be
+        obtained on no node, or if the pass has done the work it may do; then the demand may not reserve for now. O(node
+        groups)."""
         if self._work_left <= 0:
-            self._demands.end_reserving(demand)
-            self._deferred[demand] = None
+            self._defer(demand)
             return None
-        node, looked_at = self._nodes.closest(demand)
+        node, looked_at = self._nodes.closest(demand, but)
         self._work_left -= looked_at
         if node is None:
             self._demands.end_reserving(demand)
             self._without_node[demand] = None
         return node
+
+    def finds_no_node(self, demand: Demand) -> bool:
+        """Whether the demand can be obtained on no node that is free of reservations. False if the pass has done the
+        work it may do to find out. O(node groups) if it was not found out before."""
+        if demand in self._without_node:
+            return True
+        if self._work_left <= 0:
+            return False
+        node, looked_at = self._nodes.closest(demand)
+        self._work_left -= looked_at
+        return node is None
 
     def wait_no_more(self, demand: Demand) -> None:
         """The demand is open, or reserves again."""
@@ -156,10 +181,10 @@ class ReservingDemands:
         self.wait_no_more(demand)
         self._deferred.pop(demand, None)
 
-    def node_gained_room(self, capacity: Vector) -> None:
-        """A node of this capacity gained room: demands that found no node may reserve it."""
+    def node_gained_room(self, obtainable: Vector) -> None:
+        """A node on which so much can be obtained gained room: demands that found no node may reserve it."""
         for demand in list(islice(self._without_node, RESERVATION_WAKES)):
-            if covers(capacity, demand.need):
+            if covers(obtainable, demand.need):
                 self.start_reserving(demand)
 
     def total_gained_room(self) -> None:

@@ -118,7 +118,8 @@ class PastConstraint(Record):
 
 
 class AskRecord(Record):
-    """`kept_by_preemption`: those of the `reservations` that a preemption has made."""
+    """`kept_by_preemption`: those of the `reservations` that a preemption has made. `reserved_ms`: since when each is
+    reserved; empty in a snapshot of an earlier version."""
 
     ask: facts.Ask
     seq: int
@@ -133,6 +134,9 @@ class AskRecord(Record):
     waiting: tuple[WaitingSince, ...] = ()
     preempted_at_ms: int = 0
     past: tuple[PastConstraint, ...] = ()
+    reserved_ms: tuple[int, ...] = ()
+    timed_out_ms: int = 0
+    timed_out_on: str = ""
 
 
 class AllocationRecord(Record):

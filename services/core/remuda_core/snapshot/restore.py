@@ -45,7 +45,7 @@ from ..state import (
     Timer,
 )
 from ..state.placeholders import FreePlaceholders
-from ..timeouts import of_draining, still_applies
+from ..timeouts import of_draining, of_reservation, still_applies
 from . import records
 from .records import Record
 
@@ -182,8 +182,12 @@ def _ask(state: State, record: records.AskRecord) -> None:
         found.asks += 1
         pending.refused = found
     application.open_claims += len(pending.reservations) + pending.asked
-    for node in (partition.nodes[node_id] for node_id in pending.reservations):
+    since_ms = record.reserved_ms or (state.now_ms,) * len(record.reservations)
+    for node, reserved_ms in zip((partition.nodes[name] for name in pending.reservations), since_ms, strict=True):
         node.reservation, node.kept_by_preemption = pending, node.id in record.kept_by_preemption
+        node.reserved_ms = reserved_ms
+        if not record.reserved_ms:
+            state.timers.put(of_reservation(partition.name, node, state.timing))
         application.reserving[record.ask.allocation_key] = pending
     if pending.refused:
         partition.refused[pending] = None
@@ -201,6 +205,7 @@ def _pending(application: Application, record: records.AskRecord) -> PendingAsk:
         refused_at_ms=record.refused_at_ms, preempted_at_ms=record.preempted_at_ms,
         waiting={(w.constraint, w.where, w.resource): w.at_ms for w in record.waiting} or None,
         past=tuple(PastConstraint((p.constraint, p.where, p.resource), p.since_ms, p.ended_ms) for p in record.past),
+        timed_out_ms=record.timed_out_ms, timed_out_on=record.timed_out_on,
     )  # fmt: skip
 
 

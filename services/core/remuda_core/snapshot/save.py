@@ -150,4 +150,5 @@ def _saved_ask(partition: Partition, a: PendingAsk) -> records.AskRecord:
     return records.AskRecord(
         a.ask, a.seq, a.at_ms, a.pending, a.asked, tuple(a.reservations), kept, tuple(sorted(a.refused)), a.refusal,
         a.refused_at_ms, waiting, a.preempted_at_ms, past,
+        tuple(partition.nodes[node_id].reserved_ms for node_id in a.reservations), a.timed_out_ms, a.timed_out_on,
     )  # fmt: skip

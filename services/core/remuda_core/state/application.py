@@ -35,9 +35,12 @@ class Node:
     drained: Hold | None = None
     allocated: Sums = field(default_factory=sums)
     allocations: dict[str, Allocation] = field(default_factory=dict)
+    # Resources of those allocations that are bound to the node and therefore stay on it.
+    bound: dict[str, int] = field(default_factory=dict)
     # The ask for which the node is reserved, and whether a preemption has reserved it.
     reservation: PendingAsk | None = None
     kept_by_preemption: bool = False
+    reserved_ms: int = 0  # since when
     # By UUID: replacements of placeholders on other nodes, whose allocations will be here. They count in `allocated`.
     arriving: dict[str, Replacement] = field(default_factory=dict)
     # How many more allocations it may have. Those arriving and those that the RM is asked about count.
@@ -66,6 +69,12 @@ class Node:
         return self.allocations_left <= 0
 
     @property
+    def preempting(self) -> bool:
+        """A preemption is under way on the node for the ask that it is reserved for."""
+        found = self.reservation.preemption if self.reservation is not None else None
+        return found is not None and found.node is self
+
+    @property
     def candidate(self) -> bool:
         """Accepts new allocations of any ask, and is not reserved."""
         return self.reservation is None and self.schedulable and not self.full
@@ -75,8 +84,16 @@ class Node:
 
     def available(self) -> dict[str, int]:
         """capacity - occupied - allocated, for each name in any of them. Negative after capacity has shrunk."""
+        return self._less(self.allocated)
+
+    def obtainable(self) -> dict[str, int]:
+        """What is available once everything has left that can leave: capacity - occupied - allocations bound to the
+        node, for each name in any of them. An ask for more never runs there."""
+        return self._less(self.bound)
+
+    def _less(self, allocated: Resource) -> dict[str, int]:
         rest = dict(self.capacity)
-        for taken in (self.occupied, self.allocated):
+        for taken in (self.occupied, allocated):
             for name, amount in taken.items():
                 rest[name] = rest.get(name, 0) - amount
         return rest
@@ -183,6 +200,14 @@ class PendingAsk(msgspec.Struct, eq=False):
     # When preemption for it last started; 0: never.
     preempted_at_ms: int = 0
     preemption: Preemption | None = None
+    # When a reservation for it timed out last, and on which node; 0: never.
+    timed_out_ms: int = 0
+    timed_out_on: str = ""
+
+    @property
+    def waits_since_ms(self) -> int:
+        """Since when it has waited to reserve a node: after a time-out it waits anew, and others have that pass."""
+        return self.timed_out_ms + 1 if self.timed_out_ms else self.at_ms
 
     @property
     def has_place(self) -> bool:

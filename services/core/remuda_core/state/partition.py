@@ -145,8 +145,9 @@ class Partition:
     last_asked: str = ""
     # As many questions about classes were open as may be: no further one before half of them are answered.
     questions_paused: bool = False
-    # Sum of the nodes' capacities.
+    # Sums of the nodes' capacities, and of what others occupy of them.
     total: dict[str, int] = field(default_factory=dict)
+    occupied: dict[str, int] = field(default_factory=dict)
     draining: bool = False
     # (application, allocation key) -> preemption for that ask
     preemptions: dict[tuple[str, str], Preemption] = field(default_factory=dict)

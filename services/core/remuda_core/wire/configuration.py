@@ -10,6 +10,9 @@ from .. import settings
 from ..limits import SHARED_LEAF_BYTES
 from .resources import Shared, read_resource, write_resource
 
+# A partition whose settings are the defaults.
+DEFAULT: Final = settings.PartitionSettings("", settings.QueueSettings("root"))
+
 
 def read_configuration(message: config_pb2.Configuration) -> settings.Configuration:
     partitions = tuple(read_partition(partition) for partition in message.partitions)
@@ -36,7 +39,15 @@ def read_partition(message: config_pb2.PartitionConfig) -> settings.PartitionSet
         message.name, read_queue(message.root), sort.type or "fair", weights, message.preemption_enabled, rules,
         tuple(read_limit(limit) for limit in message.limits), message.preemption_threshold,
         message.preemption_interval_ms, sort.pack, message.quota_preemption_enabled,
+        message.reservation_share or DEFAULT.reservation_share,
+        message.queue_reservation_share or DEFAULT.queue_reservation_share,
     )  # fmt: skip
+
+
+def _unless_default(partition: settings.PartitionSettings, name: str) -> int:
+    """0 for the default: a log without the setting stays as it is."""
+    value: int = getattr(partition, name)
+    return 0 if value == getattr(DEFAULT, name) else value
 
 
 def write_partition(partition: settings.PartitionSettings) -> config_pb2.PartitionConfig:
@@ -47,6 +58,8 @@ def write_partition(partition: settings.PartitionSettings) -> config_pb2.Partiti
         preemption_threshold=partition.preemption_threshold,
         preemption_interval_ms=partition.preemption_interval_ms,
         quota_preemption_enabled=partition.quota_preemption_enabled,
+        reservation_share=_unless_default(partition, "reservation_share"),
+        queue_reservation_share=_unless_default(partition, "queue_reservation_share"),
         node_sort_policy=config_pb2.NodeSortPolicy(
             type=partition.node_sort, resource_weights=partition.resource_weights, pack=partition.pack
         ),

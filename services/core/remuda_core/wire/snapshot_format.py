@@ -98,7 +98,7 @@ def _conversion(type_name: str) -> tuple[ToMessage, FromMessage] | None:
         return _write_fact, read_fact
     if type_name == "Resource":
         return write_resource, RESOURCES.__getitem__
-    if type_name == "tuple[str, ...]":
+    if type_name in ("tuple[str, ...]", "tuple[int, ...]"):
         return list, tuple
     if type_name.startswith("tuple[facts."):
         return _many(_write_fact, read_fact)

@@ -30,18 +30,20 @@ def check_entries(partition: Partition, index: PartitionIndex) -> None:
 
 
 def check_nodes(partition: Partition, index: PartitionIndex) -> None:
-    expected: defaultdict[tuple[Vector, Vector], set[str]] = defaultdict(set)
+    expected: defaultdict[tuple[Vector, Vector, Vector], set[str]] = defaultdict(set)
     for node in partition.nodes.values():
         assert index.knows(node.capacity), f"node {node.id}: a resource has no place in the index"
         if node.candidate:
-            expected[index.nodes.vector(node.capacity), index.nodes.vector(node.available())].add(node.id)
+            amounts = (node.capacity, node.obtainable(), node.available())
+            capacity, obtainable, available = map(index.nodes.vector, amounts)
+            expected[capacity, obtainable, available].add(node.id)
         else:
             assert index.nodes.group_of(node) is None, f"node {node.id} takes nothing new and is in a group"
     found = index.nodes.groups()
     assert found == expected, f"{partition.name}: node groups {found}, expected {dict(expected)}"
-    for (capacity, available), ids in expected.items():
+    for key, ids in expected.items():
         first = min(ids)
         group = index.nodes.group_of(partition.nodes[first])
         assert group is not None and group.size == len(ids), f"group of {first}: size is not {len(ids)}"
-        assert (group.capacity, group.available) == (capacity, available), f"group of {first}: it is another's"
+        assert (group.capacity, group.obtainable, group.available) == key, f"group of {first}: it is another's"
         assert group.first().id == first, f"group of {first}: its first node is {group.first().id}"

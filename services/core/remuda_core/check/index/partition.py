@@ -16,6 +16,7 @@ from .asks import check_leaf
 from .demands import check_demands, check_preemptors
 from .entries import check_entries, check_nodes
 from .gangs import check_gangs, check_serving
+from .kept_nodes import check_kept_nodes
 from .packs import check_packs
 from .ranking import check_leaf_ranks, check_members, check_ranking, check_wake_ups
 
@@ -34,6 +35,7 @@ def check_index(partition: Partition, index: PartitionIndex) -> None:
     check_preemptors(partition, index)
     check_entries(partition, index)
     check_packs(partition, index)
+    check_kept_nodes(partition, index)
     assert index.parked.limits().keys() <= set(ask_classes), f"{partition.name}: ask classes are parked that are gone"
     if not index.shares_are_stale:
         for queue, leaf in leaves.items():

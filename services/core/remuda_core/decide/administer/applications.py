@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 
 from remuda_proto.bounds import MESSAGE_BYTES, shortened, shown
 
 from ... import facts
 from ...actions import KillApplication, MoveApplication
 from ...commands import Administer
+from ...cycle.reserve import unreserved
 from ...facts import Fact
 from ...index.admission import held_queue
 from ...rules import lifecycle
@@ -135,10 +137,14 @@ def _no_slot(what: str, running: int, most: int) -> Problem:
 def move_application(
     state: State, partition: Partition, command: Administer, action: MoveApplication, now_ms: int
 ) -> Iterator[Fact]:
-    """Allocations, asks, reservations and preemptions stay, and count in the other queue. In a held queue nothing is
-    under way."""
+    """Allocations, asks and preemptions stay, and count in the other queue. Other reservations end: whether they are
+    justified depends on the queue. In a held queue nothing is under way."""
     application, queue = partition.applications[action.application_id], partition.queues[action.queue.lower()]
     if (held := held_queue(queue)) is not None:
         yield from under_way_ends(partition, [application], f"queue {held.path} is held")
+    for pending in sorted(application.reserving.values(), key=attrgetter("seq")):
+        for node in [partition.nodes[node_id] for node_id in pending.reservations]:
+            if not node.preempting:
+                yield unreserved(partition, pending, node, "the application was moved")
     moved = facts.ApplicationMoved(partition.name, application.id, queue.path, application.queue.path)
     yield from booked_above_quotas(partition, queue.path_to_root, moved, now_ms)
