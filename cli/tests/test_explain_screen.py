@@ -8,10 +8,11 @@ import shutil
 import subprocess
 import time
 
+import msgspec
 import pytest
 
 from remuda.show import explain
-from remuda.show.wait_reasons import earlier, holders_of, in_words, with_units
+from remuda.show.wait_reasons import earlier, holders_of, in_words, reasons_of, with_units
 from remuda.terminal.output import console
 from remuda_bus.queries.rows import (
     Ask,
@@ -72,6 +73,13 @@ def test_who_holds_it_and_what_was_before() -> None:
 )
 def test_steps_in_words(step: Step, text: str) -> None:
     assert in_words(step) == text
+
+
+def test_an_ask_that_is_too_large_in_words() -> None:
+    constraint = Constraint("too_large", "cpu-01", "vcore", 64_000, 48_000, "as the core has it")
+    ask = msgspec.structs.replace(an_ask(), constraints=[constraint])
+    assert reasons_of(ask) == ["too large for every node it may be on: needs vcore 64, cpu-01 can have 48"]
+    assert list(holders_of(ask, NOW_MS)) == [""]
 
 
 def test_the_screen_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,9 +52,9 @@ def _rejecting_at(bad: Callable[[str], object]) -> Iterator[None]:
             raise _Ended(path)
         return check(path, rule, queues, who)
 
-    def placed(settings: PartitionSettings, queues: Queues, who: Applicant) -> Placed | NotPlaced:
+    def placed(settings: PartitionSettings, queues: Queues, who: Applicant, *, runs: bool) -> Placed | NotPlaced:
         try:
-            return place(settings, queues, who)
+            return place(settings, queues, who, runs=runs)
         except _Ended as error:
             return NotPlaced(f"queue {error} is not possible")
 

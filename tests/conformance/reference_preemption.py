@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from remuda_core.cycle import preemption_plan, schedule, victims
+from remuda_core.cycle import preempt, preemption_plan, schedule, victims
 from remuda_core.cycle.preempt import attempt, interval_of
 from remuda_core.cycle.victims import Shortfall, VictimSearch
 from remuda_core.facts import Fact
@@ -60,6 +60,20 @@ def choose_one_victim_after_the_other() -> Iterator[None]:
         patch.object(preemption_plan, "plan_on_required_node", planned),
         patch.object(VictimSearch, "choose", in_order),
     ):
+        yield
+
+
+@contextmanager
+def preempt_once_per_ask() -> Iterator[None]:
+    """An ask preempts for one of its allocations, and never again."""
+    planned = preempt.plan
+
+    def once(state: State, partition: Partition, pending: PendingAsk, *rest: Any) -> preemption_plan.Plan | str:
+        if pending.preempted_at_ms:
+            return "it has preempted others before"
+        return planned(state, partition, pending, *rest)
+
+    with patch.object(preempt, "plan", once):
         yield
 
 

@@ -45,6 +45,11 @@ def key(fact: Any) -> str:
     return f"{fact.application_id}/{fact.allocation_key}".rstrip("/")
 
 
+def accepted(fact: facts.ApplicationAccepted) -> str:
+    ignored = f", ignored: {fact.ignored}" if fact.ignored else ""
+    return f"Accepted {fact.application_id} in {fact.queue}{ignored}"
+
+
 def released(fact: facts.AllocationReleased) -> str:
     known = "" if fact.reported else ", the RM knows"
     return f"Released {key(fact)} {fact.node_id} {TERMINATIONS[fact.termination_type]}: {fact.message}{known}"
@@ -118,7 +123,7 @@ TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
     facts.NodeRemoved: ("nodes", lambda f: f"Node {f.node_id} removed"),
     facts.NodeReserved: (ALWAYS, lambda f: f"Reserved {f.node_id} for {key(f)}"),
     facts.NodeUnreserved: (ALWAYS, lambda f: f"Unreserved {f.node_id}: {f.reason}"),
-    facts.ApplicationAccepted: ("states", lambda f: f"Accepted {f.application_id} in {f.queue}"),
+    facts.ApplicationAccepted: ("states", accepted),
     facts.ApplicationRejected: (ALWAYS, lambda f: f"Rejected {f.application_id}: {f.reason}"),
     facts.TimePassed: ("time", lambda f: f"Passed {f.until_ms}"),
     facts.RejectionForgotten: ("states", lambda f: f"Forgotten rejection of {f.application_id}"),
@@ -149,6 +154,17 @@ TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
     ),
     facts.ReplacementCancelled: (ALWAYS, lambda f: f"Not replacing by {key(f)}: {f.reason}"),
     facts.AllocationRecovered: (ALWAYS, lambda f: f"Recovered {key(f.allocation)} {f.allocation.node_id}"),
+    facts.ExistingAllocationRejected: (
+        ALWAYS,
+        lambda f: (
+            f"Rejected allocation {key(f.allocation)}, which occupies {show(f.allocation.resource)} of "
+            f"{f.allocation.node_id}: {f.reason}"
+        ),
+    ),
+    facts.RejectedAllocationForgotten: (
+        ALWAYS,
+        lambda f: f"No longer occupied {show(f.resource)} of {f.node_id} by {key(f)}: {f.reason}",
+    ),
     facts.GuestKept: (ALWAYS, lambda f: f"Kept guest {key(f.allocation)} {f.allocation.node_id}"),
     facts.AllocationRejected: (ALWAYS, lambda f: f"Rejected allocation {key(f)}: {f.reason}"),
     facts.AllocationReleased: (ALWAYS, released),

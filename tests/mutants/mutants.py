@@ -11,6 +11,8 @@ from .mutate import Mutant
 from .mutate import mutants_of as _of
 from .peloton import PELOTON
 from .predicate_classes import PREDICATE_CLASSES
+from .preemption import PREEMPTION
+from .recovery import EXPLAIN, RECOVERY
 
 SHARES: Final = _of(
     "rules.share",
@@ -56,7 +58,7 @@ ACCESS: Final = (
     ),
     *_of(
         "decide.submit",
-        ("unknown_groups_are_none", "4: groups that are not known are not none", "    if command.groups_problem:", "    if False:"),
+        ("unknown_groups_are_none", "4: groups that are not known are not none", "    if not is_ignored(command.groups_problem):\n", "    if False:\n"),
     ),
     Mutant("groups_are_not_looked_at", "4: groups of a list have access", "remuda_proto.access_list", " or not self.groups.isdisjoint(groups)", ""),
 )  # fmt: skip
@@ -84,7 +86,7 @@ PLACEMENT: Final = (
         ("everybody_may_submit", "5: a rule yields a queue the user may submit to", "if not acl.may_submit((q.settings for q in nearest.path_to_root), who.user, who.groups):", "if False:"),
         ("draining_queues_take", "16: a draining queue takes no applications", "if any(q.draining for q in nearest.path_to_root):", "if False:"),
         ("no_forced_placement", "5: application.create.force", 'who.tags.get(FORCE_CREATE_TAG, "").lower() == "true"', "False"),
-        ("nothing_by_default", "5: what no rule places goes to root.default", "if DEFAULT_QUEUE in queues:", "if False:"),
+        ("nothing_by_default", "5: what no rule places goes to root.default", "if DEFAULT_QUEUE in queues and not runs:", "if False:"),
         ("forced_by_default", "5: forced applications do not go to root.default", 'who.tags.get(FORCE_CREATE_TAG, "").lower() == "true"', 'who.tags.get(FORCE_CREATE_TAG, "").lower() == "true" and DEFAULT_QUEUE not in queues'),
         ("default_for_everybody", "5: submit access counts for root.default too", "found = _check(DEFAULT_QUEUE, _DEFAULT, queues, who)", "found = Placed(DEFAULT_QUEUE)"),
         ("parent_rule_ignored", "5: a rule with parent hangs its result below", "        parent = above\n", ""),
@@ -304,76 +306,6 @@ PASS: Final = (
     ),
 )  # fmt: skip
 
-PREEMPTION: Final = (
-    *_of(
-        "cycle.victims",
-        ("victims_of_higher_priority", "13: victims are of no higher priority", "if a.fact.priority <= highest.get(a.application.queue, -ANY_PRIORITY)\n            and", "if a.application.queue in highest\n            and"),
-        ("bound_victims", "13: nothing bound to a node is a victim", "            and not is_protected(a.fact.tags)\n", ""),
-        ("victims_below_guaranteed", "13: no victim takes its queue below guaranteed", "        if any(left.get(name, amount) < amount for name, amount in amounts):\n            return False\n", ""),
-        ("oldest_victims", "13: the youngest go first", "-victim.asked_seq, -victim.at_ms", "victim.asked_seq, victim.at_ms"),
-        ("originators_go_first", "13: originators only as a last resort", "fact.originator, 0, ", "not fact.originator, 0, "),
-        ("victims_that_opted_out_first", "13: those that allow it go first", "return (not fact.allow_preempt_self, fact.originator, 0", "return (fact.allow_preempt_self, fact.originator, 0"),
-        ("more_victims_than_needed", "13: the cheapest set that makes the ask fit", "            if self.suffices(node, shortfall, rest):", "            if False:"),
-        ("victims_of_its_own_queue", "13: victims are in other leaf queues", "                if child is not below:", "                if True:"),
-        ("bound_preempt_the_reluctant", "13: a bound ask preempts first what allows it", "    return (opted_out, originator, victim.fact.priority, *age)", "    return (False, originator, victim.fact.priority, *age)"),
-        ("bound_preempt_originators", "13: a bound ask preempts originators last", "    return (opted_out, originator, victim.fact.priority, *age)", "    return (opted_out, False, victim.fact.priority, *age)"),
-        ("own_offset_of_the_meeting_queue", "13: priorities are compared below the queue where ask and victim meet", "yield place, priority, child", "yield place, priority + priority_offset(queue.settings.properties), child"),
-        ("victims_offsets_ignored", "13: a victim's priority is seen through offsets", "        else:\n            highest -= offset\n", ""),
-        ("what_preempted_is_preempted", "13: what was placed by preemption stays for ten minutes", "            and not (a.by_preemption and a.at_ms > self._placed_after_ms)\n", ""),
-        ("priority_fence_hides_nothing", "13: priorities below a fence do not count outside", "            highest = ANY_PRIORITY  #", "            highest -= offset  #"),
-        ("full_maximum_needs_no_victims", "13: victims make room under maxima above, too", "        return not shortfall and not any(over.values())\n", "        return not shortfall\n"),
-    ),
-    *_of(
-        "cycle.quota_victims",
-        ("quota_takes_too_much", "13: a queue gives back no more than needed", "    return QuotaVictims(_needed(chosen, excess), short,", "    return QuotaVictims(chosen, short,"),
-        ("quota_takes_guaranteed", "13: a lowered maximum takes nothing below guaranteed", "and take(victim, _guards(victim, queue), spare):", "and take(victim, (), spare):"),
-        ("quota_ignores_releases_under_way", "13: releases under way count for a queue above its maximum", "            lessen(excess, allocation.fact.resource)\n    if not excess:", "            pass\n    if not excess:"),
-    ),
-    *_of(
-        "decide.quota",
-        ("quota_clock_goes_on", "13: another maximum or delay starts the clock again", "elif excess is None or (excess.max, excess.delay_ms) != (maximum, delay_ms):", "elif excess is None:"),
-        ("quota_preemption_without_switch", "13: only where the partition enables quota preemption", "    if not partition.settings.quota_preemption_enabled:\n        return 0\n", ""),
-        ("quota_parents_first", "13: a queue below gives back before the queue above", "in reversed(list(queue.below())):", "in queue.below():"),
-    ),
-    *_of(
-        "cycle.preemption_plan",
-        ("preemption_where_it_is_off", "13: only where the partition enables it, also while the RM is asked", "    if not (bound or partition.settings.preemption_enabled):", "    if False:"),
-        ("threshold_ignored", "13: threshold", "    if load < partition.settings.preemption_threshold:", "    if False:"),
-        ("bound_need_preemption_enabled", "13: a bound ask preempts also where preemption is off", "    if not (bound or partition.settings.preemption_enabled):", "    if not partition.settings.preemption_enabled:"),
-        ("preempts_above_its_guaranteed", "13: an ask preempts for what is guaranteed to its queue, no more", "                    if queue is own:\n", "                    if False:\n"),
-        ("preempts_without_guaranteed", "13: an ask preempts only for what is guaranteed to it", "    if guaranteed_by is None:", "    if False:"),
-        ("bound_go_above_the_maximum", "13: a bound ask keeps to the maxima of its queues", '    if full is not None:\n        return f"queue {full.path} is', '    if False:\n        return f"queue {full.path} is'),
-        ("bound_preempt_higher_priority", "13: nothing of higher priority goes for a bound ask", "QueueEligibility(pending.ask.priority, (), 0)", 'QueueEligibility(float("inf"), (), 0)'),
-    ),
-    *_of(
-        "index.preemptors",
-        ("preempts_twice", "13: once per ask", "and ask.pending and not ask.preempted_at_ms and not index.awaits_place(ask):", "and ask.pending and not index.awaits_place(ask):"),
-        ("refused_tries_at_once", "13: what was refused is tried again after the interval", "max(first_ms, refused_ms + interval_ms)", "first_ms"),
-    ),
-    *_of(
-        "cycle.preempt",
-        ("used_up_never_preempts", "13: a pass whose budget is used up preempts for an ask long due", "    used_up, budget = budget <= 0, max(1, budget)", "    used_up = budget <= 0"),
-        ("used_up_preempts_at_once", "13: a pass whose budget is used up leaves preemption to the next", "        if used_up and not is_put_off_for_long(", "        if False and not is_put_off_for_long("),
-    ),
-    *_of(
-        "index.bound_preemptors",
-        ("bound_try_again_at_once", "13: what was refused to a bound ask is tried again after the interval", "    if refused_ms is not None and refused_ms + interval_ms > now_ms:", "    if False:"),
-        ("bound_preempt_bound", "13: a node reserved for a bound ask is not taken by another", "        if node.reservation is not None and node.reservation is not ask and bound_to(node.reservation):", "        if False:"),
-    ),
-    *_of(
-        "evolve.asks",
-        ("asks_that_may_not_preempt", "13: only an ask with allowPreemptOther preempts", "    pending = PendingAsk(ask, application, ask.max_allocations, ask.max_allocations, seq, state.now_ms)\n", "    ask = __import__('msgspec').structs.replace(ask, allow_preempt_other=True)\n    pending = PendingAsk(ask, application, ask.max_allocations, ask.max_allocations, seq, state.now_ms)\n"),
-    ),
-    *_of(
-        "evolve.preemption",
-        ("quota_is_not_held", "13: with the node, the place under maxima and limits is kept", "    if preemption.node.reservation is pending and not preemption.held:", "    if False:"),
-    ),
-    *_of(
-        "decide.overdue",
-        ("reserved_for_ever", "13: preemption that does not help in time ends", "    if node.reservation is preemption.pending:\n", "    if False:\n"),
-    ),
-)  # fmt: skip
-
 ADMINISTRATION: Final = (
     *_of(
         "rules.acl",
@@ -457,6 +389,6 @@ GUESTS: Final = (
 )  # fmt: skip
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
-    *SHARES, *LIMITS, *LIFE, *EXECUTION, *ACCESS, *PROPERTIES, *QUOTAS, *PLACEMENT, *SUBMIT, *NODES, *QUEUES, *ASKS, *GANGS, *RESERVATIONS, *PASS, *PREEMPTION,
+    *SHARES, *LIMITS, *LIFE, *EXECUTION, *ACCESS, *PROPERTIES, *QUOTAS, *PLACEMENT, *SUBMIT, *NODES, *QUEUES, *ASKS, *GANGS, *RESERVATIONS, *PASS, *PREEMPTION, *RECOVERY, *EXPLAIN,
     *ADMINISTRATION, *GUESTS, *PREDICATE_CLASSES, *PELOTON,
 )  # fmt: skip

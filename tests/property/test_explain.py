@@ -8,7 +8,9 @@ from remuda_core.core import Core
 from remuda_core.explain.explanations import Explanations
 from remuda_core.explain.queue_position import Positions
 from remuda_core.rules.connection import RUNNING
-from remuda_core.state import Partition
+from remuda_core.rules.required_node import is_protected, required_node
+from remuda_core.rules.resource import total_of
+from remuda_core.state import Node, Partition, PendingAsk
 
 from . import oracle
 from .storm import Storm
@@ -61,7 +63,26 @@ def check_constraints(core: Core, partition: Partition) -> None:
         if oracle.awaits_place(ask):
             assert [c.constraint for c in found if c.constraint != "held"] == ["placeholder"]
             continue
+        check_too_large(partition, ask, [constraint.constraint for constraint in found])
         some_node = oracle.best_nodes(partition, ask) or oracle.reserved_nodes(partition, ask)
         may_run = oracle.has_its_turn(ask.application) and oracle.may_run(ask)
         fits = oracle.fits_limits(ask) and oracle.fits_maxima(ask) and some_node
         assert bool(may_run and fits and not held) == (not found), f"{ask.ask}: {found}"
+
+
+def check_too_large(partition: Partition, ask: PendingAsk, kinds: list[str]) -> None:
+    """An ask is too large exactly when no node could take it that held nothing but what is bound to it."""
+    if "question" in kinds:
+        return
+    bound_to = required_node(ask.ask.tags)
+    nodes = [node for node in partition.nodes.values() if bound_to in ("", node.id)]
+    if not nodes or (bound_to and not nodes[0].ready):
+        assert "too_large" not in kinds
+        return
+    assert ("too_large" in kinds) == (not any(could_take(node, ask) for node in nodes)), f"{ask.ask}: {kinds}"
+
+
+def could_take(node: Node, ask: PendingAsk) -> bool:
+    stays = [node.occupied, *(a.fact.resource for a in node.allocations.values() if is_protected(a.fact.tags))]
+    taken = total_of([*stays, ask.ask.resource])
+    return all(amount <= node.capacity.get(name, 0) for name, amount in taken.items())

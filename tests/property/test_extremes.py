@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from remuda_bus import subjects
 from remuda_bus.bus import Message
 from remuda_core.check import check, digest
-from remuda_core.commands import CleanQueues, Register, Schedule, Tick
+from remuda_core.commands import (
+    CleanQueues,
+    Register,
+    ReleaseAllocation,
+    Schedule,
+    SubmitApplication,
+    Tick,
+    UpdateNode,
+)
+from remuda_core.facts import Allocated
 from remuda_core.settings import (
     Configuration,
     Limit,
@@ -156,3 +165,23 @@ def send(world: World, kind: str, request: Any, seq: int) -> None:
         _, commands = CommitCodec().read(inbox_pb2.Command.FromString(payload))
         for command in commands:
             world._handle(command)
+
+
+def test_sums_that_exceed_int64_are_the_same_in_a_restored_state() -> None:
+    """Allocations that an RM reports are booked whatever their sum is, and snapshots hold int64."""
+    world, partition = World(), f"[{RM}]default"
+    root = QueueSettings("root", parent=True, submit_acl="*", queues=(QueueSettings("a"),))
+    world.handle(Register(RM, Configuration("sum", (PartitionSettings("default", root),))))
+    world.handle(SubmitApplication(partition, "app", "root.a", "ann"))
+    occupied = {"memory": INT64}
+    running = [
+        Allocated(partition, application, f"k{n}", f"u{n}", "", occupied)
+        for n, application in enumerate(3 * ("app", "b"))
+    ]
+    world.handle(UpdateNode(partition, "n1", "CREATE", {}, occupied, occupied, tuple(running)))
+    for number in range(len(running)):
+        assert digest(world.restored().state) == digest(world.state)
+        world.handle(ReleaseAllocation(partition, "", f"u{number}"))
+    assert world.state.partitions[partition].applications["app"].peak == {"memory": INT64}
+    assert world.state.partitions[partition].nodes["n1"].occupied == occupied
+    world.finish()

@@ -226,3 +226,47 @@ def test_a_plan_becomes_facts_and_the_ask_gets_its_place(drawn: Case) -> None:
         assert not partition.preemptions
     check(world.state, world.core.index)
     assert digest(world.replayed().state) == digest(world.state)
+
+
+# However many allocations it takes
+
+counts = st.lists(st.tuples(st.integers(1, 4), st.booleans()), min_size=1, max_size=4)
+
+
+@given(st.integers(1, 4), st.integers(1, 4), counts, st.booleans())
+def test_a_queue_reaches_its_guaranteed_within_two_intervals(
+    nodes: int, places: int, asked: list[tuple[int, bool]], two_queues: bool
+) -> None:
+    """If the RM confirms releases at once: however many allocations that takes, asks for them and nodes."""
+    due = {"memory": nodes * places // (2 if two_queues else 1)}
+    own = [QueueSettings(name, guaranteed=due, properties={"preemption.delay": "1s"}) for name in ("b", "c")]
+    root = QueueSettings("root", parent=True, submit_acl="*", queues=(QueueSettings("a"), *own))
+    settings = PartitionSettings("default", root, preemption_interval_ms=15_000)
+    world = World(check_always=False)
+    world.handle(commands.Register(RM, Configuration("sum", (settings,))))
+    for node in range(nodes):
+        world.handle(commands.UpdateNode(PARTITION, f"n{node}", "CREATE", {}, {"memory": places}))
+    for leaf in ("root.a", "root.b", "root.c"):
+        world.handle(commands.SubmitApplication(PARTITION, leaf, leaf, "alice"))
+    world.handle(commands.SubmitAsk(Ask(PARTITION, "root.a", "k", {"memory": 1}, nodes * places)))
+    world.handle(commands.Schedule(1_000))
+    wanted = {"root.b": 0, "root.c": 0}
+    for number, (count, other) in enumerate(asked):
+        leaf = "root.c" if two_queues and other else "root.b"
+        wanted[leaf] += count
+        ask = Ask(
+            PARTITION, leaf, f"k{number}", {"memory": 1}, count, allow_preempt_self=False, allow_preempt_other=True
+        )
+        world.handle(commands.SubmitAsk(ask))
+    partition = partition_of(world)
+    for elapsed_ms in (1_000, 15_000, 15_000):
+        world.now_ms += elapsed_ms
+        world.handle(commands.Tick())
+        while world.handle(commands.Schedule(1_000)):
+            for victim in [a for a in partition.allocations.values() if a.releasing]:
+                fact = victim.fact
+                world.handle(commands.ReleaseAllocation(PARTITION, fact.application_id, fact.uuid, victim.releasing))
+    for leaf, count in wanted.items():
+        has = partition.queues[leaf].allocated.get("memory", 0)
+        assert has == min(count, due["memory"]), f"{leaf} has {has} of {count}, guaranteed are {due['memory']}"
+    world.finish()

@@ -22,7 +22,7 @@ from remuda_bus.replication.snapshots import name_of
 from remuda_core import commands
 from remuda_core.core import Core
 from remuda_core.evolve import BY_FACT
-from remuda_core.facts import PREEMPTED_BY_SCHEDULER, Ask
+from remuda_core.facts import PREEMPTED_BY_SCHEDULER, Allocated, Ask
 from remuda_core.limits import DRAIN_REPORTED_MS, QUOTA_RETRY_MS
 from remuda_core.rules.connection import DEREGISTERED
 from remuda_core.settings import Configuration, PartitionSettings, QueueSettings
@@ -178,10 +178,26 @@ def guests() -> World:
     return world
 
 
+def rejected_allocations() -> World:
+    """A node runs what cannot be booked. The RM releases one half-way, and the other stays."""
+    world, queue = World(), QueueSettings("a", submit_acl="*")
+    every = Configuration("1", (PartitionSettings("default", QueueSettings("root", True, queues=(queue,))),))
+    partition = world.state.partition_name("default")
+    running = [Allocated(partition, f"gone-{n}", f"k{n}", f"uuid-{n}", "", {"memory": n}) for n in (1, 2)]
+    world.handle(commands.Register(RM, every))
+    world.handle(commands.SubmitApplication(partition, "app-1", "root.a", "ann"))
+    world.handle(commands.UpdateNode(partition, "n1", "CREATE", {}, {"memory": 8}, {}, tuple(running)))
+    world.handle(commands.SubmitAsk(Ask(partition, "app-1", "k1", {"memory": 2}, 3)))
+    world.handle(commands.Schedule(10))
+    world.handle(commands.ReleaseAllocation(partition, "gone-1", "uuid-1"))
+    return world
+
+
 def few_with_everything() -> dict[str, World]:
     """Of what is not recorded yet; as few seeds as a greedy choice finds."""
     worlds = {f"storm-{seed}": storm(seed, STEPS) for seed in CANDIDATES}
     worlds |= {"draining": draining(), "above-maximum": above_maximum(), "guests": guests()}
+    worlds["rejected-allocations"] = rejected_allocations()
     happened = {name: kinds(world) for name, world in worlds.items()}
     chosen: dict[str, World] = {}
     missing = EVERYTHING - recorded()

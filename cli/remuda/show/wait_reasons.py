@@ -132,4 +132,7 @@ def _in_words(constraint: Constraint) -> str:
         return f"queue {constraint.where} is full: needs {constraint.resource} {need}, {have} left"
     if constraint.constraint == "node" and constraint.where:
         return f"no node has room: needs {constraint.resource} {need}, closest has {have}"
+    if constraint.constraint == "too_large":
+        needs = f"needs {constraint.resource} {need}, {constraint.where} can have {have}"
+        return f"too large for every node it may be on: {needs}"
     return constraint.reason

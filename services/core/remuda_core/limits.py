@@ -91,6 +91,9 @@ VERDICT_LASTS_MOST_MS: Final = 86_400_000
 PREDICATE_CLASSES_KEPT: Final = 1_000
 VERDICTS_KEPT: Final = 1_000_000
 
+# Allocations of a node that could not be booked, in its row: so that an operator sees what they are.
+REJECTED_SHOWN: Final = 20
+
 # Preemption attempts of a pass, and allocations that they check together (30 ms).
 PREEMPTIONS_PER_PASS: Final = 10
 PREEMPTION_WORK_PER_PASS: Final = 50_000

@@ -47,7 +47,7 @@ def test_of_a_state() -> None:
     assert found["default", "root", "vcore", "pending"] == found["default", "root.p", "vcore", "pending"] == 43
     assert found["default", "root", "vcore", "max"] == 20
     assert values(metrics.QUEUE_SHARE)["default", "root.p.a"] == 2.0
-    assert values(metrics.PENDING) == {("queue",): 3, ("node",): 2}
+    assert values(metrics.PENDING) == {("queue",): 3, ("too_large",): 2}
     assert values(metrics.NODES) == {("ready",): 1, ("draining",): 1}
     assert values(metrics.ALLOCATIONS) == {(): 4}
     assert sum(values(metrics.APPLICATIONS).values()) == 2

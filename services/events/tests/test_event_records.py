@@ -124,6 +124,21 @@ TOLD: list[tuple[Message, list[str]]] = [
         ["NODE ADD NODE_ALLOC n1 k1 [memory=10 vcore=1]", "APP ADD APP_ALLOC app-1 u-1 [memory=10 vcore=1]"],
     ),
     (
+        log_pb2.ExistingAllocationRejected(
+            allocation=log_pb2.Allocated(allocation=ALLOCATION), reason="application 'app-1' does not exist", name="u-1"
+        ),
+        [
+            "NODE ADD NODE_OCCUPIED n1 k1 [memory=10 vcore=1] "
+            "'by app-1/k1, which cannot be booked: application 'app-1' does not exist'"
+        ],
+    ),
+    (
+        log_pb2.RejectedAllocationForgotten(
+            node_id="n1", application_id="app-1", allocation_key="k1", resource=ROOM, name="u-1", reason="it is gone"
+        ),
+        ["NODE REMOVE NODE_OCCUPIED n1 k1 [memory=10 vcore=1] 'by app-1/k1, which could not be booked: it is gone'"],
+    ),
+    (
         log_pb2.PlaceholderReplaced(
             allocation=log_pb2.Allocated(allocation=ALLOCATION),
             placeholder="u-0",

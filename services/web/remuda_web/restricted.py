@@ -265,6 +265,7 @@ def _partition(row: Row) -> Row:
 
 
 def _node(row: Row, known: frozenset[Place]) -> Row:
+    row = {**row, "rejected": []}  # of applications that are not known, and so in no queue
     reserved = row["reserved_for"]
     if reserved and (row["partition"], reserved["application"]) not in known:
         return {**row, "reserved_for": None}

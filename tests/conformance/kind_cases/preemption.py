@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ..builders import amount, app, ask, asks, node, scenario
-from ..recording import Scenario
+from ..recording import Json, Scenario
 from .sided import GANG, Cases, Sided, queues
 
 PREEMPTS: dict[str, Any] = {"preemptionPolicy": {"allowPreemptOther": True}}
@@ -30,6 +30,21 @@ def guaranteed(name: str, vcore: int, more: str = "properties: {'preemption.dela
 
 def base(vcore: int) -> str:
     return f"{{name: base, parent: true, childtemplate: {{resources: {{max: {{vcore: {vcore}m}}}}}}}}"
+
+
+FORCED: dict[str, str] = {"application.create.force": "true"}
+
+
+def runs_there(application: str, key: str) -> Json:
+    return {"applicationID": application, "allocationKey": key, "UUID": f"u-{key}", "partitionName": "default",
+            "resourcePerAlloc": amount(1)}  # fmt: skip
+
+
+def runs(node_id: str, *allocations: Json) -> Json:
+    """A node with what runs there."""
+    created = node(node_id, 4)
+    created["node"]["nodes"][0]["existingAllocations"] = list(allocations)
+    return created
 
 
 REAL: dict[str, Any] = {"taskGroupName": "t"}
@@ -59,6 +74,19 @@ RULED: Final[dict[str, Scenario]] = {
         {"schedule": 2}, app("app-2", "root.b"), asks(ask("app-2", "b", 4, **PREEMPTS)), {"wait_ms": 20},
         {"schedule": 3},
         config=queues(guaranteed("q", 0), guaranteed("b", 6), beside=ON),
+    ),
+    "PreemptsForEach": scenario(
+        node("n1", 3), app("app-1"), asks(ask("app-1", "k", 1, 3, **WILLING)), {"schedule": 3}, app("app-2", "root.b"),
+        asks(ask("app-2", "b", 1, 3, **PREEMPTS)), {"wait_ms": 20}, {"schedule": 3}, {"schedule": 3}, {"schedule": 3},
+        config=queues(guaranteed("q", 0), guaranteed("b", 3), beside=ON),
+    ),
+    "BadAllocationsAreOccupied": scenario(
+        app("app-1"), runs("n1", runs_there("app-1", "k1"), runs_there("nobody", "k2")), node("n2", 2),
+        asks(ask("app-1", "k", 1, 4)), {"schedule": 9},
+    ),
+    "RunningWorkIsAccepted": scenario(
+        app("app-1", placeholderAsk=amount(9), tags=FORCED), runs("n1", runs_there("app-1", "k1")), node("n2", 2),
+        config=queues("{name: q, resources: {max: {vcore: 4m}}}"),
     ),
     "BoundAskHoldsUpNobody": scenario(
         node("n1", 4), node("n2", 4), app("app-1"), asks(ask("app-1", "k1", 4), ask("app-1", "k2", 3)), {"schedule": 2},

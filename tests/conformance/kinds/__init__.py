@@ -12,6 +12,7 @@ from .applications import (
     EverythingGivenBackCompletes,
     GroupsOfTheRequest,
     RecordReplaced,
+    RunningWorkIsAccepted,
     WhoCountsAsRunning,
 )
 from .gangs import (
@@ -26,6 +27,7 @@ from .kind import Kind
 from .limits import LimitsHold, NamedIsNotAnyone, UsageIsWhatIsUsed
 from .lookups import sums
 from .nodes import (
+    BadAllocationsAreOccupied,
     BoundAskHoldsUpNobody,
     ClusterIsNoQuota,
     DrainedIsKeptForNobody,
@@ -36,7 +38,7 @@ from .nodes import (
     ReservationsAreBounded,
 )
 from .placement import LaterNames, PlacedByDefault
-from .preemption import KeptForPreemptor, NoMoreThanNeeded
+from .preemption import KeptForPreemptor, NoMoreThanNeeded, PreemptsForEach
 from .queues import (
     DrainingQueueIsLimited,
     QuotasAreEvents,
@@ -75,6 +77,8 @@ KINDS: Final[tuple[Kind, ...]] = (
     BadNameNextRule(),
     PlacedByDefault(),
     NotReadyTakesNothing(),
+    BadAllocationsAreOccupied(),
+    RunningWorkIsAccepted(),
     DrainingQueueTakesNothing(),
     BoundAskHoldsUpNobody(),
     AskUpdated(),
@@ -88,6 +92,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     LimitsHold(),
     NamedIsNotAnyone(),
     KeptForPreemptor(),
+    PreemptsForEach(),
     NoMoreThanNeeded(),
     WillingGoFirst(),
     ComparedWhereTheyMeet(),

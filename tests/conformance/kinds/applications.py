@@ -11,6 +11,7 @@ from ..case import Case, in_step, queue_configs
 from ..compare import Difference
 from ..recording import Json
 from ..reference_placement import QUEUE_NAME, reject_at_the_first_bad_queue_name
+from ..reference_recovery import reject_what_could_not_start
 from ..reference_rules import keep_what_gave_back_everything_completing, place_in_queues_that_drain
 from .kind import Kind
 from .lookups import applications_in, dump_in, last_step, names_application, state_of
@@ -113,6 +114,36 @@ class DrainingQueueTakesNothing(Kind):
             ours = in_step(case.our_steps[step.number], "application", "rejected")
             theirs = in_step(case.their_steps[step.number], "application", "accepted")
             if gone and names_application(ours, name) and names_application(theirs, name):
+                return step.number
+        return None
+
+
+class RunningWorkIsAccepted(Kind):
+    """An application whose work runs is not rejected for what concerns its start
+
+    An RM that reports everything again submits applications whose work runs, with the tag
+    `application.create.force: true`. Meanwhile the maximum of a queue may be smaller than what a gang asked for, or the
+    order of its applications another. The reference rejects the application, and with it all nodes on which its work
+    runs. remuda accepts it, and ignores what only concerns the start.
+    """
+
+    golden = "recovery.txt: An application whose work runs is not refused for what concerns its start"
+    reference_rules = (reject_what_could_not_start,)
+
+    def taints_from(self, case: Case) -> int | None:
+        """Where theirs rejects an application whose work runs, as the RM says, and ours accepts it."""
+        running: set[str] = set()
+        reported = [(step.number, node) for step, node in case.nodes()]
+        for step, application in case.applications():
+            for number, node in reported:
+                if number < step.number:
+                    running |= {each.get("applicationID", "") for each in node.get("existingAllocations") or ()}
+            name = application.get("applicationID", "")
+            forced = str((application.get("tags") or {}).get("application.create.force")).lower() == "true"
+            ours = in_step(case.our_steps[step.number], "application", "accepted")
+            theirs = in_step(case.their_steps[step.number], "application", "rejected")
+            known = forced or name in running
+            if known and names_application(ours, name) and names_application(theirs, name):
                 return step.number
         return None
 

@@ -8,6 +8,7 @@ from functools import partial
 from ..case import Case, available, in_step, quantities, received
 from ..recording import Json
 from ..reference_nodes import keep_reservations_of_draining_nodes, leave_out_of_the_node_what_it_has_no_room_for
+from ..reference_recovery import reject_nodes_with_bad_allocations
 from ..reference_rules import (
     limit_everything_by_the_cluster,
     order_equals_by_chance,
@@ -42,6 +43,36 @@ class NotReadyTakesNothing(Kind):
             )  # fmt: skip
             if theirs and (not ours or theirs[0] < ours[0]):
                 return theirs[0]
+        return None
+
+
+class BadAllocationsAreOccupied(Kind):
+    """A node is accepted although an allocation on it cannot be booked
+
+    An RM reports a node with what runs there. If one of these allocations cannot be booked, because its application is
+    unknown or it has no UUID, the reference rejects the node: nothing is placed there, and the work of all applications
+    on it is lost. remuda accepts the node and books the others. The one that cannot be booked counts as occupied, and
+    the RM is told why.
+    """
+
+    golden = (
+        "recovery.txt: One of them is wrong: the node is accepted, the others are booked, and the wrong one counts as "
+        "occupied"
+    )
+    reference_rules = (reject_nodes_with_bad_allocations,)
+
+    def taints_from(self, case: Case) -> int | None:
+        """Where theirs rejects a node with existing allocations, and ours accepts it and rejects one of these."""
+        for step, node in case.nodes():
+            keys = {each.get("allocationKey", "") for each in node.get("existingAllocations") or ()}
+            ours, theirs = case.our_steps[step.number], case.their_steps[step.number]
+            refused = {each.get("allocationKey", "") for each in in_step(ours, "allocation", "rejectedAllocations")}
+            accepted, rejected = (
+                any(each.get("nodeID") == node.get("nodeID") for each in in_step(answer, "node", word))
+                for answer, word in ((ours, "accepted"), (theirs, "rejected"))
+            )
+            if accepted and rejected and keys & refused:
+                return step.number
         return None
 
 

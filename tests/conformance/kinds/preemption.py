@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..case import Case, available, in_step, quantities, received
 from ..compare import Difference
 from ..recording import Json
-from ..reference_preemption import choose_one_victim_after_the_other
+from ..reference_preemption import choose_one_victim_after_the_other, preempt_once_per_ask
 from ..reference_rules import keep_nothing_for_preemptors
 from .kind import Kind
 from .lookups import bound_to, by_node, held, last_step, victims_of
@@ -84,6 +84,41 @@ def _reservation(path: tuple[str, ...], written: str) -> tuple[str, str]:
     """(node, key) of "node|key" of an application, or "application|key" of a node."""
     first, _, key = written.rpartition("|")
     return (path[path.index("nodes") + 1] if "nodes" in path else first), key
+
+
+class PreemptsForEach(Kind):
+    """An ask preempts for each of its allocations
+
+    An ask may ask for several allocations, each of which needs room. remuda preempts for each of them, one after the
+    other. In the reference an ask preempts once: of three allocations that are guaranteed to its queue, it gets one.
+    """
+
+    golden = "preemption.txt: An ask preempts for each of its allocations"
+    reference_rules = (preempt_once_per_ask,)
+
+    def taints_from(self, case: Case) -> int | None:
+        """Where ours preempts more than theirs, for an ask for which both have preempted before."""
+        several = {(ask.get("applicationID"), ask.get("allocationKey")) for ask in self._several(case)}
+        gone: set[str] = set()
+        for number, (ours, theirs) in enumerate(zip(case.our_steps, case.their_steps, strict=True)):
+            mine, other = victims_of(ours), victims_of(theirs)
+            placed = {
+                (e.get("applicationID"), e.get("allocationKey"))
+                for _, _, e in received(case.our_steps[: number + 1], "allocation", "new")
+            }
+            if mine > other and (gone or other) and placed & several:
+                return number
+            gone |= mine & other
+        return None
+
+    def _several(self, case: Case) -> list[Json]:
+        """The asks for more than one allocation that may preempt others."""
+        return [
+            ask
+            for _, ask in case.asks()
+            if (ask.get("maxAllocations") or 0) > 1
+            and ((ask.get("preemptionPolicy") or {}).get("allowPreemptOther") or bound_to(ask))
+        ]
 
 
 class NoMoreThanNeeded(Kind):

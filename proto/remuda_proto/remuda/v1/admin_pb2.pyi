@@ -711,11 +711,14 @@ class Node(_message.Message):
     DRAINED_FIELD_NUMBER: _builtins.int
     RESERVED_FOR_FIELD_NUMBER: _builtins.int
     ALLOCATIONS_FIELD_NUMBER: _builtins.int
+    REJECTED_FIELD_NUMBER: _builtins.int
+    REJECTED_COUNT_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     id: _builtins.str
     status: _builtins.str
     """Schedulable, NotReady or Draining."""
     allocations: _builtins.int
+    rejected_count: _builtins.int
     @_builtins.property
     def attributes(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     @_builtins.property
@@ -736,6 +739,12 @@ class Node(_message.Message):
 
     @_builtins.property
     def reserved_for(self) -> Global___AskName: ...
+    @_builtins.property
+    def rejected(self) -> _containers.RepeatedCompositeFieldContainer[Global___RejectedAllocation]:
+        """Allocations that the resource manager has reported here, and that could not be booked: their resources count as occupied. The
+        first 20 of `rejected_count`.
+        """
+
     def __init__(
         self,
         *,
@@ -750,14 +759,48 @@ class Node(_message.Message):
         drained: Global___OperatorHold | None = ...,
         reserved_for: Global___AskName | None = ...,
         allocations: _builtins.int = ...,
+        rejected: _abc.Iterable[Global___RejectedAllocation] | None = ...,
+        rejected_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "available", b"available", "capacity", b"capacity", "drained", b"drained", "occupied", b"occupied", "reserved_for", b"reserved_for"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocations", b"allocations", "attributes", b"attributes", "available", b"available", "capacity", b"capacity", "drained", b"drained", "id", b"id", "occupied", b"occupied", "partition", b"partition", "reserved_for", b"reserved_for", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocations", b"allocations", "attributes", b"attributes", "available", b"available", "capacity", b"capacity", "drained", b"drained", "id", b"id", "occupied", b"occupied", "partition", b"partition", "rejected", b"rejected", "rejected_count", b"rejected_count", "reserved_for", b"reserved_for", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Node: _TypeAlias = Node  # noqa: Y015
+
+@_typing.final
+class RejectedAllocation(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
+    UUID_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    application_id: _builtins.str
+    allocation_key: _builtins.str
+    uuid: _builtins.str
+    reason: _builtins.str
+    @_builtins.property
+    def resource(self) -> _si_pb2.Resource: ...
+    def __init__(
+        self,
+        *,
+        application_id: _builtins.str = ...,
+        allocation_key: _builtins.str = ...,
+        uuid: _builtins.str = ...,
+        resource: _si_pb2.Resource | None = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "reason", b"reason", "resource", b"resource", "uuid", b"uuid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RejectedAllocation: _TypeAlias = RejectedAllocation  # noqa: Y015
 
 @_typing.final
 class AskName(_message.Message):

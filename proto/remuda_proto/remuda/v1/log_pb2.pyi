@@ -209,6 +209,8 @@ class Fact(_message.Message):
     ALLOCATION_RECOVERED_FIELD_NUMBER: _builtins.int
     ALLOCATION_REJECTED_FIELD_NUMBER: _builtins.int
     GUEST_KEPT_FIELD_NUMBER: _builtins.int
+    EXISTING_ALLOCATION_REJECTED_FIELD_NUMBER: _builtins.int
+    REJECTED_ALLOCATION_FORGOTTEN_FIELD_NUMBER: _builtins.int
     PREEMPTION_STARTED_FIELD_NUMBER: _builtins.int
     PREEMPTION_ENDED_FIELD_NUMBER: _builtins.int
     PREEMPTION_REFUSED_FIELD_NUMBER: _builtins.int
@@ -323,6 +325,10 @@ class Fact(_message.Message):
     @_builtins.property
     def guest_kept(self) -> Global___GuestKept: ...
     @_builtins.property
+    def existing_allocation_rejected(self) -> Global___ExistingAllocationRejected: ...
+    @_builtins.property
+    def rejected_allocation_forgotten(self) -> Global___RejectedAllocationForgotten: ...
+    @_builtins.property
     def preemption_started(self) -> Global___PreemptionStarted: ...
     @_builtins.property
     def preemption_ended(self) -> Global___PreemptionEnded: ...
@@ -419,6 +425,8 @@ class Fact(_message.Message):
         allocation_recovered: Global___AllocationRecovered | None = ...,
         allocation_rejected: Global___AllocationRejected | None = ...,
         guest_kept: Global___GuestKept | None = ...,
+        existing_allocation_rejected: Global___ExistingAllocationRejected | None = ...,
+        rejected_allocation_forgotten: Global___RejectedAllocationForgotten | None = ...,
         preemption_started: Global___PreemptionStarted | None = ...,
         preemption_ended: Global___PreemptionEnded | None = ...,
         preemption_refused: Global___PreemptionRefused | None = ...,
@@ -445,11 +453,11 @@ class Fact(_message.Message):
         queue_held: Global___QueueHeld | None = ...,
         queue_resumed: Global___QueueResumed | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["action_refused", b"action_refused", "action_taken", b"action_taken", "allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_moved", b"application_moved", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_outstanding", b"ask_outstanding", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "fact", b"fact", "guest_kept", b"guest_kept", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "placeholder_replaced", b"placeholder_replaced", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "predicates_answered", b"predicates_answered", "predicates_asked", b"predicates_asked", "preemption_answered", b"preemption_answered", "preemption_asked", b"preemption_asked", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_drain_overdue", b"queue_drain_overdue", "queue_draining", b"queue_draining", "queue_held", b"queue_held", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "queue_resumed", b"queue_resumed", "quota_exceeded", b"quota_exceeded", "quota_excess_ended", b"quota_excess_ended", "quota_preempted", b"quota_preempted", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "replacement_asked", b"replacement_asked", "replacement_cancelled", b"replacement_cancelled", "replacement_started", b"replacement_started", "rm_paused", b"rm_paused", "rm_registered", b"rm_registered", "rm_resumed", b"rm_resumed", "rm_stopped", b"rm_stopped", "time_passed", b"time_passed", "verdicts_expired", b"verdicts_expired"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["action_refused", b"action_refused", "action_taken", b"action_taken", "allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_moved", b"application_moved", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_outstanding", b"ask_outstanding", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "existing_allocation_rejected", b"existing_allocation_rejected", "fact", b"fact", "guest_kept", b"guest_kept", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "placeholder_replaced", b"placeholder_replaced", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "predicates_answered", b"predicates_answered", "predicates_asked", b"predicates_asked", "preemption_answered", b"preemption_answered", "preemption_asked", b"preemption_asked", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_drain_overdue", b"queue_drain_overdue", "queue_draining", b"queue_draining", "queue_held", b"queue_held", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "queue_resumed", b"queue_resumed", "quota_exceeded", b"quota_exceeded", "quota_excess_ended", b"quota_excess_ended", "quota_preempted", b"quota_preempted", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejected_allocation_forgotten", b"rejected_allocation_forgotten", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "replacement_asked", b"replacement_asked", "replacement_cancelled", b"replacement_cancelled", "replacement_started", b"replacement_started", "rm_paused", b"rm_paused", "rm_registered", b"rm_registered", "rm_resumed", b"rm_resumed", "rm_stopped", b"rm_stopped", "time_passed", b"time_passed", "verdicts_expired", b"verdicts_expired"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action_refused", b"action_refused", "action_taken", b"action_taken", "allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_moved", b"application_moved", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_outstanding", b"ask_outstanding", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "fact", b"fact", "guest_kept", b"guest_kept", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "placeholder_replaced", b"placeholder_replaced", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "predicates_answered", b"predicates_answered", "predicates_asked", b"predicates_asked", "preemption_answered", b"preemption_answered", "preemption_asked", b"preemption_asked", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_drain_overdue", b"queue_drain_overdue", "queue_draining", b"queue_draining", "queue_held", b"queue_held", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "queue_resumed", b"queue_resumed", "quota_exceeded", b"quota_exceeded", "quota_excess_ended", b"quota_excess_ended", "quota_preempted", b"quota_preempted", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "replacement_asked", b"replacement_asked", "replacement_cancelled", b"replacement_cancelled", "replacement_started", b"replacement_started", "rm_paused", b"rm_paused", "rm_registered", b"rm_registered", "rm_resumed", b"rm_resumed", "rm_stopped", b"rm_stopped", "time_passed", b"time_passed", "verdicts_expired", b"verdicts_expired"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action_refused", b"action_refused", "action_taken", b"action_taken", "allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_moved", b"application_moved", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_outstanding", b"ask_outstanding", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "existing_allocation_rejected", b"existing_allocation_rejected", "fact", b"fact", "guest_kept", b"guest_kept", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "placeholder_replaced", b"placeholder_replaced", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "predicates_answered", b"predicates_answered", "predicates_asked", b"predicates_asked", "preemption_answered", b"preemption_answered", "preemption_asked", b"preemption_asked", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_drain_overdue", b"queue_drain_overdue", "queue_draining", b"queue_draining", "queue_held", b"queue_held", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "queue_resumed", b"queue_resumed", "quota_exceeded", b"quota_exceeded", "quota_excess_ended", b"quota_excess_ended", "quota_preempted", b"quota_preempted", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejected_allocation_forgotten", b"rejected_allocation_forgotten", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "replacement_asked", b"replacement_asked", "replacement_cancelled", b"replacement_cancelled", "replacement_started", b"replacement_started", "rm_paused", b"rm_paused", "rm_registered", b"rm_registered", "rm_resumed", b"rm_resumed", "rm_stopped", b"rm_stopped", "time_passed", b"time_passed", "verdicts_expired", b"verdicts_expired"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_fact: _TypeAlias = _typing.Literal["rm_registered", "registration_refused", "configuration_applied", "configuration_refused", "rm_paused", "rm_resumed", "rm_stopped", "queue_added", "queue_changed", "queue_draining", "queue_restored", "queue_removed", "partition_added", "partition_changed", "partition_draining", "partition_removed", "queue_drain_overdue", "node_added", "node_rejected", "node_changed", "node_draining", "node_schedulable", "node_removed", "node_reserved", "node_unreserved", "application_accepted", "application_rejected", "application_state_changed", "application_removed", "ask_accepted", "ask_changed", "ask_rejected", "ask_released", "ask_waiting", "rejection_forgotten", "ask_outstanding", "time_passed", "allocated", "allocation_released", "release_requested", "release_ignored", "allocation_recovered", "allocation_rejected", "guest_kept", "preemption_started", "preemption_ended", "preemption_refused", "release_overdue", "quota_exceeded", "quota_preempted", "quota_excess_ended", "replacement_started", "placeholder_replaced", "replacement_cancelled", "predicate_asked", "predicate_refused", "predicate_withdrawn", "refusals_forgotten", "preemption_asked", "preemption_answered", "replacement_asked", "predicates_asked", "predicates_answered", "verdicts_expired", "action_taken", "action_refused", "application_moved", "queue_held", "queue_resumed"]  # noqa: Y015
+    _WhichOneofReturnType_fact: _TypeAlias = _typing.Literal["rm_registered", "registration_refused", "configuration_applied", "configuration_refused", "rm_paused", "rm_resumed", "rm_stopped", "queue_added", "queue_changed", "queue_draining", "queue_restored", "queue_removed", "partition_added", "partition_changed", "partition_draining", "partition_removed", "queue_drain_overdue", "node_added", "node_rejected", "node_changed", "node_draining", "node_schedulable", "node_removed", "node_reserved", "node_unreserved", "application_accepted", "application_rejected", "application_state_changed", "application_removed", "ask_accepted", "ask_changed", "ask_rejected", "ask_released", "ask_waiting", "rejection_forgotten", "ask_outstanding", "time_passed", "allocated", "allocation_released", "release_requested", "release_ignored", "allocation_recovered", "allocation_rejected", "guest_kept", "existing_allocation_rejected", "rejected_allocation_forgotten", "preemption_started", "preemption_ended", "preemption_refused", "release_overdue", "quota_exceeded", "quota_preempted", "quota_excess_ended", "replacement_started", "placeholder_replaced", "replacement_cancelled", "predicate_asked", "predicate_refused", "predicate_withdrawn", "refusals_forgotten", "preemption_asked", "preemption_answered", "replacement_asked", "predicates_asked", "predicates_answered", "verdicts_expired", "action_taken", "action_refused", "application_moved", "queue_held", "queue_resumed"]  # noqa: Y015
     _WhichOneofArgType_fact: _TypeAlias = _typing.Literal["fact", b"fact"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_fact) -> _WhichOneofReturnType_fact | None: ...
 
@@ -1347,6 +1355,7 @@ class ApplicationAccepted(_message.Message):
     EXECUTION_TIMEOUT_MS_FIELD_NUMBER: _builtins.int
     PLACEHOLDER_ASK_FIELD_NUMBER: _builtins.int
     GANG_SCHEDULING_STYLE_FIELD_NUMBER: _builtins.int
+    IGNORED_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     application_id: _builtins.str
     queue: _builtins.str
@@ -1354,6 +1363,8 @@ class ApplicationAccepted(_message.Message):
     user: _builtins.str
     execution_timeout_ms: _builtins.int
     gang_scheduling_style: _builtins.str
+    ignored: _builtins.str
+    """What was ignored of the request of an application whose work runs already, which would otherwise be rejected."""
     @_builtins.property
     def groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -1372,10 +1383,11 @@ class ApplicationAccepted(_message.Message):
         execution_timeout_ms: _builtins.int = ...,
         placeholder_ask: _si_pb2.Resource | None = ...,
         gang_scheduling_style: _builtins.str = ...,
+        ignored: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["placeholder_ask", b"placeholder_ask"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["application_id", b"application_id", "execution_timeout_ms", b"execution_timeout_ms", "gang_scheduling_style", b"gang_scheduling_style", "groups", b"groups", "partition", b"partition", "placeholder_ask", b"placeholder_ask", "queue", b"queue", "tags", b"tags", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["application_id", b"application_id", "execution_timeout_ms", b"execution_timeout_ms", "gang_scheduling_style", b"gang_scheduling_style", "groups", b"groups", "ignored", b"ignored", "partition", b"partition", "placeholder_ask", b"placeholder_ask", "queue", b"queue", "tags", b"tags", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1994,6 +2006,7 @@ class PreemptionRefused(_message.Message):
     REQUIRED_NODE_FIELD_NUMBER: _builtins.int
     PRIORITY_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    SET_ASIDE_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     application_id: _builtins.str
     allocation_key: _builtins.str
@@ -2001,6 +2014,8 @@ class PreemptionRefused(_message.Message):
     required_node: _builtins.str
     priority: _builtins.int
     reason: _builtins.str
+    set_aside: _builtins.bool
+    """Nodes are set aside for other asks: tried again as soon as one no longer is."""
     @_builtins.property
     def resource(self) -> _si_pb2.Resource: ...
     def __init__(
@@ -2014,10 +2029,11 @@ class PreemptionRefused(_message.Message):
         required_node: _builtins.str = ...,
         priority: _builtins.int = ...,
         reason: _builtins.str = ...,
+        set_aside: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "partition", b"partition", "priority", b"priority", "queue", b"queue", "reason", b"reason", "required_node", b"required_node", "resource", b"resource"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "partition", b"partition", "priority", b"priority", "queue", b"queue", "reason", b"reason", "required_node", b"required_node", "resource", b"resource", "set_aside", b"set_aside"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2190,6 +2206,79 @@ class AllocationRecovered(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AllocationRecovered: _TypeAlias = AllocationRecovered  # noqa: Y015
+
+@_typing.final
+class ExistingAllocationRejected(_message.Message):
+    """The RM has reported an allocation that runs on the node it names, and that cannot be booked. Its resource counts as occupied on
+    the node until RejectedAllocationForgotten, or until the node is removed.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ALLOCATION_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    reason: _builtins.str
+    name: _builtins.str
+    """The UUID of the allocation, or its application and key; unique on the node."""
+    @_builtins.property
+    def allocation(self) -> Global___Allocated: ...
+    def __init__(
+        self,
+        *,
+        allocation: Global___Allocated | None = ...,
+        reason: _builtins.str = ...,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation", "name", b"name", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExistingAllocationRejected: _TypeAlias = ExistingAllocationRejected  # noqa: Y015
+
+@_typing.final
+class RejectedAllocationForgotten(_message.Message):
+    """The RM has released the allocation, or reported it again so that it can be booked: its resource is no longer occupied on the
+    node. `name`: as in ExistingAllocationRejected.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    NODE_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    node_id: _builtins.str
+    name: _builtins.str
+    application_id: _builtins.str
+    allocation_key: _builtins.str
+    reason: _builtins.str
+    @_builtins.property
+    def resource(self) -> _si_pb2.Resource: ...
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        node_id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        application_id: _builtins.str = ...,
+        allocation_key: _builtins.str = ...,
+        resource: _si_pb2.Resource | None = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "name", b"name", "node_id", b"node_id", "partition", b"partition", "reason", b"reason", "resource", b"resource"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RejectedAllocationForgotten: _TypeAlias = RejectedAllocationForgotten  # noqa: Y015
 
 @_typing.final
 class GuestKept(_message.Message):

@@ -331,9 +331,12 @@ class Refusal(_message.Message):
     REQUIRED_NODE_FIELD_NUMBER: _builtins.int
     PRIORITY_FIELD_NUMBER: _builtins.int
     AT_MS_FIELD_NUMBER: _builtins.int
+    SET_ASIDE_FIELD_NUMBER: _builtins.int
     required_node: _builtins.str
     priority: _builtins.int
     at_ms: _builtins.int
+    set_aside: _builtins.bool
+    """Nodes were set aside for other asks, and all of them still are."""
     @_builtins.property
     def resource(self) -> _si_pb2.Resource: ...
     def __init__(
@@ -343,10 +346,11 @@ class Refusal(_message.Message):
         required_node: _builtins.str = ...,
         priority: _builtins.int = ...,
         at_ms: _builtins.int = ...,
+        set_aside: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "priority", b"priority", "required_node", b"required_node", "resource", b"resource"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "priority", b"priority", "required_node", b"required_node", "resource", b"resource", "set_aside", b"set_aside"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -357,18 +361,24 @@ class NodeRecord(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ADDED_FIELD_NUMBER: _builtins.int
+    REJECTED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def added(self) -> _log_pb2.Fact:
-        """NodeAdded. `draining`: by the RM."""
+        """NodeAdded. `draining`: by the RM. `occupied`: as the RM has reported it."""
+
+    @_builtins.property
+    def rejected(self) -> _containers.RepeatedCompositeFieldContainer[_log_pb2.Fact]:
+        """ExistingAllocationRejected"""
 
     def __init__(
         self,
         *,
         added: _log_pb2.Fact | None = ...,
+        rejected: _abc.Iterable[_log_pb2.Fact] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["added", b"added"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["added", b"added"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["added", b"added", "rejected", b"rejected"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

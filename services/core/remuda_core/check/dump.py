@@ -66,6 +66,7 @@ def _partition(partition: Partition) -> dict[str, Any]:
             (app_id, key, p.node.id, p.uuids, p.at_ms, p.question) for (app_id, key), p in partition.preemptions.items()
         ),
         "preemption_refused_ms": partition.preemption_refused_ms,
+        "set_aside": sorted(partition.set_aside),
         "predicate_classes": {name: _predicate_class(found) for name, found in partition.predicate_classes.items()},
         "idle_classes": tuple(partition.idle_classes),
         "class_questions": {str(number): found.name for number, found in partition.class_questions.items()},
@@ -100,7 +101,8 @@ def _node(node: Node) -> dict[str, Any]:
     return {
         "attributes": node.attributes,
         "capacity": node.capacity,
-        "occupied": node.occupied,
+        "occupied": _sum(node.occupied),
+        "rejected": [{"name": one.name, "fact": one.fact, "reason": one.reason} for one in node.rejected.values()],
         "draining": node.draining,
         "drained_by_rm": node.drained_by_rm,
         "kept_by_preemption": node.kept_by_preemption,

@@ -6,7 +6,7 @@ from operator import itemgetter
 
 from ..limits import REJECTED_APPLICATIONS
 from ..rules import lifecycle
-from ..rules.resource import items_of
+from ..rules.resource import items_of, total_of
 from ..state import Application, Node, Partition, State
 
 
@@ -146,5 +146,15 @@ def check_allocations(partition: Partition) -> None:
         allocated = dict(items_of(node.allocated))  # an ask may name what no node has, if it wants 0 of it
         for resource in (node.capacity, node.occupied, allocated):
             assert partition.names.knows(resource), f"node {node.id}: names of {resource} are not known"
+        rejected = total_of(one.fact.resource for one in node.rejected.values())
+        assert all(node.occupied.get(name, 0) >= amount for name, amount in rejected.items()), (
+            f"node {node.id}: the resources of rejected allocations are not occupied"
+        )
+    rejected_there = [one for node in partition.nodes.values() for one in node.rejected.values()]
+    listed = partition.rejected_allocations
+    assert listed.count == len(rejected_there), f"partition {partition.name}: rejected allocations"
+    for one in rejected_there:
+        assert listed.by_name[one.name][one.fact.node_id] is one, f"rejected allocation {one.name}: by its name"
+        assert one in listed.of_application(one.fact.application_id), f"rejected allocation {one.name}: of its app"
     for queue in partition.queues.values():
         assert partition.names.knows(queue.settings.max), f"queue {queue.path}: names of its maxima are not known"

@@ -21,7 +21,7 @@ from ..limits import (
 )
 from ..rules.required_node import required_node
 from ..state import NEVER_MS, Node, Partition, PendingAsk, State
-from .preemption_plan import Plan, plan
+from .preemption_plan import Plan, SetAside, plan
 from .release import release_requested
 from .reserve import gives_way, reserved, unreserved, within_quotas
 
@@ -144,5 +144,6 @@ def refused(partition: Partition, pending: PendingAsk, reason: str) -> Fact:
         ask.resource,
         required_node(ask.tags),
         ask.priority,
-        reason,
+        str(reason),
+        isinstance(reason, SetAside),
     )

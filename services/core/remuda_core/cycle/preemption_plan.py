@@ -32,6 +32,19 @@ class Plan(msgspec.Struct, frozen=True):
         return tuple(victim.fact.uuid for victim in self.victims)
 
 
+class SetAside(str):
+    """A reason that ends when a node is no longer set aside for another ask."""
+
+    __slots__ = ()
+
+
+def some_node_is_set_aside(partition: Partition, pending: PendingAsk) -> bool:
+    """Whether a node is reserved for another ask, or another ask preempts there."""
+    return any(preemption.pending is not pending for preemption in partition.preemptions.values()) or any(
+        node.reservation not in (None, pending) for node in partition.nodes.values()
+    )
+
+
 def obstacle(state: State, partition: Partition, pending: PendingAsk, now_ms: int) -> str:
     """Why nothing can be preempted for the ask now; empty if something can."""
     found = plan(state, partition, pending, now_ms)
@@ -43,6 +56,8 @@ def plan(
 ) -> Plan | str:
     """The plan for the ask, or the reason why there is none. `refused`: IDs of nodes to leave out. Does not check
     whether it is the ask's turn. O(nodes + allocations)."""
+    if pending.preemption is not None:
+        return "preemption for it is under way"
     bound = bool(required_node(pending.ask.tags))
     if not (bound or partition.settings.preemption_enabled):
         return "preemption is not enabled"
@@ -53,15 +68,13 @@ def plan(
         return plan_on_required_node(partition, pending, now_ms)
     if not pending.ask.allow_preempt_other:
         return "it does not allow itself to preempt others"
-    if pending.preempted_at_ms:
-        return "it has preempted others before"
     load = dominant_share(partition.root.allocated, partition.total) * 100
     if load < partition.settings.preemption_threshold:
         return f"the cluster is at {load:.0f}% of its capacity, below {partition.settings.preemption_threshold}%"
     queue = pending.application.queue
     claims = under_preemption(partition, queue)
     if len(claims) >= PREEMPTIONS_PER_QUEUE:
-        return f"queue {queue.path} has {len(claims)} preemptions under way"
+        return SetAside(f"queue {queue.path} has {len(claims)} preemptions under way")
     over = queue_shortfalls(partition, pending)
     if isinstance(over, str):
         return over
@@ -71,7 +84,10 @@ def plan(
         return "no queue inside its preemption fence has more than its guaranteed of what it needs"
     best = best_node(partition, pending, VictimSearch(eligibility, over, now_ms), refused)
     if best is None:
-        return "no node that is not set aside for another ask would have room for it, whatever may be preempted"
+        reason = "would have room for it, whatever may be preempted"
+        if some_node_is_set_aside(partition, pending):
+            return SetAside(f"no node that is not set aside for another ask {reason}")
+        return f"no node {reason}"
     node, victims = best
     if not victims:
         return "it needs no preemption: there is room, or there will be when releases under way are confirmed"
@@ -182,8 +198,6 @@ def plan_on_required_node(partition: Partition, pending: PendingAsk, now_ms: int
         return "its required node does not exist or is not ready"
     if node.reservation not in (None, pending) and required_node(node.reservation.ask.tags):
         return f"node {node.id} is reserved for another ask that has to be there"
-    if pending.preempted_at_ms:
-        return "it has preempted others before"
     full = full_queue(pending)
     if full is not None:
         return f"queue {full.path} is at its maximum"

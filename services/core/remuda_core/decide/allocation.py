@@ -11,10 +11,56 @@ from ..cycle.transitions import start, transition
 from ..facts import Allocated, Fact
 from ..limits import ALLOCATIONS_PER_NODE, ALLOCATIONS_PER_RM
 from ..rules import lifecycle
-from ..rules.resource import items_of, problem_of_resource
-from ..state import Allocation, Application, Partition, Replacement, State
+from ..rules.resource import Resource, items_of, problem_of_resource
+from ..state import Allocation, Application, Partition, RejectedAllocation, Replacement, State
 from . import names
 from .quota import booked_above_quotas
+
+
+def existing_rejected(partition: Partition, node_id: str, allocation: Allocated, reason: str) -> Fact:
+    """Reject an allocation that the RM reports with a node which exists by now. It runs there all the same."""
+    uuid, application_id, key = map(
+        names.identity, (allocation.uuid, allocation.application_id, allocation.allocation_key)
+    )
+    first = name = uuid or f"{application_id}/{key}"
+    rejected, number = partition.nodes[node_id].rejected, 1
+    while name in rejected:  # reported twice
+        number += 1
+        name = f"{first} {number}"
+    fact = Allocated(
+        partition.name, application_id, key, uuid, node_id, what_counts(partition, allocation.resource),
+        allocation.priority, {} if problem_of_map("allocationTags", allocation.tags, TAGS) else allocation.tags,
+        names.identity(allocation.task_group), allocation.placeholder,
+    )  # fmt: skip
+    return facts.ExistingAllocationRejected(fact, reason, name)
+
+
+def what_counts(partition: Partition, resource: Resource) -> Resource:
+    """The part of a reported resource that is valid."""
+    valid = {
+        name: amount
+        for name, amount in resource.items()
+        if amount and problem_of_resource({name: amount}, "resourcePerAlloc") is None
+    }
+    if partition.names.problem_of_new_names("resourcePerAlloc", valid) is None:
+        return valid
+    return {name: amount for name, amount in valid.items() if partition.names.knows({name: amount})}
+
+
+def recovered_now(partition: Partition, application_id: str, now_ms: int) -> Iterator[Fact]:
+    """The application is known now: book the allocations of it that were rejected before."""
+    for one in partition.rejected_allocations.of_application(application_id):
+        if problem_of_existing(partition, one.fact) is None:
+            yield rejection_over(partition, one, "its application is known now")
+            yield from recovered(partition, one.fact, now_ms)
+
+
+def rejection_over(partition: Partition, one: RejectedAllocation, reason: str) -> Fact:
+    """The rejected allocation occupies its node no more."""
+    fact = one.fact
+    return facts.RejectedAllocationForgotten(
+        partition.name, fact.node_id, one.name, fact.application_id, fact.allocation_key, fact.resource, reason
+    )
 
 
 def recovered(partition: Partition, allocation: Allocated, now_ms: int) -> Iterator[Fact]:
@@ -139,8 +185,8 @@ def problem_of_room(state: State, count: int) -> str | None:
     return f"the resource manager has {state.allocations} allocations, expected at most {ALLOCATIONS_PER_RM}"
 
 
-def problem_of_existing(partition: Partition, allocation: Allocated, also: set[str] = frozenset()) -> str | None:  # type: ignore[assignment]
-    """Why a reported allocation cannot be booked; None if it can. `also`: UUIDs that the same request has reported."""
+def problem_of_existing(partition: Partition, allocation: Allocated) -> str | None:
+    """Why a reported allocation cannot be booked; None if it can."""
     if problem := (
         names.problem_of_name("UUID", allocation.uuid)
         or names.problem_of_name("allocationKey", allocation.allocation_key)
@@ -148,7 +194,7 @@ def problem_of_existing(partition: Partition, allocation: Allocated, also: set[s
         or problem_of_map("allocationTags", allocation.tags, TAGS)
     ):
         return problem
-    if allocation.uuid in partition.allocations or allocation.uuid in also:
+    if allocation.uuid in partition.allocations:
         return f"UUID {shown(allocation.uuid)} exists already"
     if problem := problem_of_resource(allocation.resource, "resourcePerAlloc"):
         return problem

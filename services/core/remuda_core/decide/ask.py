@@ -10,13 +10,20 @@ from .. import facts
 from ..commands import RecoverAllocation, ReleaseAsk, SubmitAsk
 from ..cycle.reserve import unreserved
 from ..cycle.transitions import transition
-from ..facts import Ask, Fact
+from ..facts import Allocated, Ask, Fact
 from ..limits import MAX_ALLOCATIONS
 from ..rules import lifecycle
 from ..rules.resource import problem_of_resource
-from ..state import Allocation, Application, Partition, PendingAsk, State
+from ..state import Allocation, Application, Node, Partition, PendingAsk, RejectedAllocation, State
 from . import names
-from .allocation import idle, problem_of_existing, problem_of_room, recovered, replacement_cancelled
+from .allocation import (
+    idle,
+    problem_of_existing,
+    problem_of_room,
+    recovered,
+    rejection_over,
+    replacement_cancelled,
+)
 
 
 def submit_ask(state: State, command: SubmitAsk, now_ms: int) -> Iterator[Fact]:
@@ -147,4 +154,15 @@ def recover_allocation(state: State, command: RecoverAllocation, now_ms: int) ->
         )  # fmt: skip
         return
     assert partition is not None, "checked above"
+    if (one := rejected_before(partition.nodes[allocation.node_id], allocation)) is not None:
+        yield rejection_over(partition, one, "it is reported again")
     yield from recovered(partition, allocation, now_ms)
+
+
+def rejected_before(node: Node, allocation: Allocated) -> RejectedAllocation | None:
+    """The allocation as it was reported and rejected with its node: by its UUID, else by application and key."""
+    known = node.rejected.get(allocation.uuid)
+    if known is not None or not node.rejected:
+        return known
+    what = allocation.application_id, allocation.allocation_key
+    return next((r for r in node.rejected.values() if (r.fact.application_id, r.fact.allocation_key) == what), None)

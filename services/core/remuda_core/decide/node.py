@@ -17,9 +17,17 @@ from ..facts import Allocated, Fact, Tags
 from ..limits import ALLOCATIONS_PER_NODE
 from ..rules.required_node import required_node
 from ..rules.resource import Resource, items_of, problem_of_resource
-from ..state import Node, Partition, State
+from ..state import Node, Partition, State, with_rejected
 from . import names
-from .allocation import problem_of_existing, problem_of_room, recovered, released, replaced, replacement_cancelled
+from .allocation import (
+    existing_rejected,
+    problem_of_existing,
+    problem_of_room,
+    recovered,
+    released,
+    replaced,
+    replacement_cancelled,
+)
 from .predicate import node_goes
 
 
@@ -72,16 +80,6 @@ def create(
     if problem := too_many("existingAllocations", count, most) or problem_of_room(state, count):
         yield reject(problem)
         return
-    reported: set[str] = set()
-    existing = [a if a.node_id else replace(a, node_id=command.node_id) for a in command.existing_allocations]
-    for allocation in existing:
-        problem = elsewhere(allocation, partition, command.node_id) or problem_of_existing(
-            partition, allocation, reported
-        )
-        if problem:
-            yield reject(f"existing allocation {shown(allocation.allocation_key)}: {problem}")
-            return
-        reported.add(allocation.uuid)
     yield facts.NodeAdded(
         partition.name,
         command.node_id,
@@ -90,8 +88,14 @@ def create(
         command.occupied or {},
         command.action == "CREATE_DRAIN",
     )
-    for allocation in existing:
-        yield from recovered(partition, allocation, now_ms)
+    for allocation in command.existing_allocations:
+        if not allocation.node_id:
+            allocation = replace(allocation, node_id=command.node_id)
+        problem = elsewhere(allocation, partition, command.node_id) or problem_of_existing(partition, allocation)
+        if problem:
+            yield existing_rejected(partition, command.node_id, allocation, problem)
+        else:
+            yield from recovered(partition, allocation, now_ms)
 
 
 def problem_of_attributes(what: str, attributes: Tags) -> str | None:
@@ -120,14 +124,15 @@ def update(
         yield reject(problem)
         return
     capacity: Resource = node.capacity if command.capacity is None else command.capacity
-    occupied: Resource = node.occupied if command.occupied is None else command.occupied
+    reported = with_rejected(node.occupied, node.rejected.values(), -1) if node.rejected else node.occupied
+    occupied: Resource = reported if command.occupied is None else command.occupied
     changed = [
         name
         for name, differs in (
             ("attributes", attributes != node.attributes),
             ("ready", attributes.get("ready") != node.attributes.get("ready")),
             ("capacity", items_of(capacity) != items_of(node.capacity)),
-            ("occupied", items_of(occupied) != items_of(node.occupied)),
+            ("occupied", items_of(occupied) != items_of(reported)),
         )
         if differs
     ]

@@ -11,15 +11,19 @@ from remuda_proto.guests import is_guest
 from .. import facts
 from ..commands import ReleaseAllocation
 from ..facts import Fact
-from ..state import Allocation, Partition, State
+from ..state import Allocation, Partition, RejectedAllocation, State
 from . import names
-from .allocation import released, replaced
+from .allocation import rejection_over, released, replaced
 
 
 def release_allocation(state: State, command: ReleaseAllocation, now_ms: int) -> Iterator[Fact]:
     partition = state.partitions.get(command.partition)
     allocations = find(partition, command) if partition is not None else []
     termination_type = facts.termination_type(command.termination_type)
+    rejected = find_rejected(partition, command) if partition is not None and not allocations else []
+    for one in rejected:
+        assert partition is not None, "it has rejected allocations"
+        yield rejection_over(partition, one, shortened(command.message, MESSAGE_BYTES) or "released by the RM")
     if partition is None or not allocations:
         yield facts.ReleaseIgnored(
             names.identity(command.partition),
@@ -27,7 +31,7 @@ def release_allocation(state: State, command: ReleaseAllocation, now_ms: int) ->
             names.identity(command.allocation_key),
             names.identity(command.uuid),
             termination_type,
-            "there is no such allocation",
+            "it was rejected before" if rejected else "there is no such allocation",
         )
         return
     for allocation in allocations:
@@ -37,6 +41,13 @@ def release_allocation(state: State, command: ReleaseAllocation, now_ms: int) ->
         reported = termination_type == facts.STOPPED_BY_RM or not allocation.releasing
         message = shortened(command.message, MESSAGE_BYTES) or "released by the RM"
         yield from released(partition, allocation, termination_type, message, now_ms, reported=reported)
+
+
+def find_rejected(partition: Partition, command: ReleaseAllocation) -> list[RejectedAllocation]:
+    """The same of what was reported with its node and could not be booked: it occupies the node until its release."""
+    if command.uuid:
+        return partition.rejected_allocations.named(command.uuid, command.application_id)
+    return partition.rejected_allocations.of_application(command.application_id)
 
 
 def find(partition: Partition, command: ReleaseAllocation) -> list[Allocation]:

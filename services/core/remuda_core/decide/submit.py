@@ -7,23 +7,23 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from remuda_proto import bounds
-from remuda_proto.bounds import shown
+from remuda_proto.bounds import MESSAGE_BYTES, shortened, shown
 from remuda_proto.names import GROUP, USER
 
 from .. import facts
 from ..commands import RemoveApplication, SubmitApplication
 from ..cycle.transitions import transition
-from ..facts import Fact
+from ..facts import Fact, Tags
 from ..limits import ENDED_APPLICATIONS, REJECTED_APPLICATIONS
 from ..rules import lifecycle
-from ..rules.placement import RECOVERY_QUEUE, NotPlaced, place
+from ..rules.placement import FORCE_CREATE_TAG, RECOVERY_QUEUE, NotPlaced, place, to_recovery_queue
 from ..rules.placement_rules import Applicant
 from ..rules.quota import MAX_TAG, NO_QUOTA, BadQuota, Quota, quota_of
 from ..rules.resource import problem_of_resource
 from ..settings import QueueSettings
 from ..state import Partition, Queue, State
 from . import names
-from .allocation import freed
+from .allocation import freed, recovered_now
 from .ask import nothing_is_asked
 from .gang import problem_of_gang
 from .quota import settle_quotas
@@ -35,19 +35,31 @@ def submit_application(state: State, command: SubmitApplication, now_ms: int) ->
     if partition is None or problem is not None:
         yield from rejected(partition, command, problem or "")
         return
-    placed = place(
-        partition.settings, partition.queues, Applicant(command.queue, command.user, command.groups, command.tags)
-    )
+    ignored, runs = list[str](), runs_already(partition, command)
+
+    def is_ignored(problem: str | None) -> bool:
+        """Whether the problem, if there is one, only concerns the start of an application that has started before."""
+        if problem and runs:
+            ignored.append(problem)
+        return runs or not problem
+
+    if not is_ignored(command.groups_problem):
+        yield from rejected(partition, command, command.groups_problem)
+        return
+    who = Applicant(command.queue, command.user, command.groups, command.tags)
+    placed = place(partition.settings, partition.queues, who, runs=runs)
     if isinstance(placed, NotPlaced):
-        yield from rejected(partition, command, placed.reason)
-        return
-    quota = NO_QUOTA if placed.queue == RECOVERY_QUEUE else quota_of(command.tags)
-    if problem := partition.names.problem_of_new_names(f"tag {MAX_TAG}", quota.max):
-        yield from rejected(partition, command, problem)
-        return
-    if problem := problem_of_gang(
+        if not is_ignored(placed.reason):
+            yield from rejected(partition, command, placed.reason)
+            return
+        placed = to_recovery_queue(partition.queues)
+    quota, problem = NO_QUOTA, None
+    if placed.queue != RECOVERY_QUEUE:
+        quota, problem = acceptable_quota(partition, command.tags)
+    problem = problem or problem_of_gang(
         partition, placed.queue, leaf_settings(partition, placed.queue, quota), command.placeholder_ask
-    ):
+    )
+    if problem is not None and not is_ignored(problem):
         yield from rejected(partition, command, problem)
         return
     for path in placed.missing:
@@ -60,7 +72,26 @@ def submit_application(state: State, command: SubmitApplication, now_ms: int) ->
     yield facts.ApplicationAccepted(
         partition.name, command.application_id, placed.queue, command.user, command.groups, command.tags,
         command.execution_timeout_ms, command.placeholder_ask, command.gang_scheduling_style,
+        shortened("; ".join(ignored), MESSAGE_BYTES),
     )  # fmt: skip
+    yield from recovered_now(partition, command.application_id, now_ms)
+
+
+def runs_already(partition: Partition, command: SubmitApplication) -> bool:
+    """Whether work of the application runs, as the RM says (000, `application.create.force`) or an existing allocation
+    that has been reported."""
+    forced = command.tags.get(FORCE_CREATE_TAG, "").lower() == "true"
+    return forced or bool(partition.rejected_allocations.of_application(command.application_id))
+
+
+def acceptable_quota(partition: Partition, tags: Tags) -> tuple[Quota, str | None]:
+    """The quota in the tags; or none, and why that in the tags is not acceptable."""
+    try:
+        quota = quota_of(tags)
+    except BadQuota as bad:
+        return NO_QUOTA, str(bad)
+    problem = partition.names.problem_of_new_names(f"tag {MAX_TAG}", quota.max)
+    return (quota, None) if problem is None else (NO_QUOTA, problem)
 
 
 def problem_of_application(partition: Partition | None, command: SubmitApplication) -> str | None:
@@ -75,15 +106,9 @@ def problem_of_application(partition: Partition | None, command: SubmitApplicati
         return f"application {shown(command.application_id)} exists already"
     if not USER.matches(command.user):
         return f"user {shown(command.user)}, expected {USER.expected}"
-    if command.groups_problem:
-        return command.groups_problem
     for group in command.groups:
         if not GROUP.matches(group):
             return f"group {shown(group)}, expected {GROUP.expected}"
-    try:
-        quota_of(command.tags)
-    except BadQuota as bad:
-        return str(bad)
     return problem_of_resource(command.placeholder_ask, "placeholderAsk")
 
 

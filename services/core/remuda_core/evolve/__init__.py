@@ -84,6 +84,8 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[State, Any], Any]]] = {
     facts.Allocated: allocations.allocated,
     facts.AllocationRecovered: allocations.allocation_recovered,
     facts.AllocationRejected: nothing,
+    facts.ExistingAllocationRejected: nodes.existing_allocation_rejected,
+    facts.RejectedAllocationForgotten: nodes.rejected_allocation_forgotten,
     facts.GuestKept: guests.guest_kept,
     facts.AllocationReleased: allocations.allocation_released,
     facts.ReleaseRequested: allocations.release_requested,

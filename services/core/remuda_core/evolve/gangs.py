@@ -16,7 +16,7 @@ from .allocations import allocation_goes
 from .asks import ask_comes
 from .booking import allocation_comes, book_allocated, book_arriving
 from .pending import book_pending, one_more_pending, prioritise
-from .preemption import preemption_served
+from .preemption import preemption_over
 from .questions import replacement_question_over
 from .refusals import forget_if_served
 from .task_groups import count_coming, may_be_replaced
@@ -40,7 +40,7 @@ def replacement_started(state: State, fact: facts.ReplacementStarted) -> Pending
         forget_if_served(state, partition, pending)
         prioritise(application, pending.ask.priority, -1)
     if pending.preemption is not None:
-        preemption_served(state, partition, pending)
+        preemption_over(state, partition, pending)
     if replacement.elsewhere:
         node.arriving[real.uuid] = replacement
         book_arriving(replacement, 1)

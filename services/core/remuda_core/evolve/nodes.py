@@ -11,9 +11,11 @@ from ..state import (
     Hold,
     Node,
     PendingAsk,
+    RejectedAllocation,
     State,
+    with_rejected,
 )
-from .preemption import give_up_place, keep_place
+from .preemption import give_up_place, keep_place, try_refused_again
 from .refusals import refusals_lifted
 from .tracking import count_claims
 
@@ -48,8 +50,10 @@ def node_changed(state: State, fact: facts.NodeChanged) -> tuple[PendingAsk, ...
     add(partition.total, node.capacity, -1)
     add(partition.occupied, node.occupied, -1)
     node.attributes, node.capacity, node.occupied = fact.attributes, fact.capacity, fact.occupied
+    if node.rejected:
+        node.occupied = with_rejected(fact.occupied, node.rejected.values())
     add(partition.total, fact.capacity)
-    add(partition.occupied, fact.occupied)
+    add(partition.occupied, node.occupied)
     partition.names.add_names(fact.capacity, fact.occupied)
     partition.names.count_removed(partition)
     return refusals_lifted(state, partition, node)
@@ -83,9 +87,32 @@ def node_removed(state: State, fact: facts.NodeRemoved) -> NodeGone:
     node = partition.nodes.pop(fact.node_id)
     state.drains.pop((fact.partition, fact.node_id), None)
     partition.names.count_removed(partition)
+    for one in node.rejected.values():
+        partition.rejected_allocations.remove(one)
     add(partition.total, node.capacity, -1)
     add(partition.occupied, node.occupied, -1)
     return NodeGone(node, refusals_lifted(state, partition, node))
+
+
+def existing_allocation_rejected(state: State, fact: facts.ExistingAllocationRejected) -> Node:
+    partition, allocation = state.partitions[fact.partition], fact.allocation
+    node = partition.nodes[allocation.node_id]
+    one = node.rejected[fact.name] = RejectedAllocation(fact.name, allocation, fact.reason)
+    partition.rejected_allocations.add(one)
+    node.occupied = with_rejected(node.occupied, (one,))
+    add(partition.occupied, allocation.resource)
+    partition.names.add_names(allocation.resource)
+    return node
+
+
+def rejected_allocation_forgotten(state: State, fact: facts.RejectedAllocationForgotten) -> Node:
+    partition = state.partitions[fact.partition]
+    node = partition.nodes[fact.node_id]
+    one = node.rejected.pop(fact.name)
+    partition.rejected_allocations.remove(one)
+    node.occupied = with_rejected(node.occupied, (one,), -1)
+    add(partition.occupied, one.fact.resource, -1)
+    return node
 
 
 def node_reserved(state: State, fact: facts.NodeReserved) -> None:
@@ -117,6 +144,7 @@ def node_unreserved(state: State, fact: facts.NodeUnreserved) -> None:
         pending.timed_out_ms, pending.timed_out_on = state.now_ms, node.id
     if pending.preemption is not None and pending.preemption.node is node:
         give_up_place(pending.preemption)
+    try_refused_again(partition)
     del pending.reservations[node.id]
     if not pending.reservations:
         pending.reservations = NO_RESERVATIONS

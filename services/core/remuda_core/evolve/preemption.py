@@ -33,7 +33,6 @@ def preemption_answered(state: State, fact: facts.PreemptionAnswered) -> None:
     partition = state.partitions[fact.partition]
     pending = partition.applications[fact.application_id].asks[fact.allocation_key]
     preemption_over(state, partition, pending)
-    pending.preempted_at_ms = 0
     if not fact.success:
         node_refused(state, partition, pending, fact)
 
@@ -69,9 +68,7 @@ def give_up_place(preemption: Preemption) -> None:
 
 def preemption_ended(state: State, fact: facts.PreemptionEnded) -> None:
     partition = state.partitions[fact.partition]
-    pending = partition.preemptions[fact.application_id, fact.allocation_key].pending
-    preemption_over(state, partition, pending)
-    pending.preempted_at_ms = 0
+    preemption_over(state, partition, partition.preemptions[fact.application_id, fact.allocation_key].pending)
 
 
 def preemption_refused(state: State, fact: facts.PreemptionRefused) -> None:
@@ -85,7 +82,11 @@ def preemption_refused(state: State, fact: facts.PreemptionRefused) -> None:
         if len(refusals) < REFUSALS_KEPT and state.now_ms - refusals[oldest] <= REFUSAL_KEPT_MS:
             break
         del refusals[oldest]
+        partition.set_aside.pop((fact.queue, oldest), None)
     refusals[like] = state.now_ms
+    partition.set_aside.pop((fact.queue, like), None)
+    if fact.set_aside:
+        partition.set_aside[fact.queue, like] = None
     partition.preemption_refused_ms = state.now_ms
 
 
@@ -93,15 +94,7 @@ def allocated_by_preemption(state: State, partition: Partition, pending: Pending
     """The preemption has served its ask, unless the RM is still being asked about the plan."""
     assert pending.preemption is not None, "it is under way"
     allocation.by_preemption = not pending.preemption.question
-    preemption_served(state, partition, pending)
-
-
-def preemption_served(state: State, partition: Partition, pending: PendingAsk) -> None:
-    """One allocation of the ask has a node. If the RM is still being asked, the rest may preempt again."""
-    preemption = pending.preemption
     preemption_over(state, partition, pending)
-    if preemption is not None and preemption.question:
-        pending.preempted_at_ms = 0
 
 
 def preemption_over(state: State, partition: Partition, pending: PendingAsk) -> None:
@@ -110,3 +103,13 @@ def preemption_over(state: State, partition: Partition, pending: PendingAsk) -> 
     preemption = partition.preemptions.pop((pending.ask.application_id, pending.ask.allocation_key))
     pending.preemption = None
     give_up_place(preemption)
+    try_refused_again(partition)
+
+
+def try_refused_again(partition: Partition) -> None:
+    """A node is no longer set aside: forget the refusals that were for want of one. O(1) for each such refusal."""
+    for path, like in partition.set_aside:
+        queue = partition.queues.get(path)
+        if queue is not None:
+            queue.refusals.pop(like, None)
+    partition.set_aside.clear()

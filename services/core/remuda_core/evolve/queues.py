@@ -102,6 +102,8 @@ def queue_removed(state: State, fact: facts.QueueRemoved) -> Queue:
     state.timers.cancel(timeouts.of_draining(fact.partition, queue))
     state.timers.cancel(timeouts.of_quota(fact.partition, queue))
     partition.names.count_removed(partition)
+    for like in queue.refusals:
+        partition.set_aside.pop((queue.path, like), None)
     assert queue.parent is not None, "root stays"
     del queue.parent.children[queue.name]
     return queue

@@ -10,9 +10,10 @@ A constraint is of one of these kinds:
     maxapplications     a queue on the path to root, the user or the group has its maximum of running applications
     user, group         the user or group is at its limit in a queue on the path to root
     queue               a queue on the path to root is at its maximum
+    too_large           it can never run on the nodes there are, whatever leaves them
     node                no node has room, or the node that it is bound to has none
     unknown_node        the node it is bound to does not exist
-    unschedulable_node  the node it is bound to is not ready
+    unschedulable_node  the node it is bound to is not ready, or the only nodes that are large enough accept no asks
     full_node           nodes have room, but have their maximum of allocations
     predicate           nodes have room, but the RM refuses them
     reserved            nodes have room, but are reserved for other asks
@@ -41,7 +42,9 @@ from ..state import Application, Hold, Node, Partition, PendingAsk, PredicateCla
 
 QUESTION: Final = "question"
 # Those that looking at the nodes finds, and that stay until a node changes.
-OF_NODES: Final = frozenset({"node", "unknown_node", "unschedulable_node", "full_node", "predicate", "reserved"})
+OF_NODES: Final = frozenset(
+    {"node", "too_large", "unknown_node", "unschedulable_node", "full_node", "predicate", "reserved"}
+)
 
 
 def standing_constraints(pending: PendingAsk, index: PartitionIndex | None) -> list[Constraint]:
@@ -188,6 +191,8 @@ def node_constraints(partition: Partition, pending: PendingAsk, index: Partition
             return [Constraint("unknown_node", bound_to, f"the required node {bound_to} does not exist")]
         if not node.ready:
             return [Constraint("unschedulable_node", bound_to, f"the required node {bound_to} is not ready")]
+        if never_fits(pending.ask.resource, node):
+            return [_too_large(pending.ask.resource, node, required=True)]
         if node.full:
             return full_nodes([node])
         others = [node] if node.reservation is not None and node.reservation is not pending else []
@@ -195,6 +200,14 @@ def node_constraints(partition: Partition, pending: PendingAsk, index: Partition
     else:
         others = [n for n in partition.nodes.values() if n.reservation not in (None, pending) and n.schedulable]
         nodes = candidates(partition, pending, index)
+        others = [node for node in others if not never_fits(pending.ask.resource, node)]
+        nodes = [node for node in nodes if not never_fits(pending.ask.resource, node)]
+        if not nodes and partition.nodes:
+            large_enough = [node for node in partition.nodes.values() if not never_fits(pending.ask.resource, node)]
+            if not any(node.schedulable for node in large_enough):
+                return [_no_large_node(partition, pending.ask.resource, large_enough)]
+            unreserved = (n for n in large_enough if n.schedulable and n.reservation in (None, pending))
+            nodes = [node for node in unreserved if missing(pending.ask.resource, node)]
     closest = min(((missing(pending.ask.resource, node), node.id, node) for node in nodes), default=None)
     if closest is not None and not closest[0]:
         if isinstance(asked, PredicateClass) and not asked.accepted and partition.questions_paused:
@@ -207,6 +220,17 @@ def node_constraints(partition: Partition, pending: PendingAsk, index: Partition
     if closest is not None:
         found.append(_lack(pending.ask.resource, closest[2], bound=bool(bound_to)))
     return found or kept_for_others(pending, others) or [Constraint("node", "", "there is no schedulable node")]
+
+
+def _no_large_node(partition: Partition, need: Resource, closed: Sequence[Node]) -> Constraint:
+    """The constraint by nodes none of which is large enough, or only those that are `closed`: they accept no asks.
+    O(nodes)."""
+    if not closed:
+        return _too_large(need, min(partition.nodes.values(), key=lambda node: (never_fits(need, node), node.id)))
+    node = min(closed)
+    why = "is not ready" if not node.ready else "is draining"
+    reason = f"no node that accepts asks is large enough for {show(need)}; {node.id} is, and {why}"
+    return Constraint("unschedulable_node", node.id, reason)
 
 
 def candidates(partition: Partition, pending: PendingAsk, index: PartitionIndex | None) -> list[Node]:
@@ -273,10 +297,17 @@ def refusals(partition: Partition, pending: PendingAsk) -> list[Constraint]:
     return [Constraint("predicate", where, f"the RM refuses {others}{where}: {why}")]
 
 
-def missing(need: Resource, node: Node) -> float:
+def never_fits(need: Resource, node: Node) -> float:
+    """What `missing` will be when everything has left the node that can leave."""
+    return missing(need, node, node.bound)
+
+
+def missing(need: Resource, node: Node, taken: Resource | None = None) -> float:
     """The sum over resources of the part of the need that is not available on the node. 0: the ask fits. A
-    resource that is overbooked and not needed adds 1, because nothing fits on that node."""
-    capacity, occupied, allocated = node.capacity, node.occupied, node.allocated
+    resource that is overbooked and not needed adds 1, because nothing fits on that node. `taken`: by allocations, if
+    not all of them are meant."""
+    capacity, occupied = node.capacity, node.occupied
+    allocated = node.allocated if taken is None else taken
     lacking = 0.0
     for name, amount in need.items():
         if amount > 0:
@@ -293,14 +324,40 @@ def missing(need: Resource, node: Node) -> float:
 
 
 def _lack(need: Resource, node: Node, *, bound: bool) -> Constraint:
-    available = node.available()
-    short = [name for name, amount in need.items() if amount > available.get(name, 0) and amount > 0]
-    name = min(short or [name for name, have in available.items() if have < 0])
-    wanted, have = need.get(name, 0), available.get(name, 0)
-    what = f"{name} needs {wanted}, {max(have, 0)} are left" if short else f"more {name} is taken than there is"
+    name, wanted, have = _lacks_most(need, node.available())
+    what = f"{name} needs {wanted}, {max(have, 0)} are left" if wanted else f"more {name} is taken than there is"
     reason = (
         f"the required node {node.id} has no room: {what}"
         if bound
         else f"no node has {show(need)} available; closest is {node.id}: {what}"
     )
     return Constraint("node", node.id, reason, name, wanted, have)
+
+
+def _too_large(need: Resource, node: Node, *, required: bool = False) -> Constraint:
+    name, wanted, have = _lacks_most(need, node.obtainable())
+    stays = (("occupied", node.occupied.get(name, 0)), ("bound to it", node.bound.get(name, 0)))
+    what = f"{name} needs {wanted}, {node.capacity.get(name, 0)} are there"
+    if any(amount for _, amount in stays):
+        what += " less " + " and ".join(f"{amount} {how}" for how, amount in stays if amount)
+    reason = (
+        f"the required node {node.id} is not large enough for it: {what}"
+        if required
+        else f"no node is large enough for {show(need)}; the largest is {node.id}: {what}"
+    )
+    return Constraint("too_large", node.id, reason, name, wanted, have)
+
+
+def _lacks_most(need: Resource, available: Resource) -> tuple[str, int, int]:
+    """(the resource of which the largest part is missing, what is needed, what is available). Nothing is needed of a
+    resource that is overbooked."""
+    short = {
+        name: (amount - max(available.get(name, 0), 0)) / amount
+        for name, amount in need.items()
+        if amount > max(available.get(name, 0), 0)
+    }
+    if short:
+        name = min(short, key=lambda each: (-short[each], each))
+    else:
+        name = min(name for name, have in available.items() if have < 0)
+    return name, need.get(name, 0), available.get(name, 0)

@@ -84,10 +84,8 @@ class Explanations:
         bound_to = required_node(wants.tags)
         if ask.preemption is not None or not (wants.allow_preempt_other or bound_to):
             return preemption_constraints(self._state, partition, ask)
-        like = (
-            ask.application.queue, items_of(wants.resource), bound_to, wants.priority,
-            wants.allow_preempt_other, bool(ask.preempted_at_ms),
-        )  # fmt: skip
+        queue, resource = ask.application.queue, items_of(wants.resource)
+        like = queue, resource, bound_to, wants.priority, wants.allow_preempt_other
         found = self._preemption.get(like)
         if found is None:
             found = self._preemption[like] = preemption_constraints(self._state, partition, ask)

@@ -107,8 +107,11 @@ def _on_node(partition: Partition, constraint: Constraint) -> Holders:
     node = partition.nodes[constraint.where]
     amounts: dict[str, tuple[int, int, int]] = {}
     for allocation in node.allocations.values():
+        held = allocation.fact.resource.get(constraint.resource, 0)
+        if constraint.resource and not held:
+            continue
         amount, count, since = amounts.get(allocation.application.id, (0, 0, allocation.at_ms))
-        amount += allocation.fact.resource.get(constraint.resource, 0)
+        amount += held
         amounts[allocation.application.id] = amount, count + 1, min(since, allocation.at_ms)
     return _shown([Holder(name, *sums) for name, sums in amounts.items()], complete=True)
 

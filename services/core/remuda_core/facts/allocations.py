@@ -45,6 +45,33 @@ class GuestKept(Fact):
         return self.allocation.partition
 
 
+class ExistingAllocationRejected(Fact):
+    """The RM has reported that the allocation runs on the node it names, and it cannot be booked. Its resource counts
+    as occupied there until RejectedAllocationForgotten, or until the node is removed. `name`: its UUID, or without one
+    its application and key; unique on the node."""
+
+    allocation: Allocated
+    reason: str
+    name: str
+
+    @property
+    def partition(self) -> str:
+        return self.allocation.partition
+
+
+class RejectedAllocationForgotten(Fact):
+    """The resource of an allocation that was rejected is no longer occupied on the node. `name`: as in
+    ExistingAllocationRejected."""
+
+    partition: str
+    node_id: str
+    name: str
+    application_id: str
+    allocation_key: str
+    resource: Resource
+    reason: str
+
+
 class AllocationRejected(Fact):
     partition: str
     application_id: str

@@ -7,6 +7,9 @@ from .fact import Fact, Tags
 
 
 class ApplicationAccepted(Fact):
+    """`ignored`: what was ignored of the request, because the work of the application runs already; it would have been
+    a reason to reject it otherwise."""
+
     partition: str
     application_id: str
     queue: str
@@ -16,6 +19,7 @@ class ApplicationAccepted(Fact):
     execution_timeout_ms: int
     placeholder_ask: Resource
     gang_scheduling_style: str
+    ignored: str = ""
 
 
 class ApplicationRejected(Fact):

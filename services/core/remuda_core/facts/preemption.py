@@ -30,7 +30,7 @@ class PreemptionEnded(Fact):
 
 class PreemptionRefused(Fact):
     """No plan was found for the ask, nor for any other ask of the queue with the same resource, required node and
-    priority."""
+    priority. `set_aside`: nodes are set aside for other asks; the ask is tried again as soon as one no longer is."""
 
     partition: str
     application_id: str
@@ -40,6 +40,7 @@ class PreemptionRefused(Fact):
     required_node: str
     priority: int
     reason: str
+    set_aside: bool = False
 
 
 class QuotaExceeded(Fact):

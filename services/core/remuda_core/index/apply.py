@@ -21,7 +21,7 @@ from .asks import add_ask, asks_less, left_queue, move_ask, priority_fell, prior
 from .gang_changes import change_task_group, start_replacement
 from .limit_changes import settle_slots
 from .moves import move_application
-from .node_changes import booked, change_node, released, unblock
+from .node_changes import booked, change_node, released, size_node, unblock
 from .partition import PartitionIndex
 from .placements import place_ask
 from .preemption_changes import settle_preemption
@@ -74,31 +74,22 @@ def node_added(index: PartitionIndex, fact: facts.NodeAdded, _: None) -> bool:
     if node.allocations and not index.knows(node.allocated) and not index.learn(node.allocated):  # of guests
         return True
     index.kept.nodes_changed()
-    return _sized(index, node)
-
-
-def guest_kept(index: PartitionIndex, fact: facts.GuestKept, _: None) -> bool:
-    return True  # the partition is new, and has no index yet
+    return size_node(index, node)
 
 
 def node_changed(index: PartitionIndex, fact: facts.NodeChanged, asks: tuple[PendingAsk, ...]) -> bool:
     _refused_no_more(index, asks)
-    return _sized(index, index.partition.nodes[fact.node_id])
-
-
-def _sized(index: PartitionIndex, node: Node) -> bool:
-    known = index.knows(node.capacity) and index.knows(node.occupied)
-    if not known and not index.learn(node.capacity, node.occupied):
-        return True
-    index.total_changed()
-    change_node(index, node)
-    return False
+    return size_node(index, index.partition.nodes[fact.node_id])
 
 
 def _refused_no_more(index: PartitionIndex, asks: Iterable[PendingAsk]) -> None:
     for ask in asks:
         if ask.pending:
             move_ask(index, ask, ask.pending)
+
+
+def occupied_changed(index: PartitionIndex, _: facts.Fact, node: Node) -> bool:
+    return size_node(index, node)
 
 
 def node_closed(index: PartitionIndex, fact: facts.NodeDraining, _: None) -> None:
@@ -386,7 +377,9 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[PartitionIndex, Any, Any], bool 
     facts.AskOutstanding: ask_outstanding,
     facts.Allocated: place_ask,
     facts.AllocationRecovered: allocation_recovered,
-    facts.GuestKept: guest_kept,
+    facts.GuestKept: lambda *_: True,  # the partition is new, and has no index yet
+    facts.ExistingAllocationRejected: occupied_changed,
+    facts.RejectedAllocationForgotten: occupied_changed,
     facts.AllocationReleased: allocation_released,
     facts.ReleaseRequested: release_requested,
     facts.PreemptionStarted: preemption_begun,

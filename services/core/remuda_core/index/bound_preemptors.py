@@ -96,7 +96,7 @@ class BoundPreemptors:
         """Whether the ask may try to preempt on the node now; counts the attempt if it may. If it is too early, the ask
         is looked at again when it is time."""
         demand = self._index.find_demand(ask)
-        if not ask.pending or ask.preempted_at_ms or demand is None or not node.ready or node.id in ask.refused:
+        if not ask.pending or ask.preemption is not None or demand is None or not node.ready or node.id in ask.refused:
             return False
         if covers(self._index.nodes.available(node), demand.need):
             return False

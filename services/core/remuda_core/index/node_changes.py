@@ -30,6 +30,16 @@ def change_node(index: PartitionIndex, node: Node) -> None:
     index.reserving.node_gained_room(group.obtainable)
 
 
+def size_node(index: PartitionIndex, node: Node) -> bool:
+    """The capacity of the node changed, or what is occupied. Returns True if the index has to be built again."""
+    known = index.knows(node.capacity) and index.knows(node.occupied)
+    if not known and not index.learn(node.capacity, node.occupied):
+        return True
+    index.total_changed()
+    change_node(index, node)
+    return False
+
+
 def _wake_bound(index: PartitionIndex, node: Node) -> None:
     """Asks that are bound to this node may be placed there now. Otherwise they may reserve it, even if it is reserved
     for an ask that may run elsewhere."""

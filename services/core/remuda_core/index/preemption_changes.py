@@ -53,5 +53,13 @@ def settle_preemption(index: PartitionIndex, ask: PendingAsk) -> None:
         index.kept.used_more(ask.application)
     if was_held and (now is None or not now.held):
         place_given_up(index, ask.application)
-    if was_held is not None and now is None and ask.pending and not ask.preempted_at_ms:
-        may_preempt(index, ask)
+    if was_held is not None and now is None:
+        node_not_set_aside(index)
+        if ask.pending:
+            may_preempt(index, ask)
+
+
+def node_not_set_aside(index: PartitionIndex) -> None:
+    """A node is no longer set aside for an ask: others may preempt there."""
+    if index.preemptors is not None:
+        index.preemptors.node_not_set_aside()

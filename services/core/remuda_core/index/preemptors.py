@@ -2,8 +2,10 @@
 
 Asks of one leaf queue with the same resource and priority form a group: if nothing can be preempted for one of them,
 nothing can be for the others, so one attempt answers for all. A group is due when its oldest ask has waited for the
-queue's `preemption.delay`, and again an interval after an attempt was refused. Due groups take turns by priority. Asks
-that were allocated or withdrawn are dropped when their turn comes. O(log groups) for each ask that comes.
+queue's `preemption.delay`, and again an interval after an attempt was refused, or as soon as a node is no longer set
+aside for another ask, if that is why. An ask preempts for one of its allocations at a time. Due groups take turns by
+priority. Asks that were allocated or withdrawn are dropped when their turn comes. O(log groups) for each ask that
+comes.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import NamedTuple, Protocol
 from ..limits import LEFTOVERS
 from ..rules.properties import is_state_aware, preemption_delay_ms
 from ..rules.resource import Items, items_of
-from ..state import Application, PendingAsk, Queue, Tracker
+from ..state import Application, Partition, PendingAsk, Queue, Tracker
 from .admission import limit_of
 from .blocked import BlockedBy
 
@@ -22,6 +24,8 @@ from .blocked import BlockedBy
 class Index(Protocol):
     """The partition's index, as preemptors see it."""
 
+    @property
+    def partition(self) -> Partition: ...
     def awaits_place(self, ask: PendingAsk) -> bool: ...
     def holds_back(self, application: Application) -> bool: ...
 
@@ -59,7 +63,7 @@ class PreemptorGroup:
     def first_ask(self, index: Index) -> PendingAsk | None:
         while self.seqs:
             ask = self.asks.get(self.seqs[0])
-            if ask is not None and ask.pending and not ask.preempted_at_ms and not index.awaits_place(ask):
+            if ask is not None and ask.pending and ask.preemption is None and not index.awaits_place(ask):
                 return ask
             self.asks.pop(heappop(self.seqs), None)
         return None
@@ -97,6 +101,8 @@ class Preemptors:
         self._ready: list[PreemptorKind] = []
         # Ready kinds that were passed over in this pass.
         self._passed: list[PreemptorKind] = []
+        # Waiting kinds that are ready as soon as a node is no longer set aside for another ask.
+        self._set_aside: dict[PreemptorKind, None] = {}
         self.limited: BlockedBy[PreemptorKind] = BlockedBy()
         # Kinds of one application, by its ID.
         self._alone: dict[str, dict[PreemptorKind, None]] = {}
@@ -165,6 +171,8 @@ class Preemptors:
             elif (due_at_ms := group.due_at_ms(head, interval_ms)) > now_ms:
                 heappop(ready)
                 self._schedule_turn(group, due_at_ms)
+                if (group.queue.path, (group.kind.resource, "", head.ask.priority)) in self._index.partition.set_aside:
+                    self._set_aside[group.kind] = None
             else:
                 return head
         return None
@@ -209,6 +217,15 @@ class Preemptors:
         for kind in self._alone.get(application.id, ()):
             if kind in self.limited:
                 self._make_ready(kind)
+
+    def node_not_set_aside(self) -> None:
+        """A node is no longer set aside for another ask: kinds that waited for that are ready."""
+        for kind in self._set_aside:
+            group = self.groups.get(kind)
+            if group is not None and group.due_ms >= 0:
+                group.due_ms = -1
+                heappush(self._ready, kind)
+        self._set_aside.clear()
 
     def _make_ready(self, kind: PreemptorKind) -> None:
         self.limited.unblock(kind)

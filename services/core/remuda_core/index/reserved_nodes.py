@@ -7,6 +7,7 @@ from .ask_classes import ApplicationAsks
 from .asks import leave_line, line_up
 from .node_changes import change_node
 from .partition import PartitionIndex
+from .preemption_changes import node_not_set_aside
 
 
 def reserve_node(index: PartitionIndex, ask: PendingAsk, node: Node) -> None:
@@ -37,6 +38,7 @@ def unreserve_node(index: PartitionIndex, ask: PendingAsk, node: Node) -> None:
         if order is not None:
             order.stalled.pop(node, None)
     change_node(index, node)
+    node_not_set_aside(index)
     if ask.free == 1:  # no repeat was free before, so it is in no line
         line_up(index, ask)
     if not ask.reservations:

@@ -54,8 +54,9 @@ class NotPlaced:
     reason: str
 
 
-def place(settings: PartitionSettings, queues: Queues, who: Applicant) -> Placed | NotPlaced:
-    """Place an application. `queues`: the existing queues by path."""
+def place(settings: PartitionSettings, queues: Queues, who: Applicant, *, runs: bool = False) -> Placed | NotPlaced:
+    """Place an application. `queues`: the existing queues by path. `runs`: its work runs already, so the default
+    queue is not for it."""
     reasons: dict[str, str] = {}  # of the paths that were tried
     without_result = []
     for rule in settings.placement_rules or WITHOUT_RULES:
@@ -68,8 +69,8 @@ def place(settings: PartitionSettings, queues: Queues, who: Applicant) -> Placed
             return found
         reasons.setdefault(path, f"{rule.name}: {found.reason}")
     if who.tags.get(FORCE_CREATE_TAG, "").lower() == "true":
-        return Placed(RECOVERY_QUEUE, () if RECOVERY_QUEUE in queues else (RECOVERY_QUEUE,))
-    if DEFAULT_QUEUE in queues:
+        return to_recovery_queue(queues)
+    if DEFAULT_QUEUE in queues and not runs:
         found = _check(DEFAULT_QUEUE, _DEFAULT, queues, who)
         if isinstance(found, Placed):
             return found
@@ -77,6 +78,11 @@ def place(settings: PartitionSettings, queues: Queues, who: Applicant) -> Placed
     if not settings.placement_rules and without_result:
         return NotPlaced(joined(["the application names no queue, and there are no rules", *reasons.values()]))
     return NotPlaced(f"no placement rule matched: {joined(reasons.values() or without_result)}")
+
+
+def to_recovery_queue(queues: Queues) -> Placed:
+    """Place an application whose work runs, and that no rule places."""
+    return Placed(RECOVERY_QUEUE, () if RECOVERY_QUEUE in queues else (RECOVERY_QUEUE,))
 
 
 def _apply(rule: PlacementRule, queues: Queues, who: Applicant) -> str | NotPlaced:

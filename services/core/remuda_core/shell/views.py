@@ -12,7 +12,7 @@ from ..evolve.lookups import sum_pending
 from ..explain.holders import Holders
 from ..explain.queue_position import Position
 from ..facts import ActionRefused, ActionTaken, Constraint
-from ..limits import DRAIN_REPORT_NAMES
+from ..limits import DRAIN_REPORT_NAMES, REJECTED_SHOWN
 from ..rules import lifecycle
 from ..rules.acl import admin_acls
 from ..rules.limits import GROUP
@@ -27,6 +27,7 @@ from ..state import (
     Partition,
     PendingAsk,
     Queue,
+    RejectedAllocation,
     RejectedApplication,
     Replacement,
     Tracker,
@@ -175,6 +176,20 @@ def node(name: str, node: Node) -> View:
         "drained": hold(node.drained),
         "reserved_for": ask_of(node.reservation) if node.reservation is not None else None,
         "allocations": len(node.allocations),
+        "rejected": [rejected(one) for one in islice(node.rejected.values(), REJECTED_SHOWN)],
+        "rejected_count": len(node.rejected),
+    }
+
+
+def rejected(one: RejectedAllocation) -> View:
+    """An allocation that runs on a node, as the RM has reported, and could not be booked."""
+    fact = one.fact
+    return {
+        "application_id": fact.application_id,
+        "allocation_key": fact.allocation_key,
+        "uuid": fact.uuid,
+        "resource": fact.resource,
+        "reason": one.reason,
     }
 
 

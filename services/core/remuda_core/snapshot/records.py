@@ -47,6 +47,7 @@ class Refusal(Record):
     required_node: str
     priority: int
     at_ms: int
+    set_aside: bool = False
 
 
 class QuotaExcess(Record):
@@ -68,6 +69,7 @@ class QueueRecord(Record):
 
 class NodeRecord(Record):
     added: facts.NodeAdded
+    rejected: tuple[facts.ExistingAllocationRejected, ...] = ()
 
 
 class StateChange(Record):

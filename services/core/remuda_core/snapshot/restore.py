@@ -106,7 +106,8 @@ def _partition(state: State, record: records.PartitionRecord) -> None:
 
 def _queue(state: State, record: records.QueueRecord) -> None:
     added = record.added
-    queues = state.partitions[added.partition].queues
+    partition = state.partitions[added.partition]
+    queues = partition.queues
     if added.queue == "root":  # PartitionAdded has made it
         queues["root"].settings = added.config
     else:
@@ -119,11 +120,17 @@ def _queue(state: State, record: records.QueueRecord) -> None:
     if (above := record.excess) is not None:
         queue.excess = QuotaExcess(above.since_ms, above.max, above.delay_ms, above.preempt_at_ms)
     in_order = sorted(record.refusals, key=lambda refusal: refusal.at_ms)  # earlier versions did not keep this order
-    queue.refusals = {(items_of(r.resource), r.required_node, r.priority): r.at_ms for r in in_order}
+    for refusal in in_order:
+        like = items_of(refusal.resource), refusal.required_node, refusal.priority
+        queue.refusals[like] = refusal.at_ms
+        if refusal.set_aside:
+            partition.set_aside[queue.path, like] = None
 
 
 def _node(state: State, record: records.NodeRecord) -> None:
     BY_FACT[facts.NodeAdded](state, record.added)
+    for rejected in record.rejected:
+        BY_FACT[facts.ExistingAllocationRejected](state, rejected)
 
 
 def _predicate_class(state: State, record: records.PredicateClassRecord) -> None:

@@ -11,10 +11,12 @@ from .. import facts
 from ..state import (
     NEVER_MS,
     Application,
+    Node,
     Partition,
     PendingAsk,
     Queue,
     State,
+    with_rejected,
 )
 from . import records
 from .records import Record
@@ -56,11 +58,9 @@ def _save_partition(partition: Partition) -> Iterator[Record]:
         partition.questions_paused,
     )
     for queue in partition.queues.values():
-        yield _saved_queue(partition.name, queue)
+        yield _saved_queue(partition, queue)
     for node in partition.nodes.values():
-        yield records.NodeRecord(
-            facts.NodeAdded(partition.name, node.id, node.attributes, node.capacity, node.occupied, node.drained_by_rm)
-        )
+        yield _saved_node(partition.name, node)
     yield from _save_predicate_classes(partition)
     for application in partition.applications.values():
         yield _saved_application(partition.name, application)
@@ -115,15 +115,23 @@ def _save_predicate_classes(partition: Partition) -> Iterator[Record]:
         )  # fmt: skip
 
 
+def _saved_node(partition: str, node: Node) -> records.NodeRecord:
+    occupied = with_rejected(node.occupied, node.rejected.values(), -1) if node.rejected else node.occupied
+    added = facts.NodeAdded(partition, node.id, node.attributes, node.capacity, occupied, node.drained_by_rm)
+    rejected = (facts.ExistingAllocationRejected(one.fact, one.reason, one.name) for one in node.rejected.values())
+    return records.NodeRecord(added, tuple(rejected))
+
+
 def _saved_time(at_ms: int) -> int:
     return at_ms if at_ms < NEVER_MS else 0
 
 
-def _saved_queue(partition: str, queue: Queue) -> records.QueueRecord:
+def _saved_queue(partition: Partition, queue: Queue) -> records.QueueRecord:
     refusals = (
-        records.Refusal(dict(items), node_id, priority, at) for (items, node_id, priority), at in queue.refusals.items()
+        records.Refusal(dict(like[0]), *like[1:], at_ms, (queue.path, like) in partition.set_aside)
+        for like, at_ms in queue.refusals.items()
     )
-    added = facts.QueueAdded(partition, queue.path, queue.leaf, queue.managed, queue.settings)
+    added = facts.QueueAdded(partition.name, queue.path, queue.leaf, queue.managed, queue.settings)
     above = queue.excess
     excess = None
     if above is not None:

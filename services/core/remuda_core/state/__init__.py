@@ -33,6 +33,7 @@ from .pending_sum import PendingSum
 from .predicate_class import PredicateClass
 from .question import Question
 from .quota_excess import QuotaExcess
+from .rejected_allocation import RejectedAllocation, with_rejected
 from .state import FIRST_UUID, State
 from .timers import NEVER_MS, Timer, Timers, after
 
@@ -58,6 +59,7 @@ __all__ = [
     "Queue",
     "QuotaExcess",
     "Refusals",
+    "RejectedAllocation",
     "RejectedApplication",
     "Replacement",
     "ResourceNames",
@@ -68,4 +70,5 @@ __all__ = [
     "Tracker",
     "after",
     "to_give_back",
+    "with_rejected",
 ]

@@ -18,6 +18,7 @@ from .pending_sum import PendingSum
 from .placeholders import FreePlaceholders
 from .predicate_class import PredicateClass
 from .quota_excess import QuotaExcess
+from .rejected_allocation import RejectedAllocation
 
 # (resource, required node, priority): asks of a queue that preemption treats alike.
 Like = tuple[Items, str, int]
@@ -43,6 +44,7 @@ class Node:
     reserved_ms: int = 0  # since when
     # By UUID: replacements of placeholders on other nodes, whose allocations will be here. They count in `allocated`.
     arriving: dict[str, Replacement] = field(default_factory=dict)
+    rejected: dict[str, RejectedAllocation] = field(default_factory=dict)  # in `occupied`, by name
     # How many more allocations it may have. Those arriving and those that the RM is asked about count.
     allocations_left: int = field(default_factory=lambda: ALLOCATIONS_PER_NODE)
     # False: guests are there, and the RM has not reported the node since it registered (`Partition.unreported`).
@@ -106,15 +108,13 @@ class Allocation(msgspec.Struct, eq=False):
     at_ms: int
     # `PendingAsk.seq` of its ask; 0: the RM reported the allocation as running.
     asked_seq: int = 0
-    # When its ask came, in ms; 0: not known.
-    asked_ms: int = 0
+    asked_ms: int = 0  # when its ask came; 0: not known
     # The TerminationType with which the core has asked the RM to release it (0: it has not), when, and whether the RM
     # has failed to confirm in time.
     releasing: int = 0
     releasing_ms: int = 0
     overdue: bool = False
-    # Others were preempted for it.
-    by_preemption: bool = False
+    by_preemption: bool = False  # others were preempted for it
     # Of a placeholder: the replacement under way.
     replacement: Replacement | None = None
     # The UUID of the placeholder that it has replaced.

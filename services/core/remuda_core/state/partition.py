@@ -14,10 +14,11 @@ from .. import facts
 from ..limits import KEYS_LISTED, RESOURCE_NAMES_PER_PARTITION
 from ..rules.resource import Resource
 from ..settings import PartitionSettings
-from .application import Allocation, Application, Node, PendingAsk, Preemption, Queue, Replacement
+from .application import Allocation, Application, Like, Node, PendingAsk, Preemption, Queue, Replacement
 from .ended import Ended
 from .predicate_class import PredicateClass
 from .question import Question
+from .rejected_allocation import RejectedAllocations
 
 
 class RejectedApplication(msgspec.Struct):
@@ -126,6 +127,7 @@ class Partition:
     rejected: dict[str, RejectedApplication] = field(default_factory=dict)
     # uuid -> allocation
     allocations: dict[str, Allocation] = field(default_factory=dict)
+    rejected_allocations: RejectedAllocations = field(default_factory=RejectedAllocations)
     holders: KeyHolders = field(default_factory=KeyHolders)
     names: ResourceNames = field(default_factory=ResourceNames)
     # Questions that the RM has not answered, by number.
@@ -153,6 +155,9 @@ class Partition:
     preemptions: dict[tuple[str, str], Preemption] = field(default_factory=dict)
     # When preemption last found no plan; 0: never.
     preemption_refused_ms: int = 0
+    # (queue, asks of it) that were refused preemption while nodes are set aside for other asks: their refusals in
+    # `Queue.refusals` hold until one of these nodes no longer is.
+    set_aside: dict[tuple[str, Like], None] = field(default_factory=dict)
     # The rules of Apache YuniKorn 1.4 hold (semantics section 18).
     yunikorn_1_4: bool = False
 

@@ -71,11 +71,12 @@ class State:
 
     @property
     def allocations(self) -> int:
-        """The number of allocations, including those that an open question to the RM holds, and those of
-        guests that wait for their partition."""
+        """The number of allocations, including those that an open question to the RM holds, those that were rejected
+        with their node accepted, and those of guests that wait for their partition."""
         left = sum(len(one.allocations) for guests in self.left_guests.values() for one in guests.values())
         return left + sum(
-            len(partition.allocations) + len(partition.questions) for partition in self.partitions.values()
+            len(partition.allocations) + len(partition.questions) + partition.rejected_allocations.count
+            for partition in self.partitions.values()
         )
 
     @property

@@ -48,6 +48,7 @@ AGAINST: Final[dict[str, tuple[str, ...]]] = {
     "group": (QUOTA, steps.APPLICATION),
     "queue": (QUOTA, steps.APPLICATION),
     "node": (steps.NODE, steps.UNDRAIN, steps.ASK, steps.APPLICATION),
+    "too_large": (steps.NODE,),
     "unknown_node": (steps.NODE,),
     "unschedulable_node": (steps.UNDRAIN,),
     "full_node": (steps.NODE, steps.UNDRAIN, steps.APPLICATION),

@@ -73,6 +73,8 @@ RECORDS_BY_FACT: Final[dict[str, Callable[[Any, int], Records]]] = {
     "allocated": allocations.allocated,
     "allocation_released": allocations.allocation_released,
     "allocation_recovered": allocations.allocated,
+    "existing_allocation_rejected": nodes.existing_allocation_rejected,
+    "rejected_allocation_forgotten": nodes.rejected_allocation_forgotten,
     "release_overdue": allocations.release_overdue,
     "preemption_started": applications.preemption_started,
     "preemption_ended": applications.preemption_ended,

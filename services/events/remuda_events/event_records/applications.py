@@ -10,7 +10,8 @@ from remuda_proto.si.v1 import si_pb2 as si
 
 
 def application_accepted(fact: log_pb2.ApplicationAccepted, at_ns: int) -> Records:
-    yield app(fact.application_id, Record.ADD, Record.DETAILS_NONE, at_ns)
+    ignored = f"ignored, as it runs already: {fact.ignored}" if fact.ignored else ""
+    yield app(fact.application_id, Record.ADD, Record.DETAILS_NONE, at_ns, message=ignored)
     yield queue(fact.queue, Record.ADD, Record.QUEUE_APP, at_ns, reference=fact.application_id)
 
 

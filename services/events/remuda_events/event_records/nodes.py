@@ -26,6 +26,22 @@ def node_changed(fact: log_pb2.NodeChanged, at_ns: int) -> Records:
         yield node(fact.node_id, Record.SET, Record.NODE_OCCUPIED, at_ns, resource=fact.occupied)
 
 
+def existing_allocation_rejected(fact: log_pb2.ExistingAllocationRejected, at_ns: int) -> Records:
+    allocation = fact.allocation.allocation
+    yield node(
+        allocation.nodeID, Record.ADD, Record.NODE_OCCUPIED, at_ns, reference=allocation.allocationKey,
+        resource=allocation.resourcePerAlloc,
+        message=f"by {allocation.applicationID}/{allocation.allocationKey}, which cannot be booked: {fact.reason}",
+    )  # fmt: skip
+
+
+def rejected_allocation_forgotten(fact: log_pb2.RejectedAllocationForgotten, at_ns: int) -> Records:
+    yield node(
+        fact.node_id, Record.REMOVE, Record.NODE_OCCUPIED, at_ns, reference=fact.allocation_key, resource=fact.resource,
+        message=f"by {fact.application_id}/{fact.allocation_key}, which could not be booked: {fact.reason}",
+    )  # fmt: skip
+
+
 def node_draining(fact: log_pb2.NodeDraining, at_ns: int) -> Records:
     yield schedulable(fact.node_id, False, at_ns)
 

@@ -84,6 +84,7 @@ MENTIONS: Final[Mapping[str, Callable[[Any], Iterable[Mention]]]] = {
     "ask_changed": lambda fact: (of_ask(fact.ask),),
     "allocated": lambda fact: (of_allocation(fact.allocation),),
     "allocation_recovered": lambda fact: (of_allocation(fact.allocation),),
+    "existing_allocation_rejected": lambda fact: (of_allocation(fact.allocation.allocation),),
     "guest_kept": lambda fact: (of_allocation(fact.allocation.allocation),),
     "replacement_started": of_replacement,
     "placeholder_replaced": of_replacement,

@@ -83,7 +83,8 @@ def node_reserved(fact: log_pb2.NodeReserved) -> str:
 
 def application_accepted(fact: log_pb2.ApplicationAccepted) -> str:
     gang = f", with placeholders of {amounts(fact.placeholder_ask)}" if fact.placeholder_ask.resources else ""
-    return f"application {fact.application_id} of {fact.user} accepted in {fact.queue}{gang}"
+    ignored = f"; ignored, as it runs already: {fact.ignored}" if fact.ignored else ""
+    return f"application {fact.application_id} of {fact.user} accepted in {fact.queue}{gang}{ignored}"
 
 
 def ask_accepted(fact: log_pb2.AskAccepted | log_pb2.AskChanged) -> str:
@@ -245,6 +246,14 @@ SENTENCES: Final[Mapping[str, Callable[[Any], str]]] = {
     "allocated": allocated,
     "allocation_recovered": lambda fact: placed(fact.allocation, "reported by the RM as running on"),
     "guest_kept": lambda fact: placed(fact.allocation.allocation, "outlives the RM's registration on"),
+    "existing_allocation_rejected": lambda fact: (
+        f"{placed(fact.allocation.allocation, 'reported by the RM as running on')}, and rejected, so that its resource "
+        f"is occupied{because(fact.reason)}"
+    ),
+    "rejected_allocation_forgotten": lambda fact: (
+        f"{name(fact)}, which was rejected, no longer occupies {amounts(fact.resource)} of {fact.node_id}"
+        f"{because(fact.reason)}"
+    ),
     "allocation_rejected": lambda fact: f"{name(fact)}, reported as running, rejected{because(fact.reason)}",
     "allocation_released": allocation_released,
     "release_requested": release_requested,

@@ -20,7 +20,9 @@ from remuda_rmproxy.records.partitions import PlainNames
 
 NANOSECONDS_PER_MS = 1_000_000
 # Constraints of AskWaiting that mean "no node fits". All others are quotas, limits and states that hold the ask back.
-NO_NODE_FITS = frozenset({"node", "unknown_node", "unschedulable_node", "full_node", "predicate", "reserved"})
+NO_NODE_FITS = frozenset(
+    {"node", "too_large", "unknown_node", "unschedulable_node", "full_node", "predicate", "reserved"}
+)
 
 RESPONSES: dict[str, type[Any]] = {
     "allocation": si.AllocationResponse,
@@ -83,6 +85,14 @@ def _fill_rejection(target: Any, fact: Any, _: PlainNames) -> None:
     """Fill a RejectedAllocationAsk or a RejectedAllocation."""
     target.allocationKey = fact.allocation_key
     target.applicationID = fact.application_id
+    target.reason = without_guests(fact.reason)
+
+
+def _fill_existing_rejection(
+    target: si.RejectedAllocation, fact: log_pb2.ExistingAllocationRejected, _: PlainNames
+) -> None:
+    target.allocationKey = fact.allocation.allocation.allocationKey
+    target.applicationID = fact.allocation.allocation.applicationID
     target.reason = without_guests(fact.reason)
 
 
@@ -166,6 +176,7 @@ def _refused_update_record(
 
 
 _OF_ALLOCATED: Final = attrgetter("allocation.applicationID")
+_OF_EXISTING: Final = attrgetter("allocation.allocation.applicationID")
 _OF_REPLACEMENT: Final = attrgetter("allocation.allocation.applicationID")
 
 
@@ -189,6 +200,9 @@ CALLBACK_MAPPINGS: dict[str, CallbackMapping] = {
     ),
     "ask_rejected": CallbackMapping("allocation", _fill_rejection, "rejected"),
     "allocation_rejected": CallbackMapping("allocation", _fill_rejection, "rejectedAllocations"),
+    "existing_allocation_rejected": CallbackMapping(
+        "allocation", _fill_existing_rejection, "rejectedAllocations", application=_OF_EXISTING
+    ),
     "application_rejected": CallbackMapping("application", _fill_rejected_application, "rejected"),
     "application_accepted": CallbackMapping("application", _fill_accepted_application, "accepted"),
     "application_state_changed": CallbackMapping("application", _fill_updated_application, "updated"),

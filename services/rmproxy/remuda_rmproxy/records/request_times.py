@@ -21,7 +21,7 @@ WAITING: Final = "waiting"
 ANSWERS: Final = frozenset(
     {
         "ask_rejected", "application_accepted", "application_rejected", "node_added", "node_rejected",
-        "allocation_rejected",
+        "allocation_rejected", "existing_allocation_rejected",
     }
 )  # fmt: skip
 

@@ -89,9 +89,8 @@ def check_preemptors(partition: Partition, index: PartitionIndex) -> None:
     for application in partition.applications.values():
         for key, ask in application.asks.items():
             willing = ask.ask.allow_preempt_other and not required_node(ask.ask.tags)
-            may = (
-                ask.pending and not ask.preempted_at_ms and not index.awaits_place(ask) and willing and can_preempt(ask)
-            )
+            idle = ask.pending and ask.preemption is None and not index.awaits_place(ask)
+            may = idle and willing and can_preempt(ask)
             assert not may or ask.seq in known, f"{application.id}/{key}: will never preempt others"
 
 

@@ -11,7 +11,7 @@ from ...state import Node, PendingAsk
 
 def _check_bound(ask: PendingAsk, node: Node, fits: bool, stalled: bool, index: PartitionIndex) -> None:
     """An ask whose required node is reserved for it may preempt there, or is checked again when it may."""
-    if fits or node.full or not node.ready or node.id in ask.refused or not ask.pending or ask.preempted_at_ms:
+    if fits or node.full or not node.ready or node.id in ask.refused or not ask.pending or ask.preemption is not None:
         return
     known = stalled or node in index.bound.changed or ask in index.bound.retries
     assert known, f"{ask.application.id}/{ask.ask.allocation_key}: will never preempt others on {node.id}"

@@ -63,7 +63,8 @@ function Node({ rm, id, rows, ready, error }) {
     ${one && html`<${Actions} rm=${rm} actions=${[drainNode(one)]} /><${Bars} used=${used(one)} whole=${one.capacity} />
       <${Facts} of=${[
         ["allocated", amounts(one.allocated)], ["occupied", amounts(one.occupied)], ["available", amounts(one.available)],
-        ["reserved for", one.reserved_for ? `${one.reserved_for.application}/${one.reserved_for.key}` : ""], ...Object.entries(one.attributes),
+        ["reserved for", one.reserved_for ? `${one.reserved_for.application}/${one.reserved_for.key}` : ""],
+        ...(one.rejected || []).map((it) => ["occupied by", `${it.application_id}/${it.allocation_key}: ${it.reason}`]), ...Object.entries(one.attributes),
       ]} />
       <h3>Allocations</h3><${AllocationList} rm=${rm} filter=${{ node: id }} />`}`;
 }
