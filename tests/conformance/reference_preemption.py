@@ -66,7 +66,7 @@ def choose_one_victim_after_the_other() -> Iterator[None]:
 @contextmanager
 def preempt_once_per_ask() -> Iterator[None]:
     """An ask preempts for one of its allocations, and never again."""
-    planned = preempt.plan
+    planned = preemption_plan.plan
 
     def once(state: State, partition: Partition, pending: PendingAsk, *rest: Any) -> preemption_plan.Plan | str:
         if pending.preempted_at_ms:

@@ -379,7 +379,9 @@ def bound_node(partition: Partition, ask: PendingAsk) -> set[str]:
 
 def fits_beside_reserved(partition: Partition, ask: PendingAsk) -> bool:
     """With all that is reserved, and one more allocation, no maximum and no limit is exceeded."""
-    bounds = [(queue.settings.max, list(below(queue)), queue.allocated) for queue in ask.application.queue.path_to_root]
+    bounds: list[tuple[Resource, list[Application], Resource]] = [
+        (queue.settings.max, list(below(queue)), queue.allocated) for queue in ask.application.queue.path_to_root
+    ]
     for limit, others in limits_of(ask.application):
         used = [total for o in others for total in (o.allocated, o.allocated_placeholder)]
         bounds.append((limit.max_resources, others, total_of(used)))

@@ -110,8 +110,7 @@ def test_whatever_follows_the_state_stays_whole(
     """And nothing is occupied any more when all of it was released."""
     world = new_world()
     for number, running in enumerate(drawn):
-        command = commands.UpdateNode(PARTITION, f"n{number}", "CREATE", {}, {"vcore": 20}, {}, tuple(running))
-        world.handle(command)
+        world.handle(commands.UpdateNode(PARTITION, f"n{number}", "CREATE", {}, {"vcore": 20}, {}, tuple(running)))
     for command in then:
         world.handle(command)
     partition = world.state.partitions[PARTITION]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
 
 import pytest
+from playwright.async_api import Dialog
 
 from remuda.embedded import NatsServer
 from remuda_sdk import ask, node
@@ -100,7 +101,12 @@ async def test_what_is_typed_stays_until_it_is_applied_or_given_up(web: Web) -> 
     async with tab(page_of(web)) as found:
         page = found.page
         asked: list[str] = []
-        page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept())[1])  # type: ignore[func-returns-value]
+
+        def accept(dialog: Dialog) -> Awaitable[None]:
+            asked.append(dialog.type)
+            return dialog.accept()
+
+        page.on("dialog", accept)
         await found.open("configuration/rm-1/edit")
         await page.get_by_label("queues.yaml").fill(f"# mine\n{LESS}")
         # Another operator puts a version in force meanwhile.

@@ -211,7 +211,7 @@ BROKEN: list[tuple[str, Callable[[Core], object]]] = [
     ("queue root: priority", lambda s: setattr(queue(s, "root"), "priority", 7)),
     # the index: nodes
     ("occupied", lambda s: setattr(node(s), "occupied", {"vcore": 1})),
-    ("node groups", lambda s: setattr(node(s), "occupied", {"vcore": 1}) or the(s).occupied.update(vcore=1)),
+    ("node groups", lambda s: (setattr(node(s), "occupied", {"vcore": 1}), the(s).occupied.update(vcore=1))),  # type: ignore[func-returns-value]
     ("is in a group", lambda s: setattr(entry(s, "n3"), "group", entry(s).group)),
     ("size is not", lambda s: setattr(entry(s).group, "size", 9)),
     # the index: asks
