@@ -169,7 +169,7 @@ def test_scheduler_administrators_include_the_owner_of_the_process() -> None:
     assert administrators == AccessList(frozenset(("alice", owner)), frozenset(("ops",)))
 
 
-@pytest.mark.parametrize("text", ["a b c", "a,,b", "a,*", "a/b", " * "])
+@pytest.mark.parametrize("text", ["a b c", "a,,b", "a,*", "a%b", " * "])
 def test_a_wrong_access_list_is_refused(text: str) -> None:
     with pytest.raises(SettingsProblems, match=r"scheduler\.acl=.*(expected|has to)"):
         load(SchedulerAclSettings, None, [f"scheduler.acl={text}"])

@@ -45,7 +45,9 @@ class Liar:
         await rm.release(others[-3:])
 
     async def _ask_for_nothing(self, rm: ResourceManager, _: Bus) -> None:
-        await rm.ask([ask("app-0", self._new("x"), vcore=1), ask("", "", vcore=-1)])
+        nothing = ask("", "", vcore=1)
+        nothing.resourceAsk.resources["vcore"].value = -1  # which the SDK would not build
+        await rm.ask([ask("app-0", self._new("x"), vcore=1), nothing])
 
     async def _unknown_node(self, rm: ResourceManager, _: Bus) -> None:
         acts = (rm.drain, rm.undrain, rm.decommission)
