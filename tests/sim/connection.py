@@ -363,7 +363,7 @@ async def _next_entry(entries: AsyncIterator[Entry]) -> list[Entry]:
 
 def longest_s(subject: str) -> float:
     """How long a core may take to answer: an asker waits no longer, and no place of a core is held."""
-    _, _, about, *_, kind = subject.split(".")
+    about, kind = (*subject.split("."), "", "", "")[2], subject.rpartition(".")[2]
     if about not in ("core", "leader") or kind == "digest":
         return math.inf
     return PLAYED_WITHIN_S if kind in subjects.PLAYED_QUERIES else ASKED_WITHIN_S

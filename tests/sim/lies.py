@@ -45,8 +45,9 @@ class Liar:
         await rm.release(others[-3:])
 
     async def _ask_for_nothing(self, rm: ResourceManager, _: Bus) -> None:
-        nothing = ask("", "", vcore=1)
-        nothing.resourceAsk.resources["vcore"].value = -1  # which the SDK would not build
+        nothing = ask("app-0", "x", vcore=1)
+        nothing.applicationID = nothing.allocationKey = ""
+        nothing.resourceAsk.resources["vcore"].value = -1  # the SDK builds none of this
         await rm.ask([ask("app-0", self._new("x"), vcore=1), nothing])
 
     async def _unknown_node(self, rm: ResourceManager, _: Bus) -> None:
