@@ -125,7 +125,9 @@ async def work(rm: ResourceManager) -> None:
         await rm.submit(application(f"app-{name}", queue=f"root.{name}", user="ann"))
     await rm.ask([ask("app-a", f"k{number}", vcore=1) for number in range(8)])
     await placed(rm, *(f"k{number}" for number in range(8)))
-    await rm.ask([ask("", "no-application", vcore=1), ask("nobody", "rejected", vcore=1)])
+    refused = ask("nobody", "no-application", vcore=1)
+    refused.applicationID = ""  # the SDK builds none
+    await rm.ask([refused, ask("nobody", "rejected", vcore=1)])
     await rm.ask([ask("app-a", "waits", vcore=100)])
     await rm.ask([ask("app-b", "first", vcore=1, preemption=si.PreemptionPolicy(allowPreemptOther=True))])
     await placed(rm, "first")

@@ -285,7 +285,7 @@ async def test_preview(system: System) -> None:
 
 async def test_what_would_let_an_ask_run(system: System) -> None:
     found = await system.grpc.call("WhatIf", rm=RM, application="app-1", key="big")
-    assert not found.runs and found.complete and [one.constraint for one in found.constraints] == ["node"]
+    assert not found.runs and found.complete and [one.constraint for one in found.constraints] == ["too_large"]
     (change,) = found.changes
     (step,) = change.steps
     assert step.step == "node" and step.capacity.resources["vcore"].value == 5_000 and change.exact

@@ -21,9 +21,9 @@ pytestmark = [needs_chromium, pytest.mark.timeout(180)]
 # The place of each view, and what it has to show.
 VIEWS = {
     "": ["Queues", "partition default", "vcore 0.001 of 0.002", "root"],
-    "queues/rm-1/default%20root.a": ["root.a", "History", "fair share", "big", "no node has"],
+    "queues/rm-1/default%20root.a": ["root.a", "History", "fair share", "big", "no node is large enough"],
     "applications/rm-1": ["app", "root.a", "alice"],
-    "applications/rm-1/app": ["Time line", "Why it waits", "big", "no node has", "Allocations", "n1"],
+    "applications/rm-1/app": ["Time line", "Why it waits", "big", "no node is large enough", "Allocations", "n1"],
     "nodes/rm-1": ["n1", "Schedulable", "Colour by"],
     "nodes/rm-1/n1": ["n1", "Schedulable", "available", "app"],
     "events/rm-1": ["application", "app"],

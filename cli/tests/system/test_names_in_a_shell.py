@@ -51,6 +51,6 @@ async def test_names_are_completed_and_shown(server: NatsServer, tmp_path: Path)
         shown = await asyncio.gather(*(finished(*one, "--nats", server.url) for one in commands))
         assert [code for code, _ in shown] == [0, 0, 0]
         top, events, listing = (text for _, text in shown)
-        assert "1 wait  no node has room" in top and "root" in top
+        assert "1 wait  too large for every node" in top and "root" in top
         assert "rm-1 app app" in events and "user: alice" in listing
         await rm.__aexit__(None, None, None)
