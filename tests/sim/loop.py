@@ -55,6 +55,8 @@ class _Gate:
         self.handle: asyncio.Handle
 
     def __call__(self) -> None:
+        if self.handle.cancelled():
+            return  # after the process went on, before its turn came
         process = CURRENT.get()
         if process is None or process.stopped is None or self.loop.ends:
             self.callback(*self.args)
@@ -71,7 +73,7 @@ class _Gate:
             return  # the loop ended meanwhile
         del self.loop.held[self]
         if not self.handle.cancelled():
-            self.handle = self.loop.call_soon(self.callback, *self.args, context=self.context)
+            self.loop.call_soon(self, context=self.context)
 
 
 class VirtualLoop(asyncio.BaseEventLoop):

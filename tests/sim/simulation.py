@@ -18,6 +18,7 @@ from . import services
 from .askers import Asker, ask
 from .auditor import Auditor
 from .cluster import Cluster
+from .connection import PLAYED_WITHIN_S
 from .environment import environment
 from .loop import Stuck, VirtualLoop
 from .operator import Operator
@@ -168,11 +169,16 @@ class Simulation(Unrest):
         if self.askers:
             await self._last_questions(self.askers[0].bus)
 
+    def _unanswered(self) -> list[str]:
+        answering = [one.connection.answering for one in self.cores if one.connection is not None]
+        return [subject for one in answering for subject, count in one.items() if count]
+
     async def _last_questions(self, bus: Bus) -> None:
         """The log of an RM is full, so the leader cannot answer: others are answered about. Then the RM is halted: no
         question about it stays without an answer."""
-        answering = [one.connection.answering for one in self.cores if one.connection is not None]
-        if left := [subject for one in answering for subject, count in one.items() if count]:
+        if self._unanswered():  # a core may have been stopped, and has begun to answer a moment ago
+            await asyncio.sleep(PLAYED_WITHIN_S)
+        if left := self._unanswered():
             raise Violation(f"cores have not answered {left}")
         now = asyncio.get_running_loop().time
         stuck, *others = self.random.sample(list(self.auditors), len(self.auditors))
