@@ -41,6 +41,7 @@ ASKS  ?= 100000
 SEED  ?=
 sim: SECONDS ?= 60
 fuzz: SECONDS ?= 60
+E2E ?= tests/e2e
 
 .PHONY: demo test system integrations everything flakes long kubernetes kubernetes-suite chaos dist test-dist images e2e sim mutants fuzz attacks docs site lint generated recordings bench conformance conformance-config conformance-rest conformance-peloton proto fmt lock clean
 
@@ -105,7 +106,7 @@ images: $(READY)        ## every container image, without a registry; installs a
 	@deploy/offline/build.sh
 
 e2e: images             ## the stack of deploy/compose.yaml in containers: partitions, upgrades, soak
-	@REMUDA_E2E=1 TESTCONTAINERS_RYUK_DISABLED=true $(BIN)/python -m pytest tests/e2e $(ARGS)
+	@REMUDA_E2E=1 TESTCONTAINERS_RYUK_DISABLED=true $(BIN)/python -m pytest $(E2E) $(ARGS)
 
 conformance: $(READY)   ## play the reference's recordings and compare: DIR=... NAME=... JSON=1
 	@$(BIN)/python -m tests.conformance --dir '$(DIR)' $(if $(NAME),--name '$(NAME)') $(if $(JSON),--json) \
