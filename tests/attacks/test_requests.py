@@ -117,7 +117,9 @@ async def test_extreme_numbers(ground: Ground) -> None:
     """Its snapshots can be written and read again, and its story can be read."""
     async with ground.attack() as rm:
         await rm.register()
-        await rm.nodes(node("n1", vcore=INT64_MAX), node("n2", resources={"vcore": -INT64_MAX}))
+        negative = node("n2", vcore=1)
+        negative.schedulableResource.resources["vcore"].value = -INT64_MAX  # the SDK builds none
+        await rm.nodes(node("n1", vcore=INT64_MAX), negative)
         forever = application("forever", queue="root.a", user="ann")
         forever.executionTimeoutMilliSeconds = INT64_MAX
         forever.placeholderAsk.resources["vcore"].value = INT64_MAX
