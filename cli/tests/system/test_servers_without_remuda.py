@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from asyncio.subprocess import DEVNULL
 from collections.abc import Sequence
+from pathlib import Path
 
 from cli.tests.running import finished_each
 from cli.tests.test_commands import ASKS_A_SYSTEM
@@ -24,12 +25,12 @@ async def test_a_server_without_streams(server: NatsServer) -> None:
     await _all_say_why([arguments for arguments in ASKS_A_SYSTEM if arguments[0] != "load"], server.url)
 
 
-async def test_a_server_without_jetstream() -> None:
+async def test_a_server_without_jetstream(tmp_path: Path) -> None:
     port = free_port("127.0.0.1")
     plain = await asyncio.create_subprocess_exec(_binary(), "-a", "127.0.0.1", "-p", str(port), stderr=DEVNULL)
     try:
         commands = [arguments for arguments in ASKS_A_SYSTEM if arguments[0] != "load"]
-        await _all_say_why([*commands, ["restore", "x"], ["backup", "y"]], f"nats://127.0.0.1:{port}")
+        await _all_say_why([*commands, ["restore", "x"], ["backup", str(tmp_path / "new")]], f"nats://127.0.0.1:{port}")
     finally:
         plain.kill()
         await plain.wait()
