@@ -207,13 +207,16 @@ RESERVATIONS: Final = (
         ("kept_waits_for_ever", "11: an ask reserves once quota and share have room", "                self._wait_no_more(ask_class)\n                ask_class.consider()\n", "                self._wait_no_more(ask_class)\n"),
     ),
     *_of(
+        "rules.properties",
+        ("kept_priority_without_offset", "11: priorities are compared through offsets", "return priority_offset(properties) + (0 if", "return (0 if"),
+        ("kept_priority_without_fence", "11: priorities are compared through fences", "(0 if is_priority_fence(properties) else priority)", "priority"),
+    ),
+    *_of(
         "cycle.rights",
         ("kept_from_the_guaranteed", "11: an ask within its guaranteed takes a node from one that is not", "    if guaranteed != other_guaranteed:\n        return guaranteed\n", ""),
         ("kept_from_priority", "11: an ask of higher priority takes a node", "    return not node.preempting and has_higher_priority(pending, kept_for)", "    return False"),
         ("kept_not_from_equals", "11: an ask of equal right takes no node", "return _priority_below(one, common) > _priority_below(other, common)", "return _priority_below(one, common) >= _priority_below(other, common)"),
         ("kept_not_for_the_bound", "11: a node is not taken from an ask that is bound to it", "    if required_node(kept_for.ask.tags):\n        return False\n", ""),
-        ("kept_priority_without_offset", "11: priorities are compared through offsets", "        priority = priority_offset(properties) + (0 if", "        priority = (0 if"),
-        ("kept_priority_without_fence", "11: priorities are compared through fences", "(0 if is_priority_fence(properties) else priority)", "priority"),
         ("kept_right_without_end", "11: an ask above the guaranteed of its queue has no such right", "            if by.allocated.get(name, 0) - by.preempting.get(name, 0) + amount > by.settings.guaranteed[name]:\n                return False\n", ""),
         ("kept_right_without_guaranteed", "11: a missing guaranteed guarantees nothing", "    found = False\n    for name, amount", "    found = True\n    for name, amount"),
         ("kept_taken_only_to_run", "11: an ask of more right takes over a reservation", "    if not index.reserving.may_reserve(demand, pending):\n        return None\n", "    return None\n"),

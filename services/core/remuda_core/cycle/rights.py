@@ -6,7 +6,7 @@ decides. So the right is an order, and two asks never take the same node from ea
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from itertools import islice
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from ..index.ask_classes import AskClass
 from ..index.node_groups import Demand
 from ..index.partition import PartitionIndex
 from ..limits import KEPT_NODES_PER_CLAIMANT
-from ..rules.properties import is_priority_fence, priority_offset
+from ..rules.properties import priority_seen_above
 from ..rules.required_node import required_node
 from ..state import Node, Partition, PendingAsk, Queue, State
 from .place import place
@@ -129,16 +129,10 @@ def has_higher_priority(one: PendingAsk, other: PendingAsk) -> bool:
     return _priority_below(one, common) > _priority_below(other, common)
 
 
-def _priority_below(pending: PendingAsk, common: Queue) -> int:
-    priority = pending.ask.priority
-    for queue in _below(pending, common):
-        properties = queue.settings.properties
-        priority = priority_offset(properties) + (0 if is_priority_fence(properties) else priority)
-    return priority
-
-
-def _below(pending: PendingAsk, common: Queue) -> Iterator[Queue]:
+def _priority_below(pending: PendingAsk, common: Queue) -> float:
+    priority: float = pending.ask.priority
     for queue in pending.application.queue.path_to_root:
         if queue is common:
-            return
-        yield queue
+            break
+        priority = priority_seen_above(queue.settings.properties, priority)
+    return priority

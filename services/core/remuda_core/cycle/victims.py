@@ -15,7 +15,13 @@ import msgspec
 
 from ..facts import PREEMPTED_BY_SCHEDULER, TIMEOUT
 from ..limits import PLACED_BY_PREEMPTION_MS, VICTIMS_PER_PLAN
-from ..rules.properties import is_exempt_from_preemption, is_preemption_fence, is_priority_fence, priority_offset
+from ..rules.properties import (
+    is_exempt_from_preemption,
+    is_preemption_fence,
+    is_priority_fence,
+    priority_offset,
+    priority_seen_above,
+)
 from ..rules.required_node import is_protected
 from ..rules.resource import Resource
 from ..state import Allocation, Node, PendingAsk, Queue
@@ -79,7 +85,7 @@ def neighbours(pending: PendingAsk) -> Iterator[tuple[int, float, Queue]]:
         properties = queue.settings.properties
         if is_preemption_fence(properties):
             return
-        priority = priority_offset(properties) + (0 if is_priority_fence(properties) else priority)
+        priority = priority_seen_above(properties, priority)
         below = queue
 
 

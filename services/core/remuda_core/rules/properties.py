@@ -40,6 +40,11 @@ def is_priority_fence(properties: Properties) -> bool:
     return properties.get("priority.policy") == "fence"
 
 
+def priority_seen_above(properties: Properties, priority: float) -> float:
+    """A priority below the queue as its parent sees it: with a fence the offset alone (semantics section 9)."""
+    return priority_offset(properties) + (0 if is_priority_fence(properties) else priority)
+
+
 def is_preemption_fence(properties: Properties) -> bool:
     """Asks inside the queue preempt no allocations outside."""
     return properties.get("preemption.policy") == "fence"
