@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, Phase, settings
 from remuda.embedded import NatsServer
 from remuda_bus.nats import NatsBus, connect
 from remuda_proto.si.v1 import si_pb2 as si
+from tests.patience import PATIENCE
 
 # Thousands of tests and modules stay until the end. A search for cycles among them takes a third of collection's time.
 gc.set_threshold(100_000, 50, 50)
@@ -83,7 +84,7 @@ async def server(tmp_path: Path) -> AsyncIterator[NatsServer]:
 
 @pytest.fixture
 async def bus(server: NatsServer) -> AsyncIterator[NatsBus]:
-    connected = await connect(server.url, "test", timeout_s=5)
+    connected = await connect(server.url, "test", timeout_s=5 * PATIENCE)
     await connected.declare()
     yield connected
     await connected.close()

@@ -30,6 +30,7 @@ from remuda_bus.memory import MemoryBus
 from remuda_bus.nats import connect
 from remuda_bus.process import health_pages
 from remuda_bus.streams.history_check import check_message, digest_of
+from tests.patience import PATIENCE
 
 
 @dataclass
@@ -53,7 +54,10 @@ async def case(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pyte
         await memory.close()
         return
     async with NatsServer(tmp_path / "nats") as server:
-        bus, other = await connect(server.url, "one", timeout_s=5), await connect(server.url, "two", timeout_s=5)
+        bus, other = (
+            await connect(server.url, "one", timeout_s=5 * PATIENCE),
+            await connect(server.url, "two", timeout_s=5),
+        )
         await asyncio.gather(bus.declare(), other.declare())
 
         async def resize_nats(stream: str, max_bytes: int) -> None:
@@ -108,7 +112,7 @@ async def test_appends_that_overlap_keep_their_order(case: Case) -> None:
 async def read_all(reader: object, count: int) -> list[bytes]:
     got: list[bytes] = []
     while len(got) < count:
-        got += payloads(await reader.batch(timeout_s=5))  # type: ignore[attr-defined]
+        got += payloads(await reader.batch(timeout_s=5 * PATIENCE))  # type: ignore[attr-defined]
     return got
 
 
@@ -353,7 +357,7 @@ async def test_a_consumer_acknowledges(case: Case) -> None:
     consumer = await case.bus.consumer(REQUESTS, "si.v1.rm.*.*", "work")
     messages: list[Message] = []
     while len(messages) < 3:
-        messages += await consumer.batch(timeout_s=5)
+        messages += await consumer.batch(timeout_s=5 * PATIENCE)
     assert payloads(messages) == [b"0", b"1", b"2"]
     await consumer.ack(messages)
     await consumer.close()
@@ -366,7 +370,7 @@ async def test_unacknowledged_messages_are_redelivered_first_and_in_order(case: 
     first = await case.bus.consumer(REQUESTS, "si.v1.rm.*.*", "work")
     messages: list[Message] = []
     while len(messages) < 5:
-        messages += await first.batch(timeout_s=5)
+        messages += await first.batch(timeout_s=5 * PATIENCE)
     await first.ack(messages[:2])
     await first.close()
     await case.bus.append(subjects.request("a", "node"), b"5")
@@ -374,7 +378,7 @@ async def test_unacknowledged_messages_are_redelivered_first_and_in_order(case: 
     second = await case.other.consumer(REQUESTS, "si.v1.rm.*.*", "work")
     again: list[Message] = []
     while len(again) < 4:
-        again += await second.batch(timeout_s=5)
+        again += await second.batch(timeout_s=5 * PATIENCE)
     assert payloads(again) == [b"2", b"3", b"4", b"5"]
     await second.ack(again)
     await second.close()
@@ -430,7 +434,7 @@ async def test_a_consumer_that_was_replaced_is_gone_for_its_former_reader(case: 
 async def take(consumer: Consumer, count: int) -> list[Message]:
     taken: list[Message] = []
     while len(taken) < count:
-        taken += await consumer.batch(timeout_s=5)
+        taken += await consumer.batch(timeout_s=5 * PATIENCE)
     return taken
 
 
@@ -476,7 +480,7 @@ async def test_trim(case: Case) -> None:
     reader = await case.bus.read(subjects.CALLBACKS.name, "si.v1.rm.*.callback.*")
     got: list[Message] = []
     while len(got) < 3:
-        got += await reader.batch(timeout_s=5)
+        got += await reader.batch(timeout_s=5 * PATIENCE)
     assert [(message.seq, message.payload) for message in got] == [(2, b"b"), (3, b"a"), (4, b"b")]
 
 
@@ -493,7 +497,7 @@ async def test_single_messages_are_deleted_anywhere(case: Case) -> None:
     await case.bus.append(subject, b"6")
     seen: list[int] = []
     while 6 not in seen:  # some may have been on their way before they were deleted
-        seen += [message.seq for message in await reader.batch(timeout_s=5)]
+        seen += [message.seq for message in await reader.batch(timeout_s=5 * PATIENCE)]
     assert seen == sorted(seen)
     await reader.close()
 
@@ -503,7 +507,7 @@ async def sequences(case: Case, subject: str, count: int) -> list[int]:
     reader = await case.bus.read(REQUESTS, subject)
     got: list[int] = []
     while len(got) < count:
-        got += [message.seq for message in await reader.batch(timeout_s=5)]
+        got += [message.seq for message in await reader.batch(timeout_s=5 * PATIENCE)]
     await reader.close()
     return got
 

@@ -17,8 +17,10 @@ import pytest
 
 from remuda.access.keys import ACCOUNTS, Keys
 from remuda.embedded import NatsServer, free_port
+from remuda_bus.bus import Full, Refused, Unanswered
 from remuda_bus.nats import Access, NatsBus, connect
 from remuda_bus.operators import Operator, encode
+from tests.system.running import until
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 VALID_DAYS, EXPIRED = 2, 0
@@ -120,6 +122,21 @@ class GuardedCluster:
         """To any of them but one."""
         urls = ",".join(server.url for server in self.servers if server.name != but)
         return await connect(urls, name, replicas=3, access=self.servers[0].access(role), timeout_s=10)
+
+    async def declared(self) -> NatsBus:
+        """A connection of the administrator, with all streams declared: an election may take nine seconds, and the next
+        one as many."""
+        bus = await self.connect("remuda-cli", "admin")
+
+        async def is_declared() -> bool:
+            try:
+                await bus.declare()
+            except (Unanswered, Refused, Full):  # the servers have not found each other yet
+                return False
+            return True
+
+        await until(is_declared, 60)
+        return bus
 
     async def __aenter__(self) -> Self:
         await asyncio.gather(*(server.start() for server in self.servers))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -71,6 +72,23 @@ async def running(
         await bus.close()
         if failed:
             raise failed
+
+
+@asynccontextmanager
+async def process_of(
+    service: str, url: str, *options: str, **environment: str
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A service as a process of its own, which is killed at the end; its log can be read."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "remuda", "run", service, "--nats", url, *options,
+        env={"REMUDA_INSTANCE": f"{service}-1", **environment}, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
 
 
 @asynccontextmanager

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ from remuda_bus import subjects
 from remuda_bus.nats import NatsBus
 from tests.patience import PATIENCE
 from tests.system.guarded import GuardedServer
-from tests.system.running import until
+from tests.system.running import process_of, until
 
 LOG = subjects.LOG.name
 HOUR_NS = 3_600_000_000_000
@@ -34,20 +32,6 @@ async def has(bus: NatsBus, **settings: Any) -> bool:
     return {key: config.get(key, 0) for key in settings} == settings
 
 
-@asynccontextmanager
-async def service(name: str, url: str, *options: str, **environment: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "remuda", "run", name, "--nats", url, *options,
-        env={"REMUDA_INSTANCE": f"{name}-1", **environment}, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-
-
 async def said(process: asyncio.subprocess.Process, text: str) -> None:
     assert process.stderr is not None
     async with asyncio.timeout(30 * PATIENCE):
@@ -56,7 +40,7 @@ async def said(process: asyncio.subprocess.Process, text: str) -> None:
 
 
 async def test_what_is_ours_is_put_back(server: NatsServer, bus: NatsBus) -> None:
-    async with service("core", server.url) as core:
+    async with process_of("core", server.url) as core:
         await said(core, "lease acquired")
         await change(bus, max_age=HOUR_NS, discard="old")
         await said(core, "somebody had changed a stream")
@@ -96,8 +80,8 @@ async def test_who_may_not_put_it_back_says_so_and_does_not_lead(
         monkeypatch.setenv(name, value)
     port = free_port("127.0.0.1")
     async with (
-        service("core", guarded.url, **credentials("core")) as core,
-        service("rmproxy", guarded.url, REMUDA_HEALTH_PORT=str(port), **credentials("rmproxy")) as rmproxy,
+        process_of("core", guarded.url, **credentials("core")) as core,
+        process_of("rmproxy", guarded.url, REMUDA_HEALTH_PORT=str(port), **credentials("rmproxy")) as rmproxy,
     ):
         await said(core, "lease acquired")
         await said(rmproxy, "lease acquired")
@@ -107,7 +91,7 @@ async def test_who_may_not_put_it_back_says_so_and_does_not_lead(
         assert status == 503 and "discard new, max_age 0 expected" in page["streams"][LOG]
         await said(core, "stream LOG: discard new, max_age 0 expected, and cannot be put back")
         assert await asyncio.wait_for(core.wait(), 10 * PATIENCE) == 1
-        async with service("core", guarded.url, **credentials("core")) as again:
+        async with process_of("core", guarded.url, **credentials("core")) as again:
             await said(again, "run `remuda declare`")
             assert await asyncio.wait_for(again.wait(), 10 * PATIENCE) == 1
         code, text = await finished("status", "--nats", guarded.url)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from remuda_bus import subjects
-from remuda_bus.bus import Full, Outgoing, Refused, Unanswered
+from remuda_bus.bus import Outgoing
 from remuda_bus.nats import NatsBus
 from remuda_bus.streams.ordered_append import append_in_order
 from tests.system.guarded import GuardedCluster
@@ -22,17 +22,7 @@ RM = "rm-1"
 @pytest.fixture
 async def cluster(tmp_path: Path) -> AsyncIterator[GuardedCluster]:
     async with GuardedCluster(tmp_path) as running:
-        admin = await running.connect("remuda-cli", "admin")
-
-        async def declared() -> bool:
-            try:
-                await admin.declare()
-            except (Unanswered, Refused, Full):  # the servers have not found each other yet
-                return False
-            return True
-
-        await until(declared, within_s=60.0)  # an election may take nine seconds, and the next one as many
-        await admin.close()
+        await (await running.declared()).close()
         yield running
 
 

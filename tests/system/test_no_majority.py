@@ -11,11 +11,8 @@ import pytest
 from cli.tests.running import finished
 from remuda.show import status
 from remuda_bus import subjects
-from remuda_bus.bus import Full, Refused, Unanswered
-from remuda_bus.nats import NatsBus
 from remuda_bus.rms.halts import OPERATOR, Halt
 from tests.system.guarded import GuardedCluster
-from tests.system.running import until
 
 RM = "rm-1"
 STEPS_DOWN_WITHIN_S = 15.0  # a leader that has no majority leads for some seconds more
@@ -27,19 +24,10 @@ async def cluster(tmp_path: Path) -> AsyncIterator[GuardedCluster]:
         yield running
 
 
-async def declared(bus: NatsBus) -> bool:
-    try:
-        await bus.declare()
-    except (Unanswered, Refused, Full):  # the servers have not found each other yet
-        return False
-    return True
-
-
 async def test_without_a_majority_nothing_is_shown_as_empty(
     cluster: GuardedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    admin = await cluster.connect("remuda-cli", "admin")
-    await until(lambda: declared(admin), 60)
+    admin = await cluster.declared()
     await admin.put(subjects.RMS.name, subjects.key_of(RM), b'{"rm_id": "rm-1", "state": "registered"}')
     await admin.put(subjects.HALTS.name, subjects.key_of(RM), Halt(RM, "why", "core-1", 0, OPERATOR).encode())
     await admin.close()

@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -22,23 +19,9 @@ from remuda_bus.rms.faults import KILLED, Fault
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import ResourceManager, application, ask, node
 from tests.patience import PATIENCE
-from tests.system.running import QUEUES, around_the_core, until
+from tests.system.running import QUEUES, around_the_core, process_of, until
 
 RM = "rm-1"
-
-
-@asynccontextmanager
-async def service(name: str, url: str, **environment: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "remuda", "run", name, "--nats", url,
-        env={"REMUDA_INSTANCE": f"{name}-1", **environment}, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
 
 
 async def allocated(rm: ResourceManager, key: str) -> None:
@@ -58,7 +41,7 @@ async def asked(rm: ResourceManager) -> None:
 async def test_a_core_that_is_stopped_was_not_killed(server: NatsServer, sign: signal.Signals, faults: int) -> None:
     """Although the RM asks for more until there is a core again."""
     async with around_the_core(server.url) as bus:
-        async with service("core", server.url) as core:
+        async with process_of("core", server.url) as core:
             rm = ResourceManager.connect(server.url, RM, config=QUEUES)
             async with rm:
                 await asked(rm)
@@ -72,7 +55,7 @@ async def test_a_core_that_is_stopped_was_not_killed(server: NatsServer, sign: s
                     return newest is not None and b"k2" in newest.payload
 
                 await until(in_the_inbox)
-                async with service("core", server.url):
+                async with process_of("core", server.url):
                     await allocated(rm, "k2")
         found = await records.faults(bus)
         assert len(found) == faults, found
@@ -81,7 +64,7 @@ async def test_a_core_that_is_stopped_was_not_killed(server: NatsServer, sign: s
 
 
 async def test_a_core_whose_buckets_are_deleted_was_not_killed(server: NatsServer) -> None:
-    async with around_the_core(server.url) as bus, service("core", server.url) as core:
+    async with around_the_core(server.url) as bus, process_of("core", server.url) as core:
         async with ResourceManager.connect(server.url, RM, config=QUEUES) as rm:
             await asked(rm)
             await allocated(rm, "k1")
@@ -90,7 +73,7 @@ async def test_a_core_whose_buckets_are_deleted_was_not_killed(server: NatsServe
             await core.communicate()
             await bus.declare()
             await rm.ask([ask("app-1", "k2", vcore=1)])
-            async with service("core", server.url):
+            async with process_of("core", server.url):
                 await allocated(rm, "k2")
         assert await records.faults(bus) == []
 
@@ -119,7 +102,9 @@ async def test_a_missing_stream_is_named_with_what_makes_it(bus: NatsBus) -> Non
 async def test_a_health_port_in_use_is_one_line(server: NatsServer) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        async with service("rmproxy", server.url, REMUDA_HEALTH_PORT=port, REMUDA_HEALTH_HOST="127.0.0.1") as rmproxy:
+        async with process_of(
+            "rmproxy", server.url, REMUDA_HEALTH_PORT=port, REMUDA_HEALTH_HOST="127.0.0.1"
+        ) as rmproxy:
             _, said = await asyncio.wait_for(rmproxy.communicate(), 30 * PATIENCE)
     assert rmproxy.returncode == 1
     text = said.decode()

@@ -13,7 +13,7 @@ import pytest
 
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
-from remuda_bus.bus import BusError, Full, Refused, Unanswered
+from remuda_bus.bus import BusError
 from remuda_bus.nats import NatsBus
 from tests.system.guarded import DEPLOY, GuardedCluster
 from tests.system.running import until
@@ -37,16 +37,7 @@ LEAST_ELECTION_S = 4.0
 @pytest.fixture
 async def admin(tmp_path: Path) -> AsyncIterator[tuple[GuardedCluster, NatsBus]]:
     async with GuardedCluster(tmp_path) as cluster:
-        bus = await cluster.connect("remuda-cli", "admin")
-
-        async def declared() -> bool:
-            try:
-                await bus.declare()
-            except (Unanswered, Refused, Full):  # the servers have not found each other yet
-                return False
-            return True
-
-        await until(declared, 60)
+        bus = await cluster.declared()
         yield cluster, bus
         await bus.close()
 
