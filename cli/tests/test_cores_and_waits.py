@@ -1,4 +1,4 @@
-"""Who leads and who is behind; how long an ask waits, and where."""
+"""The core that leads and cores that are behind; how long an ask waits, and where."""
 
 from __future__ import annotations
 

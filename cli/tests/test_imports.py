@@ -26,7 +26,7 @@ SLOW = {
     "psutil": set(), "pygments": set(), "rich": set(), "ruamel": {"config"}, "typer.rich_utils": set(),
 }  # fmt: skip
 OF_HELP = {"attr", "pygments", "rich", "typer.rich_utils"}
-# What the help needs nothing of: it lists names and docstrings.
+# The help needs none of these: it lists names and docstrings.
 OF_RUNNING = (
     "aiohttp", "asyncio", "google", "msgspec", "nats", "prometheus_client", "pydantic", "remuda_bus.nats",
     "remuda_bus.process", "remuda_bus.settings", "remuda_core", "structlog", "uvloop", "yaml",

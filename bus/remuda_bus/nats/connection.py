@@ -225,7 +225,7 @@ class Connection:
             self._fail(token, Unanswered(f"the connection to {self.url} broke before the answer came"))
 
     def _version_problem(self) -> str:
-        """What is wrong with the version of the server; empty: nothing. A version that has no number passes."""
+        """The problem with the version of the server; empty if there is none. A version without a number passes."""
         version, least = self.client.server_version, limits.LEAST_SERVER_VERSION
         number = VERSION.match(version)
         if number is None or (int(number[1]), int(number[2])) >= least:

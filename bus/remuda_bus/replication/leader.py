@@ -107,7 +107,7 @@ class Leader:
             self._questions.pop(answer, None)  # its sender has gone away
 
     def _refuse_questions(self) -> None:
-        """Whatever ends this leader: no question waits for a commit that it does not append any more."""
+        """Refuse all open questions when this leader ends: the commits that they wait for are not appended any more."""
         self._ended = True
         for answer in self._unanswered:
             if not answer.done():

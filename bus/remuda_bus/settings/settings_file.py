@@ -1,4 +1,4 @@
-"""What `remuda.yaml` says: texts by key, each with its line."""
+"""The content of `remuda.yaml`: texts by key, each with its line."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ async def _status(url: str) -> dict[str, Any]:
 
 
 async def _read(bus: Bus, jetstream: JetStream) -> dict[str, Any]:
-    """What JetStream has stored. Raises Unanswered, so that nothing is shown as empty that could not be read."""
+    """The entries that JetStream has stored. Raises Unanswered rather than show an unread bucket as empty."""
     changed = await changed_settings(jetstream)
     return {
         "rms": await _rms(bus),

@@ -47,7 +47,7 @@ async def _jetstream(bus: Bus, machine: Storage | None) -> str:
 
 
 def unanswered(error: str, machine: Storage | None) -> str:
-    """What to say when JetStream, or a stream, does not answer: no leader, or no space."""
+    """The message when JetStream, or a stream, does not answer: it has no leader, or no space."""
     why = f". Storage: {machine.describe()}" if machine is not None and machine.level is not Level.ENOUGH else ""
     return f"JetStream does not answer; scheduling has stopped ({error}){why}"
 

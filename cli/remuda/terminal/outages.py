@@ -1,4 +1,4 @@
-"""What libraries raise for an outage or a wrong setting, as a line for the user."""
+"""Exceptions of libraries for an outage or a wrong setting, as a line for the user."""
 
 from __future__ import annotations
 
