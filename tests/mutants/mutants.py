@@ -198,7 +198,7 @@ RESERVATIONS: Final = (
         ("kept_beyond_the_share", "11: asks keep half of the nodes", "        return self._index.partition if self.is_full() else None", "        return None"),
         ("kept_bound_within_the_share", "11: asks that are bound to a node have no share", "        if bound:\n            return None\n", ""),
         ("kept_none_of_few", "11: one node always may be reserved", "return max(1, len(self._index.partition.nodes) * per_cent // 100)", "return len(self._index.partition.nodes) * per_cent // 100"),
-        ("kept_on_small_nodes", "11: a reservation ends when its node is too small", "        obtainable = node.obtainable()\n", "        obtainable = dict.fromkeys(ask.ask.resource, 2**62)\n"),
+        ("kept_on_small_nodes", "11: a reservation ends when its node is too small", "        if not covers(self._index.nodes.obtainable(node), kept.need):\n", "        if False:\n"),
         ("kept_on_nodes_not_ready", "11: a reservation ends when its node is not ready", "        if not node.takes(bound):\n", "        if False:\n"),
         ("kept_under_lower_maxima", "11: a reservation ends when a maximum leaves no room for it", "                yield from self._over(limit)\n", "                yield from ()\n"),
         ("kept_oldest_goes", "11: the youngest reservations end", "key=self._age, reverse=True)", "key=self._age)"),

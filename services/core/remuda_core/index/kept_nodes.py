@@ -20,7 +20,7 @@ from ..rules.resource import Resource, add
 from ..state import Application, Node, Partition, PendingAsk, Queue, Tracker
 from .admission import exceeds
 from .ask_classes import AskClass
-from .fit_list import FitList, Rank, Vector
+from .fit_list import FitList, Rank, Vector, covers
 from .node_groups import Demand
 from .nodes import NodeIndex
 
@@ -54,10 +54,11 @@ class Kept:
     whether its resource is in their sums (a preemption holds it else); `in_share`: whether it is one of the nodes that
     the share bounds."""
 
-    __slots__ = ("ask", "available", "counts", "in_share", "limits", "node", "obtainable")
+    __slots__ = ("ask", "available", "counts", "in_share", "limits", "need", "node", "obtainable")
 
-    def __init__(self, ask: PendingAsk, node: Node) -> None:
+    def __init__(self, ask: PendingAsk, need: Vector, node: Node) -> None:
         self.ask = ask
+        self.need = need
         self.node = node
         self.limits: tuple[Limit, ...] = ()
         self.counts = self.in_share = False
@@ -90,7 +91,7 @@ class KeptNodes:
     # Reservations come, change and go
 
     def keep(self, ask: PendingAsk, node: Node, demand: Demand) -> None:
-        kept = self.of[node] = Kept(ask, node)
+        kept = self.of[node] = Kept(ask, demand.need, node)
         if not demand.required_node:
             rank = (ask.ask.priority, node.id)
             for spot, spots in ((kept.available, self.by_available), (kept.obtainable, self.by_obtainable)):
@@ -280,14 +281,12 @@ class KeptNodes:
             yield from self._above_share()
 
     def _problem_of(self, node: Node) -> str:
-        ask = self.of[node].ask
-        bound = node.id if self.of[node].available.rank is None else ""
+        kept = self.of[node]
+        ask = kept.ask
+        bound = node.id if kept.available.rank is None else ""
         if not node.takes(bound):
             return f"{node.id} takes nothing new"
-        obtainable = node.obtainable()
-        if any(ask.ask.resource.get(name, 0) > have for name, have in obtainable.items()) or any(
-            amount and name not in obtainable for name, amount in ask.ask.resource.items()
-        ):
+        if not covers(self._index.nodes.obtainable(node), kept.need):
             return f"it can no longer be obtained on {node.id}"
         return f"the RM refuses {node.id} for it" if node.id in ask.refused else ""
 
