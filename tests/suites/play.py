@@ -19,7 +19,7 @@ from .plan import AT_ONCE, Choice
 from .suite import ROOT
 
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?::[^\s\[]+(?:\[.*?\])?)(?: - .*)?$", re.MULTILINE)
-COUNTED = re.compile(r"\b(\d[\d,]*) (passed|seeds from|mutants,|placed)")
+COUNTED = re.compile(r"\b(\d[\d,]*) (?:passed|seeds from|mutants,|scenarios:|configurations:|answers:|cases:)")
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 # On a slow or busy machine: what is tried again may take longer before a deadline is missed.
 AGAIN = {"AGAIN": "--last-failed -p no:xdist", "WORKERS": "0", "REMUDA_PATIENCE": "4", "PYTEST_TIMEOUT": "480"}
@@ -82,7 +82,7 @@ def _played(choice: Choice, commit: str, ends: float, more: dict[str, str] | Non
     code, output, seconds = run(suite.line(choice.full, commit), within_s, more)
     _say(f"\n=== {name} ({choice.word}): {'passed' if code == 0 else f'exit {code}'} after {seconds:.0f} s\n{output}")
     plain = ANSI.sub("", output)
-    counts = [int(number.replace(",", "")) for number, _ in COUNTED.findall(plain)]
+    counts = [int(number.replace(",", "")) for number in COUNTED.findall(plain)]
     return Outcome(choice, code == 0, seconds, sum(counts), tuple(dict.fromkeys(FAILED.findall(plain))))
 
 
