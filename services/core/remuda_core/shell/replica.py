@@ -43,7 +43,7 @@ class Replica:
         self.leader: Leader | None = None
         self._queries: Queries | None = None
         self._asked_at = 0.0
-        self._waiting: set[asyncio.Future[None]] = set()  # queries that wait for a commit
+        self._waiting: dict[asyncio.Future[None], None] = {}  # queries that wait for a commit, in their order
 
     async def digest(self, request: Request) -> bytes:
         """The digest of the state at the next commit, as JSON. Raises Refused."""
@@ -119,7 +119,7 @@ class Replica:
             if len(self._waiting) >= limits.COMMITS_AWAITED:
                 raise Refused(f"{len(self._waiting)} questions wait for later commits, try again", UNAVAILABLE)
             moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.add(moved)
+            self._waiting[moved] = None
             try:
                 async with asyncio.timeout_at(until):
                     await moved
@@ -127,7 +127,7 @@ class Replica:
                 known = f"the last commit known here is {self._position().seq}"
                 raise Refused(f"min_log_seq is {log_seq}: {known}", UNAVAILABLE) from None
             finally:
-                self._waiting.discard(moved)
+                del self._waiting[moved]
 
     def _forget_later(self) -> None:
         asyncio.get_running_loop().call_later(limits.ANSWERS_KEPT_S, self._forget)
