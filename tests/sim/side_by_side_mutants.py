@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from remuda_core.decide import release
-from remuda_core.evolve import booking, guests
+from remuda_core.evolve import allocations, booking
 from remuda_core.state import Node
 from remuda_resmgr.decide import placements, sharing
 from remuda_resmgr.sharing.compare import Difference, GuestAllocation, Held, Wish, difference
@@ -87,11 +87,11 @@ def guests_return_with_their_node(patch: pytest.MonkeyPatch) -> None:
     """Until the RM reports a node, the part of the quota that guests have there is free."""
     book = booking.book_allocated
 
-    def late(application: Any, node: Node, resource: Any, times: int) -> None:
+    def late(application: Any, node: Node, resource: Any, times: int, placeholder: bool = False) -> None:
         if node.reported:
-            book(application, node, resource, times)
+            book(application, node, resource, times, placeholder)
 
-    patch.setattr(guests, "book_allocated", late)
+    patch.setattr(allocations, "book_allocated", late)
 
 
 SIDE_BY_SIDE_MUTANTS: tuple[Mutant, ...] = (

@@ -33,6 +33,7 @@ def test_a_bug_is_found(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None
     check_found(mutant, run, WITHIN_SEEDS)
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("mutant", QUESTION_MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_a_bug_of_answers_to_questions_is_found(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant(monkeypatch)
