@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-ROOMS  := proto bus sdk services/core services/rmproxy services/config services/events services/grpc services/kubernetes services/resmgr services/web cli
+ROOMS  := proto bus replication operations sdk services/core services/rmproxy services/config services/events services/grpc services/web integrations/kubernetes integrations/peloton cli
 READY  := $(VENV)/.ready
 DOCS   := .venv-docs
 # Tools that speak gRPC start processes; gRPC's handlers at a fork would write lines of warnings.
@@ -10,7 +10,7 @@ export GRPC_ENABLE_FORK_SUPPORT := 0
 # Some environments set it. Each of the hundreds of processes that tests start would compile what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 # Python that is in no package: tests, benchmarks, generators.
-SCRIPTS = $(shell find proto/generate.py conftest.py docs */tests services/*/tests bench examples tests release/metadata.py -name '*.py' 2>/dev/null)
+SCRIPTS = $(shell find proto/generate.py conftest.py docs */tests services/*/tests integrations/*/tests bench examples tests release/metadata.py -name '*.py' 2>/dev/null)
 
 # Recordings of the reference: DIR=... NAME=r003 (one, step by step) JSON=1 COMPATIBILITY=none STEPS=10 BLIND=0.02
 DIR    ?= ../shared/conformance
@@ -59,7 +59,7 @@ test: $(READY)          ## everything that needs no process beside it, and each 
 
 system: $(READY)        ## several processes, kills, browsers, directories of users, Prometheus: 10 minutes
 	@$(BIN)/python -m tests.suites needs chromium slapd prometheus node openssl
-	@$(PYTEST) -o cache_dir=.pytest_cache/system $(filter-out tests/kubernetes/% release/%,$(SYSTEM)) $(ARGS)
+	@$(PYTEST) -o cache_dir=.pytest_cache/system $(filter-out integrations/kubernetes/tests/% release/%,$(SYSTEM)) $(ARGS)
 
 integrations: kubernetes e2e ## a real control plane of Kubernetes, the default scheduler as an oracle, containers
 
@@ -76,12 +76,12 @@ chaos: $(READY)         ## kill -9 of everything, again and again, then compare 
 	@$(BIN)/python -m tests.chaos --seconds $(SECONDS) --kills $(KILLS) --asks $(ASKS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 kubernetes: $(READY)    ## pods on a real control plane, which is built once: 5 minutes; ARGS="-k gang"
-	@nice tests/kubernetes/control_plane/build.sh
-	@$(PYTEST) -o cache_dir=.pytest_cache/kubernetes tests/kubernetes/suite tests/kubernetes/oracle tests/kubernetes/system $(ARGS)
+	@nice integrations/kubernetes/tests/control_plane/build.sh
+	@$(PYTEST) -o cache_dir=.pytest_cache/kubernetes integrations/kubernetes/tests/suite integrations/kubernetes/tests/oracle integrations/kubernetes/tests/system $(ARGS)
 
 kubernetes-suite: $(READY) ## the same cases on the control plane of KUBECONFIG=, which has no nodes and is empty in the end
 	@test -n "$(KUBECONFIG)" || { echo "kubernetes-suite: expected KUBECONFIG=FILE"; exit 1; }
-	@REMUDA_SUITE_KUBECONFIG='$(abspath $(KUBECONFIG))' $(BIN)/python -m pytest tests/kubernetes/suite $(ARGS)
+	@REMUDA_SUITE_KUBECONFIG='$(abspath $(KUBECONFIG))' $(BIN)/python -m pytest integrations/kubernetes/tests/suite $(ARGS)
 
 sim: $(READY)           ## the whole system on virtual time, as many seeds as fit: SECONDS= or SEED=
 	@$(BIN)/python -m tests.sim --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
@@ -120,7 +120,7 @@ conformance-rest: $(READY)  ## the same for the reference's REST answers: DIR=..
 	@$(BIN)/python -m tests.conformance.rest --dir '$(DIR)' $(if $(NAME),--name '$(NAME)') $(if $(JSON),--json)
 
 conformance-peloton: $(READY)  ## the tables of Peloton's own tests: DIR=... NAME=... JSON=1 VIA=grpc
-	@$(BIN)/python -m tests.conformance_peloton --dir '$(if $(filter file,$(origin DIR)),$(DIR)/peloton,$(DIR))' \
+	@$(BIN)/python -m integrations.peloton.tests.conformance --dir '$(if $(filter file,$(origin DIR)),$(DIR)/peloton,$(DIR))' \
 	  $(if $(NAME),--name '$(NAME)') $(if $(JSON),--json) $(if $(VIA),--via $(VIA))
 
 recordings: conformance conformance-config conformance-rest conformance-peloton ## all recordings, where they are at hand

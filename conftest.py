@@ -45,7 +45,7 @@ LONGEST = (
     "tests/property/test_laws.py",
     "cli/tests/test_commands.py",
     "tests/property/test_core.py",
-    "services/resmgr/tests/test_reports_in_ranges.py",
+    "integrations/peloton/tests/test_reports_in_ranges.py",
     "services/config/tests/test_schema.py",
     "services/config/tests/test_versions.py",
     "tests/system/test_standby.py",
@@ -55,7 +55,7 @@ LONGEST = (
     "tests/system/test_peloton_keys.py",
     "cli/tests/system/test_up.py",
     "tests/system/test_operator_api.py",
-    "bus/tests/system/test_malformed_messages.py",
+    "replication/tests/system/test_malformed_messages.py",
     "tests/system/test_web_page.py",
 )
 

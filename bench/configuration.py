@@ -27,9 +27,9 @@ from typing import Any
 import uvloop
 
 from remuda.local.system import Layout, System
-from remuda_bus.log import LogReader
 from remuda_bus.nats import connect
-from remuda_bus.process import GC_THRESHOLDS
+from remuda_replication.log import LogReader
+from remuda_replication.process import GC_THRESHOLDS
 from remuda_sdk import ResourceManager
 
 sys.path.append(str(Path(__file__).parents[1]))

@@ -30,15 +30,15 @@ from remuda.embedded import NatsServer
 from remuda_bus import subjects
 from remuda_bus.bus import BusError
 from remuda_bus.nats import connect
-from remuda_bus.queries.services import services
+from remuda_operations.queries.services import services
+from remuda_peloton.limits import RESPONSE_BYTES
+from remuda_peloton.rules.entitlement import PoolTree, Usage, calculate
+from remuda_peloton.rules.pools import ROOT, KindConfig, PoolConfig
+from remuda_peloton.rules.resources import KINDS
+from remuda_peloton.shell.placement import Calls
 from remuda_proto.peloton.api.v0.respool import respool_pb2
 from remuda_proto.peloton.private.resmgrsvc import resmgrsvc_pb2 as pb
 from remuda_proto.remuda.resmgr.v1 import hosts_pb2, log_pb2
-from remuda_resmgr.limits import RESPONSE_BYTES
-from remuda_resmgr.rules.entitlement import PoolTree, Usage, calculate
-from remuda_resmgr.rules.pools import ROOT, KindConfig, PoolConfig
-from remuda_resmgr.rules.resources import KINDS
-from remuda_resmgr.shell.placement import Calls
 
 sys.path.append(str(Path(__file__).parents[1]))
 from bench import peloton_shared

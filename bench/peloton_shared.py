@@ -19,9 +19,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from remuda.embedded import free_port
+from remuda_peloton.shell.placement import Calls
 from remuda_proto.peloton.private.resmgrsvc import resmgrsvc_pb2 as pb
 from remuda_proto.remuda.resmgr.v1 import hosts_pb2
-from remuda_resmgr.shell.placement import Calls
 from remuda_sdk import ResourceManager, node
 
 RM: Final = "rm-1"

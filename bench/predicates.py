@@ -23,9 +23,9 @@ from zlib import crc32
 import uvloop
 
 from remuda.local.system import Layout, System
-from remuda_bus.process import GC_THRESHOLDS
 from remuda_proto.remuda.v1 import predicates_pb2
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_replication.process import GC_THRESHOLDS
 from remuda_sdk import ResourceManager, application, ask, node
 
 sys.path.append(str(Path(__file__).parents[1]))

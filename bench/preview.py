@@ -27,9 +27,9 @@ import uvloop
 
 from remuda.local.system import Layout, System
 from remuda_bus.nats import connect
-from remuda_bus.process import GC_THRESHOLDS
-from remuda_bus.queries.preview import preview
 from remuda_config import load
+from remuda_operations.queries.preview import preview
+from remuda_replication.process import GC_THRESHOLDS
 from remuda_sdk import ResourceManager, application, ask, node
 
 sys.path.append(str(Path(__file__).parents[1]))

@@ -33,9 +33,6 @@ from typing import Any, BinaryIO
 import psutil
 
 from remuda_bus.bus import Message
-from remuda_bus.log import START, Chain, Position
-from remuda_bus.process import GC_THRESHOLDS
-from remuda_bus.replication.child import Child
 from remuda_bus.streams.history_check import digest_of
 from remuda_core.check import digest
 from remuda_core.commands import (
@@ -59,6 +56,9 @@ from remuda_core.snapshot import restore, save
 from remuda_core.wire import schema, snapshot_format
 from remuda_core.wire.codec import CommitCodec
 from remuda_proto.remuda.v1 import log_pb2
+from remuda_replication.child import Child
+from remuda_replication.log import START, Chain, Position
+from remuda_replication.process import GC_THRESHOLDS
 
 RM, PARTITION = "bench", "[bench]default"
 QUEUES = [f"queue-{number:02}" for number in range(20)]

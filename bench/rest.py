@@ -34,8 +34,8 @@ import psutil
 import uvloop
 
 from remuda.local.system import Layout, System
-from remuda_bus.process import GC_THRESHOLDS
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_replication.process import GC_THRESHOLDS
 from remuda_sdk import ResourceManager, ask
 
 sys.path.append(str(Path(__file__).parents[1]))

@@ -26,14 +26,14 @@ from remuda_core.core import Core as SiCore
 from remuda_core.facts import Ask
 from remuda_core.settings import Configuration, PartitionSettings, PlacementRule, QueueSettings
 from remuda_core.shell.queries import Queries
-from remuda_resmgr import commands, limits
-from remuda_resmgr.core import Core
-from remuda_resmgr.rules.pools import KindConfig, PoolConfig
-from remuda_resmgr.rules.resources import KINDS
-from remuda_resmgr.rules.task import Task
-from remuda_resmgr.shell.partition import Partition
-from remuda_resmgr.shell.shared_engine import SharedEngine
-from remuda_resmgr.wire import host_rpcs, rpcs, sharing_rpcs
+from remuda_peloton import commands, limits
+from remuda_peloton.core import Core
+from remuda_peloton.rules.pools import KindConfig, PoolConfig
+from remuda_peloton.rules.resources import KINDS
+from remuda_peloton.rules.task import Task
+from remuda_peloton.shell.partition import Partition
+from remuda_peloton.shell.shared_engine import SharedEngine
+from remuda_peloton.wire import host_rpcs, rpcs, sharing_rpcs
 
 RPCS: Final = {**host_rpcs.RPCS, **sharing_rpcs.RPCS, **rpcs.RPCS}
 PARTITION: Final = "[rm-1]default"

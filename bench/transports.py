@@ -24,10 +24,10 @@ import uvloop
 
 from remuda.local.system import Layout, System
 from remuda_bus.nats import connect as connect_bus
-from remuda_bus.process import GC_THRESHOLDS
-from remuda_bus.resource_manager.build import application, ask, node
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_replication.process import GC_THRESHOLDS
 from remuda_sdk.api import ResourceManagerCallback, SchedulerAPI, connect
+from remuda_sdk.resource_manager.build import application, ask, node
 
 sys.path.append(str(Path(__file__).parents[1]))
 from tests.system.grpc_client import port_of

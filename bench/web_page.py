@@ -25,7 +25,7 @@ from playwright.async_api import Browser, async_playwright
 
 from remuda.local.system import Layout, System
 from remuda_bus.nats import connect
-from remuda_bus.queries.front_ends import front_ends
+from remuda_operations.queries.front_ends import front_ends
 from remuda_sdk import ResourceManager, application, ask, node
 
 RM = "bench"

@@ -11,14 +11,16 @@ if [ ! -d wheels ]; then
   $pip wheel --quiet --require-hashes --no-deps -r requirements.lock -w /locked
   $pip install --quiet --no-index --find-links /locked hatchling editables
   PATH=/build/bin:$PATH $pip wheel --quiet --no-deps --no-build-isolation -w /locked \
-    ./proto ./bus ./sdk ./services/core ./services/rmproxy ./services/config ./services/events ./services/grpc ./services/kubernetes ./services/resmgr ./services/web ./cli
+    ./proto ./bus ./replication ./operations ./sdk ./services/core ./services/rmproxy ./services/config ./services/events ./services/grpc ./services/web ./integrations/kubernetes ./integrations/peloton ./cli
   mv /locked wheels
 fi
 python3 -m venv --without-pip "$into"
 wheel() { $pip --python "$into/bin/python" install --quiet --no-compile --no-index --find-links wheels "$@"; }
 case $service in
   core | rmproxy | config | events | grpc | kubernetes | resmgr | web)
-    wheel "remuda-$service" "remuda-bus[telemetry]" typer
+    package=$service
+    [ "$service" != resmgr ] || package=peloton
+    wheel "remuda-$package" "remuda-bus[telemetry]" typer
     wheel --no-deps remuda # only its `remuda run`
     start="remuda run $service" page="8080 /readyz"
     ;;

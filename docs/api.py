@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from docs.sections import main
-from remuda_bus.operator_api.methods import SERVICES, Access, methods
+from remuda_operations.operator_api.methods import SERVICES, Access, methods
 
 PROTOS = Path(__file__).resolve().parents[1] / "proto"
 RPC = re.compile(r"((?:^  // .*\n)*)^  rpc (\w+)\((\w+)\) returns \((?:stream )?(\w+)\);", re.MULTILINE)

@@ -12,12 +12,12 @@ from prometheus_client import Counter, Gauge, Histogram, Info
 from prometheus_client.metrics import MetricWrapperBase
 
 from docs.sections import main
-from remuda_bus.replication.metrics import ReplicationMetrics
+from remuda_replication.metrics import ReplicationMetrics
 
 ROOMS = (
     "remuda_bus.metrics", "remuda_core.shell.metrics", "remuda_rmproxy.metrics", "remuda_config.metrics",
-    "remuda_events.metrics", "remuda_grpc.metrics", "remuda_kubernetes.metrics", "remuda_resmgr.shell.metrics",
-    "remuda_resmgr.shell.shared_metrics",
+    "remuda_events.metrics", "remuda_grpc.metrics", "remuda_kubernetes.metrics", "remuda_peloton.shell.metrics",
+    "remuda_peloton.shell.shared_metrics",
 )  # fmt: skip
 KINDS = {Counter: "counter", Gauge: "gauge", Histogram: "histogram", Info: "info"}
 SUFFIXES = {Counter: "_total", Info: "_info"}

@@ -26,9 +26,9 @@ ASK: Walk = (
         "resource manager",
         "",
         (
-            Hop("remuda_bus.resource_manager.requests:RequestsOfRm.ask", "encodes the asks as `AllocationRequest`s"),
+            Hop("remuda_sdk.resource_manager.requests:RequestsOfRm.ask", "encodes the asks as `AllocationRequest`s"),
             Hop(
-                "remuda_bus.resource_manager.request_publisher:RequestPublisher.publish",
+                "remuda_sdk.resource_manager.request_publisher:RequestPublisher.publish",
                 "numbers the messages, publishes them, and returns when they are durable",
             ),
         ),
@@ -53,7 +53,7 @@ ASK: Walk = (
         "core",
         "stream INBOX",
         (
-            Hop("remuda_bus.replication.leader:Leader._take", "reads the messages behind `state.inbox_seq`"),
+            Hop("remuda_replication.leader:Leader._take", "reads the messages behind `state.inbox_seq`"),
             Hop(
                 "remuda_core.shell.deciding:Deciding.commit", "begins a commit and decides one message after the other"
             ),
@@ -81,8 +81,11 @@ ASK: Walk = (
             ),
             Hop("remuda_core.cycle.place:allocate", "makes the fact `Allocated`"),
             Hop("remuda_core.evolve.allocations:allocated", "books it on the node, in the queues and in the limits"),
-            Hop("remuda_bus.replication.leader:Leader._append", "appends the commit when the one before it is durable"),
-            Hop("remuda_bus.log.writer:LogWriter.append", "names the parent, so that only one leader can succeed"),
+            Hop("remuda_replication.leader:Leader._append", "appends the commit when the one before it is durable"),
+            Hop(
+                "remuda_replication.log.writer:LogWriter.append",
+                "names the parent, so that only one leader can succeed",
+            ),
         ),
     ),
     Leg(
@@ -109,15 +112,15 @@ ASK: Walk = (
         "stream CALLBACKS",
         (
             Hop(
-                "remuda_bus.resource_manager.callback_consumer:CallbackConsumer._pump",
+                "remuda_sdk.resource_manager.callback_consumer:CallbackConsumer._pump",
                 "receives callbacks from the RM's consumer",
             ),
             Hop(
-                "remuda_bus.resource_manager.client:ResourceManager.callbacks",
+                "remuda_sdk.resource_manager.client:ResourceManager.callbacks",
                 "yields each new callback, and acknowledges it later",
             ),
             Hop(
-                "remuda_bus.resource_manager.callbacks:parse_callback",
+                "remuda_sdk.resource_manager.callbacks:parse_callback",
                 "parses the `AllocationResponse`: the ask has its node",
             ),
         ),
@@ -172,7 +175,7 @@ CONFIGURATION: Walk = (
             Hop("remuda_core.evolve.queues:queue_changed", "writes the new settings"),
             Hop("remuda_core.index.apply:queue_changed", "ranks again what the settings rank"),
             Hop("remuda_core.evolve.rms:configuration_applied", "records which configuration is in force"),
-            Hop("remuda_bus.log.writer:LogWriter.append", "makes all of it durable in one commit"),
+            Hop("remuda_replication.log.writer:LogWriter.append", "makes all of it durable in one commit"),
         ),
     ),
     Leg(
@@ -212,7 +215,7 @@ PREEMPTION: Walk = (
             Hop("remuda_core.evolve.preemption:preemption_started", "records the preemption; a timer ends it in time"),
             Hop("remuda_core.evolve.allocations:release_requested", "marks the victim, which counts until it is gone"),
             Hop("remuda_core.evolve.nodes:node_reserved", "keeps the node for the ask"),
-            Hop("remuda_bus.log.writer:LogWriter.append", "makes all of it durable in one commit"),
+            Hop("remuda_replication.log.writer:LogWriter.append", "makes all of it durable in one commit"),
         ),
     ),
     Leg(
@@ -230,15 +233,15 @@ PREEMPTION: Walk = (
         "stream CALLBACKS",
         (
             Hop(
-                "remuda_bus.resource_manager.client:ResourceManager.callbacks",
+                "remuda_sdk.resource_manager.client:ResourceManager.callbacks",
                 "yields the callback; the RM ends the victim",
             ),
             Hop(
-                "remuda_bus.resource_manager.session:Session.confirmations",
+                "remuda_sdk.resource_manager.session:Session.confirmations",
                 "collects the releases that have to be confirmed",
             ),
             Hop(
-                "remuda_bus.resource_manager.requests:RequestsOfRm.confirm",
+                "remuda_sdk.resource_manager.requests:RequestsOfRm.confirm",
                 "publishes the confirmation, a request like any other",
             ),
         ),
@@ -266,37 +269,37 @@ FAILOVER: Walk = (
         "the leading core is killed",
         (
             Hop(
-                "remuda_bus.replication.presence:Presence._watch_over",
+                "remuda_replication.presence:Presence._watch_over",
                 "asks the leading core again and again whether it lives",
             ),
             Hop(
-                "remuda_bus.lease.holder:HolderLiveness.is_gone",
+                "remuda_replication.lease.holder:HolderLiveness.is_gone",
                 "gets no answer twice: the server has lost its connection",
             ),
             Hop(
-                "remuda_bus.replication.members:Members._see_member",
+                "remuda_replication.members:Members._see_member",
                 "sees that the lease of the leader has been deleted",
             ),
-            Hop("remuda_bus.replication.members:Members._look", "finds RMs that no process leads"),
-            Hop("remuda_bus.replication.members:Members._take_from", "writes its own name into the bucket LEADERS"),
-            Hop("remuda_bus.replication.standby:Standby._lead", "begins to lead on the state that it has followed"),
-            Hop("remuda_bus.replication.follower:Follower.catch_up", "applies the last commits of the log"),
-            Hop("remuda_bus.replication.standby:Standby._check_past", "checks that no stream has lost messages"),
+            Hop("remuda_replication.members:Members._look", "finds RMs that no process leads"),
+            Hop("remuda_replication.members:Members._take_from", "writes its own name into the bucket LEADERS"),
+            Hop("remuda_replication.standby:Standby._lead", "begins to lead on the state that it has followed"),
+            Hop("remuda_replication.follower:Follower.catch_up", "applies the last commits of the log"),
+            Hop("remuda_replication.standby:Standby._check_past", "checks that no stream has lost messages"),
             Hop(
-                "remuda_bus.replication.trial:check_for_deadly_message",
+                "remuda_replication.trial:check_for_deadly_message",
                 "tries a message in a child process first, if it may have killed others",
             ),
             Hop(
-                "remuda_bus.replication.follower:Follower.close",
+                "remuda_replication.follower:Follower.close",
                 "stops reading, and makes a writer that continues from there",
             ),
             Hop(
-                "remuda_bus.replication.leader:Leader.lead",
+                "remuda_replication.leader:Leader.lead",
                 "reads the inbox behind the last commit: nothing is lost or repeated",
             ),
             Hop("remuda_core.shell.deciding:Deciding.commit", "decides the ask that has waited in the inbox"),
             Hop("remuda_core.index.index:Index.of", "builds the scheduling index, which a standby does not have"),
-            Hop("remuda_bus.log.writer:LogWriter.append", "appends the first commit of the new leader"),
+            Hop("remuda_replication.log.writer:LogWriter.append", "appends the first commit of the new leader"),
         ),
     ),
     Leg(

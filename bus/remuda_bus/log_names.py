@@ -22,7 +22,7 @@ def peloton_log(cluster: str) -> str:
 
 def peloton_rpc(cluster: str, role: str, name: str) -> str:
     """RPCs of a Peloton resource manager as endpoints of a NATS micro service: the same messages as over gRPC. `role`:
-    of those that may call the RPC (`remuda_resmgr.rules.access`)."""
+    of those that may call the RPC (`remuda_peloton.rules.access`)."""
     return f"{PELOTON}.{cluster}.{role}.{name}"
 
 

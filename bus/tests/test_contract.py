@@ -28,8 +28,8 @@ from remuda_bus.bus import (
 )
 from remuda_bus.memory import MemoryBus
 from remuda_bus.nats import connect
-from remuda_bus.process import health_pages
 from remuda_bus.streams.history_check import check_message, digest_of
+from remuda_replication.process import health_pages
 from tests.patience import PATIENCE
 
 

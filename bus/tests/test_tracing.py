@@ -132,7 +132,7 @@ def test_off_it_does_nothing_and_costs_little(monkeypatch: pytest.MonkeyPatch) -
 
 def test_off_it_imports_nothing() -> None:
     code = (
-        "import sys; from remuda_bus import process, tracing; tracing.setup('x');"
+        "import sys; from remuda_bus import tracing; from remuda_replication import process; tracing.setup('x');"
         "assert not [name for name in sys.modules if 'opentelemetry' in name]"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env={"PATH": ""})

@@ -13,7 +13,7 @@ import pytest
 from remuda.embedded import NatsServer
 from remuda_bus.bus import Bus, UnsuitableServer
 from remuda_bus.nats import connect
-from remuda_bus.process import Settings, run
+from remuda_replication.process import Settings, run
 
 
 class StatedVersion:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from remuda_bus import subjects
-from remuda_bus.log import Position
 from remuda_bus.nats import connect
 from remuda_bus.nats.ordered_consumer import stream_position
 from remuda_bus.nats.patched_client import parse_headers, servers
 from remuda_bus.untrusted import Malformed, json_object, number_in, shortened
+from remuda_replication.log import Position
 
 LARGEST = 2**63 - 1
 NUMBERS = ("", "x", "-1", "1_0", " 1", "٣", str(LARGEST + 1), "9" * 5_000, "1.0", "0x1")

@@ -88,7 +88,7 @@ cli.add_typer(peloton_commands, name="peloton", rich_help_panel="Administer")
 
 def app() -> None:
     """Entry point."""
-    # A start makes many objects and hardly any cycles. `remuda_bus.process` sets what a service keeps.
+    # A start makes many objects and hardly any cycles. `remuda_replication.process` sets what a service keeps.
     gc.set_threshold(100_000, 50, 50)
     # pydantic would read the metadata of all installed packages, and none of them changes our models.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")

@@ -86,7 +86,7 @@ async def finished_each(commands: Iterable[Sequence[str]]) -> list[tuple[int, st
 
 _FORKS = """
 import json, os, sys, tempfile
-import uvloop, nats, structlog, rich.table, remuda_bus.nats, remuda_bus.queries
+import uvloop, nats, structlog, rich.table, remuda_bus.nats, remuda_operations.queries
 from remuda.main import app
 
 def run(arguments, output):

@@ -13,9 +13,9 @@ from remuda.client.operators import operator
 from remuda_bus import subjects
 from remuda_bus.bus import Message, Refused, Unanswered
 from remuda_bus.memory import MemoryBus
-from remuda_bus.operators import request_of
-from remuda_bus.queries import NoAnswer, RequestRefused, actions
-from remuda_bus.queries.actions import Outcome
+from remuda_operations.operators import request_of
+from remuda_operations.queries import NoAnswer, RequestRefused, actions
+from remuda_operations.queries.actions import Outcome
 
 
 class Deaf(MemoryBus):

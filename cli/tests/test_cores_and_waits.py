@@ -9,8 +9,8 @@ from rich.console import Console
 
 from remuda.show.cores import table
 from remuda.show.wait_reasons import position_of, waiting_time
-from remuda_bus.queries.cores import Core, RmOfCore, behind_s
-from remuda_bus.queries.rows import Ask, Constraint, Position, Turn
+from remuda_operations.queries.cores import Core, RmOfCore, behind_s
+from remuda_operations.queries.rows import Ask, Constraint, Position, Turn
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from remuda.show import pod
-from remuda_bus.queries.rows import Rows
+from remuda_operations.queries.rows import Rows
 
 
 def row(key: str, namespace: str, name: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import pytest
 from remuda.show import explain
 from remuda.show.wait_reasons import earlier, holders_of, in_words, reasons_of, with_units
 from remuda.terminal.output import console
-from remuda_bus.queries.rows import (
+from remuda_operations.queries.rows import (
     Ask,
     Change,
     Constraint,

@@ -11,7 +11,7 @@ from remuda.access.command import set_acts_as
 from remuda.access.keys import ACCOUNTS, Keys
 from remuda.access.permissions import FRONT_ENDS, of_role
 from remuda.errors import UserError
-from remuda_bus.operators import Operator
+from remuda_operations.operators import Operator
 
 ACTING = ("remuda.admin.", "remuda.configuration.")
 

@@ -29,7 +29,7 @@ OF_HELP = {"attr", "pygments", "rich", "typer.rich_utils"}
 # The help needs none of these: it lists names and docstrings.
 OF_RUNNING = (
     "aiohttp", "asyncio", "google", "msgspec", "nats", "prometheus_client", "pydantic", "remuda_bus.nats",
-    "remuda_bus.process", "remuda_bus.settings", "remuda_core", "structlog", "uvloop", "yaml",
+    "remuda_replication.process", "remuda_bus.settings", "remuda_core", "structlog", "uvloop", "yaml",
 )  # fmt: skip
 SCRIPT = """
 import sys

@@ -12,7 +12,7 @@ from remuda.access.keys import ACCOUNTS, Keys
 from remuda.access.permissions import SERVICES, of_role
 from remuda.errors import UserError
 from remuda_bus import subjects
-from remuda_bus.operators import Operator
+from remuda_operations.operators import Operator
 
 
 def test_services_hear_and_do_not_say() -> None:

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from remuda.show import preview
-from remuda_bus.queries.preview import Report, Rows
+from remuda_operations.queries.preview import Report, Rows
 
 MAX = {"before": {"vcore": 8_000}, "after": {"vcore": 4_000, "memory": 2**30}}
 

@@ -16,7 +16,7 @@ from remuda.show.queues import _notes
 from remuda.simulated_rm.demo.screen import screen
 from remuda.simulated_rm.demo.watch import View
 from remuda.terminal.units import amount, amounts, duration, number, size
-from remuda_bus.queries.rows import Hold, Node, NodePartition, Nodes, Partition, Queue, Queues
+from remuda_operations.queries.rows import Hold, Node, NodePartition, Nodes, Partition, Queue, Queues
 
 
 def partition(leaf_count: int = 4) -> Partition:

@@ -36,9 +36,9 @@ fetch_wheels() {
 make_context() {
   context=$(mktemp -d)
   trap 'rm -rf "$context"' EXIT
-  git ls-files -z -- proto bus sdk services cli deploy release requirements.lock LICENSE NOTICE README.md .dockerignore | xargs -0 cp --parents -t "$context"
+  git ls-files -z -- proto bus replication operations sdk services integrations cli deploy release requirements.lock LICENSE NOTICE README.md .dockerignore | xargs -0 cp --parents -t "$context"
   .venv/bin/python -m pip wheel -qq --disable-pip-version-check --no-index --find-links "$cache/locked" --no-build-isolation \
-    -w "$context/wheels" "./bus[telemetry]" ./proto ./sdk ./services/core ./services/rmproxy ./services/config ./services/events ./services/grpc ./services/kubernetes ./services/resmgr ./services/web ./cli
+    -w "$context/wheels" "./bus[telemetry]" ./proto ./replication ./operations ./sdk ./services/core ./services/rmproxy ./services/config ./services/events ./services/grpc ./services/web ./integrations/kubernetes ./integrations/peloton ./cli
 }
 
 docker image inspect "$base" >/dev/null 2>&1 || { echo "base image"; make_base; }

@@ -33,17 +33,26 @@ def test_no_second_table():
     allowed = {
         "proto/remuda_proto/names.py",
         "bus/remuda_bus/subjects.py",  # keys of buckets and names of processes, not names from requests
-        "bus/remuda_bus/operators.py",  # which characters of a name are encoded
+        "operations/remuda_operations/operators.py",  # which characters of a name are encoded
         "cli/remuda/terminal/arguments.py",  # names of processes
         "services/config/remuda_config/problems.py",  # which keys a path quotes
         "proto/remuda_proto/quantities.py",  # the suffix of a quantity
         "services/config/remuda_config/splices.py",  # which texts YAML takes without quotes
         "services/grpc/remuda_grpc/status.py",  # the field that a reason begins with
-        "services/kubernetes/remuda_kubernetes/shim/task_groups.py",  # what a label of Kubernetes holds
+        "integrations/kubernetes/remuda_kubernetes/shim/task_groups.py",  # what a label of Kubernetes holds
     }
     found = {
         str(path.relative_to(ROOT))
-        for folder in ("proto/remuda_proto", "bus/remuda_bus", "sdk/remuda_sdk", "cli/remuda", "services")
+        for folder in (
+            "proto/remuda_proto",
+            "bus/remuda_bus",
+            "replication",
+            "operations",
+            "sdk/remuda_sdk",
+            "cli/remuda",
+            "services",
+            "integrations",
+        )
         for path in (ROOT / folder).rglob("*.py")
         if "tests" not in path.parts and not path.name.endswith("_pb2.py") and ranges.search(path.read_text())
     }

@@ -14,7 +14,11 @@ ROOT = Path(__file__).resolve().parents[2]
 VERSION = (ROOT / "release" / "version.txt").read_text().strip()
 PROJECTS = sorted(
     file
-    for file in [*ROOT.glob("*/pyproject.toml"), *ROOT.glob("services/*/pyproject.toml")]
+    for file in [
+        *ROOT.glob("*/pyproject.toml"),
+        *ROOT.glob("services/*/pyproject.toml"),
+        *ROOT.glob("integrations/*/pyproject.toml"),
+    ]
     if ".venv" not in str(file)
 )
 NAMES = [tomllib.loads(file.read_text())["project"]["name"] for file in PROJECTS]
@@ -29,8 +33,8 @@ def dependencies(file: Path) -> list[str]:
     ]
 
 
-def test_there_are_twelve() -> None:
-    assert len(NAMES) == 12
+def test_there_are_fourteen() -> None:
+    assert len(NAMES) == 14
 
 
 @pytest.mark.parametrize("name", NAMES)

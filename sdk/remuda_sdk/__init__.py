@@ -4,10 +4,10 @@ The messages are the generated classes of `remuda_proto.si.v1.si_pb2`. README.md
 """
 
 from remuda_bus.bus import BusError, Full, HistoryChanged, Unanswered
-from remuda_bus.resource_manager.build import application, ask, node, release_of, resource
-from remuda_bus.resource_manager.callbacks import Callback, DeadLetter
-from remuda_bus.resource_manager.client import ResourceManager
-from remuda_bus.resource_manager.errors import RegistrationFailed, ReportRequested, Superseded
+from remuda_sdk.resource_manager.build import application, ask, node, release_of, resource
+from remuda_sdk.resource_manager.callbacks import Callback, DeadLetter
+from remuda_sdk.resource_manager.client import ResourceManager
+from remuda_sdk.resource_manager.errors import RegistrationFailed, ReportRequested, Superseded
 
 __all__ = [
     "BusError",

@@ -20,17 +20,17 @@ from remuda.access.keys import ACCOUNTS, Keys
 from remuda.embedded import NatsServer
 from remuda.local.system import Layout, System
 from remuda_bus.bus import Bus, BusError
-from remuda_bus.log import LogReader
 from remuda_bus.nats import Access, connect
-from remuda_bus.operators import Operator
-from remuda_bus.queries import NoAnswer, RequestRefused
-from remuda_bus.queries.actions import request
-from remuda_bus.queries.configuration import change, query
-from remuda_bus.queries.core import ask_core
-from remuda_bus.queries.rows import Explanation
 from remuda_bus.subjects import FILE_VERSIONS_KEPT
 from remuda_events.stories.story import StoryTarget
 from remuda_events.story_reader import lines
+from remuda_operations.operators import Operator
+from remuda_operations.queries import NoAnswer, RequestRefused
+from remuda_operations.queries.actions import request
+from remuda_operations.queries.configuration import change, query
+from remuda_operations.queries.core import ask_core
+from remuda_operations.queries.rows import Explanation
+from remuda_replication.log import LogReader
 from tests.accounting.books import OPERATOR, Books, Plan
 
 ASKED_AGAIN = 0.15  # how often an action that was answered is asked for once more

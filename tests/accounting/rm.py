@@ -15,10 +15,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from remuda_bus.resource_manager.registration import Resync
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import DeadLetter, RegistrationFailed, application, ask, node
 from remuda_sdk.api import ResourceManagerCallback, SchedulerAPI, connect
+from remuda_sdk.resource_manager.registration import Resync
 from tests.accounting.books import MEMORY, OPERATOR, QUEUE, QUEUES, Books, Fate, Plan, key_of
 
 RETRY_S = 0.2

@@ -10,17 +10,17 @@ from typing import Any
 import msgspec
 
 from remuda_bus.bus import Bus
-from remuda_bus.log import START, LogReader, Position
-from remuda_bus.queries import NoAnswer, RequestRefused
-from remuda_bus.queries.core import ask_core, nodes, pages_of, queues
-from remuda_bus.queries.rows import PageToken
-from remuda_bus.replication.snapshots import restore
 from remuda_core.check import check, digest
 from remuda_core.core import Core
 from remuda_core.shell import replay
 from remuda_core.shell.machine import CoreMachine
 from remuda_core.state import State
 from remuda_core.wire import schema
+from remuda_operations.queries import NoAnswer, RequestRefused
+from remuda_operations.queries.core import ask_core, nodes, pages_of, queues
+from remuda_operations.queries.rows import PageToken
+from remuda_replication.log import START, LogReader, Position
+from remuda_replication.snapshots import restore
 from tests.accounting.books import MEMORY, Books
 
 

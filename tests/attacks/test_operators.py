@@ -10,8 +10,8 @@ from collections.abc import Iterable
 import pytest
 
 from remuda_bus import subjects
-from remuda_bus.operators import NO_GROUPS
 from remuda_config import load
+from remuda_operations.operators import NO_GROUPS
 from remuda_rmproxy.records.status_codes import OUTAGE
 from remuda_sdk import application, ask, node
 from tests.tenants.hostile import OPEN, Hostile, Refusal, Reply

@@ -16,11 +16,11 @@ from typing import Any
 import grpc
 import pytest
 
-from remuda_bus.queries.front_ends import front_ends
+from remuda_operations.queries.front_ends import front_ends
+from remuda_peloton import limits
 from remuda_proto.peloton.api.v0.respool import respool_pb2
 from remuda_proto.peloton.private.resmgrsvc import resmgrsvc_pb2 as pb
 from remuda_proto.remuda.resmgr.v1 import hosts_pb2
-from remuda_resmgr import limits
 from tests.patience import PATIENCE
 from tests.tenants.side import Side, side_rm
 from tests.tenants.watched import Watched, watched

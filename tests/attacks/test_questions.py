@@ -16,7 +16,7 @@ import pytest
 from nats.aio.msg import Msg
 
 from remuda_bus import subjects
-from remuda_bus.rms.halts import Halts
+from remuda_replication.rms.halts import Halts
 from remuda_rmproxy.limits import QUESTIONS_AT_ONCE
 from remuda_sdk import application, ask, node
 from remuda_web.settings import WebSettings

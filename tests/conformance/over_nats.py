@@ -19,13 +19,13 @@ from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 from remuda.local.system import Layout, System
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Message, Refused
-from remuda_bus.log import LogReader
 from remuda_bus.nats import connect
 from remuda_core.check import check
 from remuda_core.core import Core
 from remuda_core.shell import replay
 from remuda_core.wire import schema
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_replication.log import LogReader
 
 from .answer import Answer, Answers
 from .dump import Watch, dump

@@ -11,9 +11,9 @@ from remuda.admin.saved_messages import read
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
 from remuda_bus.nats import NatsBus, connect
-from remuda_bus.queries import core as queries
-from remuda_bus.rms.halts import Halt
+from remuda_operations.queries import core as queries
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_replication.rms.halts import Halt
 from remuda_sdk import DeadLetter, ResourceManager, application, ask, node
 from tests.system.running import QUEUES, until
 

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 import structlog
 
 from remuda_bus.bus import BusError
-from remuda_bus.process import Settings
 from remuda_config.shell import main as config_main
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.settings import CoreSettings
 from remuda_events.shell import serve as events_serve
+from remuda_replication.process import Settings
 from remuda_rmproxy.shell import main as rmproxy_main
 from tests.system.running import Main, running, serves, until
 

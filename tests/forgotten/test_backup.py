@@ -14,8 +14,8 @@ from remuda.admin.backup import STREAMS
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
 from remuda_bus.bus import Outgoing
-from remuda_bus.queries import NoAnswer, RequestRefused
-from remuda_bus.queries import core as queries
+from remuda_operations.queries import NoAnswer, RequestRefused
+from remuda_operations.queries import core as queries
 from tests.forgotten.lives import RM, WITHIN_S, Books, back_again, connected, halted, observer, remuda
 from tests.forgotten.services import Services
 from tests.system.running import until

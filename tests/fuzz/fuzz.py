@@ -12,7 +12,7 @@ from pathlib import Path
 from remuda.local.system import NATS
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, Message
-from remuda_bus.queries.front_ends import front_ends
+from remuda_operations.queries.front_ends import front_ends
 from remuda_proto.remuda.v1 import log_pb2
 from tests.patience import PATIENCE
 from tests.system.grpc_client import port_of

@@ -15,7 +15,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from remuda_bus import subjects
-from remuda_bus.queries.fields import OF_CORE
+from remuda_operations.queries.fields import OF_CORE
 from remuda_proto.remuda.v1 import config_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from tests.tenants.hostile import Hostile, Refusal, Reply

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import msgspec
 
-from remuda_bus.queries.rows import EarlierConstraint
 from remuda_config import Invalid
 from remuda_core import facts
 from remuda_core.check import digest
@@ -26,6 +25,7 @@ from remuda_core.what_if.trial import Ask
 from remuda_core.wire.facts import WRITERS
 from remuda_events.event_records import records_of
 from remuda_events.stories.story import SCHEDULER_COMMANDS, Story, StoryTarget
+from remuda_operations.queries.rows import EarlierConstraint
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1.si_pb2 import EventRecord
 from tests.property.sufficient import check_smallest, check_sufficient

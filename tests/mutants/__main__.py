@@ -26,7 +26,7 @@ from .table import GOLDEN, LAWS, README, Fate, named, read, table
 # Where no scenario notices.
 LAW_TESTS = ("tests/property/test_predicate_classes.py", "tests/property/test_laws.py", "tests/property")
 LAW_TESTS_OF_PELOTON = tuple(
-    f"services/resmgr/tests/test_{name}.py" for name in ("laws", "whole_gangs", "reconcile", "reserved_hosts")
+    f"integrations/peloton/tests/test_{name}.py" for name in ("laws", "whole_gangs", "reconcile", "reserved_hosts")
 )
 WITHIN_S = 600.0
 STAGES = (("--play", GOLDEN), ("--laws", LAWS))

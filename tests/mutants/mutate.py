@@ -18,7 +18,7 @@ ROOMS = {
     "remuda_core": ROOT / "services" / "core",
     "remuda_config": ROOT / "services" / "config",
     "remuda_proto": ROOT / "proto",
-    "remuda_resmgr": ROOT / "services" / "resmgr",
+    "remuda_peloton": ROOT / "integrations" / "peloton",
     "remuda_rmproxy": ROOT / "services" / "rmproxy",
 }
 

@@ -11,7 +11,7 @@ SECTION: Final = "peloton"  # in place of the number of a section: docs/peloton.
 
 def _of(module: str, *broken: tuple[str, str, str, str]) -> tuple[Mutant, ...]:
     return tuple(
-        Mutant(f"peloton_{name}", f"{SECTION}: {rule}", f"remuda_resmgr.{module}", text, by)
+        Mutant(f"peloton_{name}", f"{SECTION}: {rule}", f"remuda_peloton.{module}", text, by)
         for name, rule, text, by in broken
     )
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable
 
+from integrations.peloton.tests.golden import test_golden as golden_peloton
 from tests.golden.test_golden import Scenario, all_scenarios, files_of_sections, play
-from tests.golden_peloton import test_golden as golden_peloton
 
 from .peloton import SECTION as PELOTON
 

@@ -6,7 +6,6 @@ from itertools import takewhile
 
 import msgspec
 
-from remuda_bus.log import Position
 from remuda_core.check import check, check_decision, digest
 from remuda_core.commands import Command, Schedule
 from remuda_core.core import Core
@@ -28,6 +27,7 @@ from remuda_core.state import Partition, State
 from remuda_core.wire import schema, snapshot_format
 from remuda_core.wire.facts import WRITERS, read_fact
 from remuda_proto.remuda.v1 import log_pb2
+from remuda_replication.log import Position
 
 from .oracle import Next, next_step, something_is_too_small
 

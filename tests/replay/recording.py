@@ -15,10 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from remuda_bus import subjects
-from remuda_bus.log import LogWriter, Position
 from remuda_bus.memory import MemoryBus
 from remuda_bus.nats.micro_service import VERSION
-from remuda_bus.replication.snapshots import name_of
 from remuda_core import commands
 from remuda_core.core import Core
 from remuda_core.evolve import BY_FACT
@@ -32,6 +30,8 @@ from remuda_core.wire.codec import CommitCodec
 from remuda_core.wire.facts import read_fact
 from remuda_proto.guests import prefix_of
 from remuda_proto.remuda.v1 import log_pb2
+from remuda_replication.log import LogWriter, Position
+from remuda_replication.snapshots import name_of
 from tests.property.storm import storm
 from tests.property.world import RM, World
 

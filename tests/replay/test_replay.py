@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from google.protobuf.message import Message
 
-from remuda_bus.log import LogReader
-from remuda_bus.replication.snapshots import restore
 from remuda_core.check import check, digest
 from remuda_core.core import Core
 from remuda_core.evolve import BY_FACT
@@ -21,6 +19,8 @@ from remuda_core.state import Timer
 from remuda_core.timeouts import of_draining, of_placeholders, of_reservation, still_applies
 from remuda_core.wire import schema, snapshot_format
 from remuda_proto.remuda.v1 import snapshot_pb2
+from remuda_replication.log import LogReader
+from remuda_replication.snapshots import restore
 from tests.property.world import RM
 
 from .recording import FOLDER, Recording, recorded

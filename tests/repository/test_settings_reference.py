@@ -8,11 +8,11 @@ from pathlib import Path
 from docs.sections import replaced
 from docs.settings import table
 from remuda.local.services import SERVICES, check_settings, settings_of
-from remuda_bus.process import Settings
 from remuda_bus.settings import SERVICES_OF_SECTION, declared
 from remuda_config.shell.settings import TIMING, ConfigSettings
 from remuda_core.settings import Timing
 from remuda_proto.durations import milliseconds
+from remuda_replication.process import Settings
 
 DOCUMENT = Path(__file__).parents[2] / "docs/settings.md"
 EXAMPLE = re.compile(r"```yaml\n(.*?)```", re.DOTALL)

@@ -19,8 +19,8 @@ from remuda_core.core import Core
 from remuda_core.facts import Ask
 from remuda_core.settings import Configuration, PartitionSettings, QueueSettings
 from remuda_core.shell.queries import Queries
-from remuda_resmgr.sharing.compare import GuestAllocation, GuestAsk
-from remuda_resmgr.shell.partition import NotReady, Partition
+from remuda_peloton.sharing.compare import GuestAllocation, GuestAsk
+from remuda_peloton.shell.partition import NotReady, Partition
 
 NAME, NOW_MS = "[rm-1]default", 1_700_000_000_000
 APPS = ("@peloton.default.a", "@peloton.default.b", "own")

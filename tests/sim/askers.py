@@ -14,7 +14,7 @@ from typing import Any
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Refused
-from remuda_bus.queries.status_codes import BUSY, NOT_FOUND, UNAVAILABLE
+from remuda_bus.status_codes import BUSY, NOT_FOUND, UNAVAILABLE
 
 from .auditor import Auditor
 from .story import Story, Violation

@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import Any
 
 from remuda_bus.bus import Message
-from remuda_bus.log import Position, join_parts
+from remuda_replication.log import Position, join_parts
 
 from .story import Story
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Refused
-from remuda_bus.operators import NO_GROUPS
+from remuda_operations.operators import NO_GROUPS
 
 from .lies import INVALID
 from .operator import INTERNAL, NAME, NOBODY, WRONG

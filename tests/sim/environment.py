@@ -16,7 +16,7 @@ from typing import Any
 from remuda_core.shell.answer_pace import AnswerPace
 from remuda_core.shell.rm_standby import RmStandby
 from remuda_events.shell import LagWarning
-from remuda_resmgr.core import Core as ResmgrCore
+from remuda_peloton.core import Core as ResmgrCore
 
 from .queues_file import QueuesFile, replacements
 from .story import CURRENT

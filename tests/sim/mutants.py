@@ -11,9 +11,6 @@ from msgspec import structs
 
 from remuda_bus import subjects
 from remuda_bus.bus import Message
-from remuda_bus.log import Chain
-from remuda_bus.resource_manager.session import Session
-from remuda_bus.rms.halts import Halts
 from remuda_config.shell.active_configuration import ActiveConfiguration
 from remuda_config.shell.changes import AcceptedText
 from remuda_core import commands, evolve, facts, snapshot
@@ -34,12 +31,15 @@ from remuda_kubernetes.shim.effects import Release, name_of
 from remuda_kubernetes.shim.resume import AllocationRow, Resumption
 from remuda_kubernetes.shim.shim import Shim
 from remuda_proto.remuda.v1 import log_pb2
+from remuda_replication.log import Chain
+from remuda_replication.rms.halts import Halts
 from remuda_rmproxy.administration.action_request import ActionRequest
 from remuda_rmproxy.administration.operator_actions import OperatorActions
 from remuda_rmproxy.administration.outcome import Outcome
 from remuda_rmproxy.inbound import translate
 from remuda_rmproxy.inbound.forwarder import Forwarder
 from remuda_rmproxy.inbound.request_queue import RequestQueue
+from remuda_sdk.resource_manager.session import Session
 
 from .tenants import GOOD_RMS
 

@@ -11,8 +11,8 @@ from random import Random
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Refused
-from remuda_bus.operators import NO_GROUPS
 from remuda_core.state import Partition, State
+from remuda_operations.operators import NO_GROUPS
 from remuda_proto.remuda.v1 import inbox_pb2
 from remuda_rmproxy.records.status_codes import OUTAGE
 

@@ -13,9 +13,9 @@ from unittest.mock import patch
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus
-from remuda_resmgr.shell import main as resmgr_shell
-from remuda_resmgr.shell.settings import ResmgrSettings
-from remuda_resmgr.wire.snapshots import digest
+from remuda_peloton.shell import main as resmgr_shell
+from remuda_peloton.shell.settings import ResmgrSettings
+from remuda_peloton.wire.snapshots import digest
 
 from .peloton_auditor import LOG_ID, PelotonAuditor
 from .peloton_clients import LEAVES, MANAGERS, HostManager, JobManager, SimulatedServer, engine

@@ -7,15 +7,15 @@ from typing import Any
 
 from remuda_bus import subjects
 from remuda_bus.memory import MemoryBus
+from remuda_peloton.check import check
+from remuda_peloton.evolve import evolve
+from remuda_peloton.facts import Fact, GangAdmitted, PlacementQueued
+from remuda_peloton.rules.hosts import ROOM_KINDS, room_left
+from remuda_peloton.rules.lifecycle import PENDING, READY, RUNNING, may_follow
+from remuda_peloton.rules.resources import fits
+from remuda_peloton.state import State
+from remuda_peloton.wire.facts import read_fact
 from remuda_proto.remuda.resmgr.v1 import log_pb2
-from remuda_resmgr.check import check
-from remuda_resmgr.evolve import evolve
-from remuda_resmgr.facts import Fact, GangAdmitted, PlacementQueued
-from remuda_resmgr.rules.hosts import ROOM_KINDS, room_left
-from remuda_resmgr.rules.lifecycle import PENDING, READY, RUNNING, may_follow
-from remuda_resmgr.rules.resources import fits
-from remuda_resmgr.state import State
-from remuda_resmgr.wire.facts import read_fact
 
 from .auditor import CHECK_EVERY, brief
 from .chain_judge import ChainJudge

@@ -13,14 +13,14 @@ from typing import Any
 from google.protobuf.message_factory import GetMessageClass
 
 from remuda_bus.bus import Bus, BusError, Message, NoResponders, Refused
+from remuda_peloton.rules.resources import KINDS
+from remuda_peloton.shell.desk import Unavailable
+from remuda_peloton.shell.engine import Caller, Engine
+from remuda_peloton.shell.front import SERVICES, Front
+from remuda_peloton.wire.rpcs import RpcError
 from remuda_proto.peloton.api.v0.respool import respool_pb2
 from remuda_proto.peloton.private.resmgrsvc import resmgrsvc_pb2 as pb
 from remuda_proto.remuda.resmgr.v1 import hosts_pb2
-from remuda_resmgr.rules.resources import KINDS
-from remuda_resmgr.shell.desk import Unavailable
-from remuda_resmgr.shell.engine import Caller, Engine
-from remuda_resmgr.shell.front import SERVICES, Front
-from remuda_resmgr.wire.rpcs import RpcError
 
 from .peloton_world import ENDED, ENQUEUED, HOST_CPU, HOST_MB, HOSTS, Wanted, World
 from .story import CURRENT, Story

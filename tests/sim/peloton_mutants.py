@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from remuda_resmgr import evolve, facts
-from remuda_resmgr.decide import admission, placements, reconcile
-from remuda_resmgr.evolve import runs
-from remuda_resmgr.rules.task import traits
-from remuda_resmgr.shell.machine import ResmgrMachine
-from remuda_resmgr.state import State
-from remuda_resmgr.wire import snapshots
+from remuda_peloton import evolve, facts
+from remuda_peloton.decide import admission, placements, reconcile
+from remuda_peloton.evolve import runs
+from remuda_peloton.rules.task import traits
+from remuda_peloton.shell.machine import ResmgrMachine
+from remuda_peloton.state import State
+from remuda_peloton.wire import snapshots
 
 from .mutants import Mutant
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from remuda_bus.lease.leaders import Ownership
-from remuda_bus.log import Position
-from remuda_bus.replication.leader import Leader
-from remuda_bus.replication.standby import Standby
 from remuda_core.core import Core
 from remuda_core.shell import previews
 from remuda_core.shell.answer_pace import AnswerPace, Questions, Turn
 from remuda_core.shell.replica import Replica
 from remuda_core.shell.rm_standby import RmStandby
+from remuda_replication.leader import Leader
+from remuda_replication.lease.leaders import Ownership
+from remuda_replication.log import Position
+from remuda_replication.standby import Standby
 
 from .mutants import Mutant
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from remuda_bus.bus import Bus
-from remuda_bus.resource_manager.errors import Superseded
-from remuda_bus.resource_manager.status_codes import OUTAGE
 from remuda_config.shell import service as config_shell
 from remuda_config.shell.settings import ConfigSettings
 from remuda_core.shell import main as core_shell
@@ -15,6 +13,8 @@ from remuda_events import shell as events_shell
 from remuda_rmproxy import shell as rmproxy_shell
 from remuda_rmproxy.settings import RmproxySettings
 from remuda_sdk import RegistrationFailed
+from remuda_sdk.resource_manager.errors import Superseded
+from remuda_sdk.resource_manager.status_codes import OUTAGE
 
 from .story import CURRENT
 

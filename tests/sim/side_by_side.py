@@ -16,11 +16,11 @@ from remuda_bus import subjects
 from remuda_bus.bus import Bus
 from remuda_bus.memory import MemoryBus
 from remuda_core.core import Core
-from remuda_resmgr.shell import main as resmgr_shell
-from remuda_resmgr.shell import placement as placement_shell
-from remuda_resmgr.shell.engine import Caller
-from remuda_resmgr.shell.shared_engine import SharedEngine
-from remuda_resmgr.wire.snapshots import digest
+from remuda_peloton.shell import main as resmgr_shell
+from remuda_peloton.shell import placement as placement_shell
+from remuda_peloton.shell.engine import Caller
+from remuda_peloton.shell.shared_engine import SharedEngine
+from remuda_peloton.wire.snapshots import digest
 
 from . import services
 from .cluster import Cluster

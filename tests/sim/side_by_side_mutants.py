@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from remuda_core.decide import release
 from remuda_core.evolve import allocations, booking
 from remuda_core.state import Node
-from remuda_resmgr.decide import placements, sharing
-from remuda_resmgr.sharing.compare import Difference, GuestAllocation, Held, Wish, difference
-from remuda_resmgr.shell import shared_engine
-from remuda_resmgr.shell.partition import Partition
-from remuda_resmgr.shell.shared_engine import SharedEngine
-from remuda_resmgr.wire import guest_gangs
+from remuda_peloton.decide import placements, sharing
+from remuda_peloton.sharing.compare import Difference, GuestAllocation, Held, Wish, difference
+from remuda_peloton.shell import shared_engine
+from remuda_peloton.shell.partition import Partition
+from remuda_peloton.shell.shared_engine import SharedEngine
+from remuda_peloton.wire import guest_gangs
 from remuda_rmproxy.inbound import translate
 from remuda_rmproxy.outbound import callbacks
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Refused
-from remuda_bus.rms.halts import Halts
 from remuda_core.core import Core
+from remuda_replication.rms.halts import Halts
 
 from . import services
 from .askers import Asker, ask

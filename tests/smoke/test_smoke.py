@@ -12,13 +12,13 @@ import grpc
 import httpx
 
 from cli.tests.running import finished_each
+from integrations.peloton.tests.test_server import HEADERS, RESMGR, create_pool, fields, message, set_capacity
 from remuda.local.system import Layout, System
 from remuda_bus import subjects
 from remuda_bus.bus import Bus
 from remuda_bus.nats import connect
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import ResourceManager, application, ask, node
-from services.resmgr.tests.test_server import HEADERS, RESMGR, create_pool, fields, message, set_capacity
 from tests.system.grpc_client import client, port_of
 from tests.system.running import placed, until
 from tests.system.web_client import address_of

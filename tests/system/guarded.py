@@ -19,7 +19,7 @@ from remuda.access.keys import ACCOUNTS, Keys
 from remuda.embedded import NatsServer, free_port
 from remuda_bus.bus import Full, Refused, Unanswered
 from remuda_bus.nats import Access, NatsBus, connect
-from remuda_bus.operators import Operator, encode
+from remuda_operations.operators import Operator, encode
 from tests.system.running import until
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

@@ -11,9 +11,9 @@ from google.protobuf.message_factory import GetMessageClass
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus
-from remuda_bus.operator_api.endpoints import CONTENT_TYPE, JSON
-from remuda_bus.operator_api.methods import ACTING, SERVICES
-from remuda_bus.operators import Operator
+from remuda_operations.operator_api.endpoints import CONTENT_TYPE, JSON
+from remuda_operations.operator_api.methods import ACTING, SERVICES
+from remuda_operations.operators import Operator
 
 DESCRIPTORS = {method.name: method for service in SERVICES for method in service.methods}
 

@@ -10,12 +10,12 @@ import signal
 from collections.abc import Iterator
 from typing import Any
 
-from remuda_bus import process
 from remuda_core import commands, decide
 from remuda_core.facts import Fact
 from remuda_core.shell.main import main
 from remuda_core.shell.settings import CoreSettings
 from remuda_core.state import State
+from remuda_replication import process
 
 by_command: dict[Any, Any] = decide.BY_COMMAND
 update_node = by_command[commands.UpdateNode]

@@ -12,9 +12,9 @@ from typing import Any
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, Refused, Unanswered
 from remuda_bus.nats import Access, NatsBus, connect
-from remuda_bus.process import Settings
 from remuda_config.shell import main as config_main
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_replication.process import Settings
 from remuda_rmproxy.records.status_codes import OUTAGE
 from remuda_rmproxy.shell import LeaseLost
 from remuda_rmproxy.shell import main as rmproxy_main

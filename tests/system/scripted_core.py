@@ -13,10 +13,10 @@ from typing import Any
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus
-from remuda_bus.log import LogReader, LogWriter
 from remuda_bus.nats import connect
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_replication.log import LogReader, LogWriter
 
 Fact = log_pb2.Fact
 Command = inbox_pb2.Command

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from integrations.peloton.tests.system.test_chaos import Client, task
 from remuda_bus import subjects
 from remuda_bus.bus import Bus
 from remuda_bus.nats import connect
@@ -24,7 +25,6 @@ from remuda_proto.remuda.resmgr.v1 import log_pb2 as peloton_log
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import ResourceManager, application, ask, node
-from services.resmgr.tests.system.test_chaos import Client, task
 from tests.system.running import serves, until
 
 RM, MAX, NODE = "rm-1", 5_000, 4_000

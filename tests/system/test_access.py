@@ -23,10 +23,10 @@ from remuda_bus import subjects
 from remuda_bus.bus import Message, Refused, Unanswered
 from remuda_bus.nats import Access, connect
 from remuda_bus.nats.patched_client import PatchedClient
-from remuda_bus.operators import Operator
-from remuda_bus.replication.snapshots import Snapshots
 from remuda_core.check import digest
 from remuda_core.shell.machine import CoreMachine
+from remuda_operations.operators import Operator
+from remuda_replication.snapshots import Snapshots
 from services.core.tests.test_snapshots import RM, SETTINGS, Lead, restored, tell
 from tests.system.guarded import EXPIRED, GuardedServer, make_certificates
 from tests.system.peloton_permissions import PELOTON

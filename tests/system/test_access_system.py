@@ -13,15 +13,15 @@ import pytest
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, Refused
 from remuda_bus.nats import connect
-from remuda_bus.process import Settings
-from remuda_bus.queries.core import explain, queues
 from remuda_config.shell import main as config
 from remuda_core.shell.main import main as core
 from remuda_core.shell.settings import CoreSettings
 from remuda_events.shell import serve
 from remuda_grpc.settings import GrpcSettings
 from remuda_grpc.shell import main as grpc_main
+from remuda_operations.queries.core import explain, queues
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_replication.process import Settings
 from remuda_rmproxy.shell import main as rmproxy
 from remuda_sdk import DeadLetter, ResourceManager, application, ask, node
 from remuda_web.settings import WebSettings

@@ -11,8 +11,8 @@ import pytest
 from remuda_bus import subjects
 from remuda_bus.bus import BusError, Refused
 from remuda_bus.nats import NatsBus, connect
-from remuda_bus.operators import Operator
 from remuda_config.shell import ConfigSettings, main
+from remuda_operations.operators import Operator
 from tests.system.guarded import GuardedServer
 
 ALICE, EVE = "alice@example.com", "eve"

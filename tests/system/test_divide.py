@@ -11,9 +11,9 @@ from remuda.admin.divide import prepare
 from remuda.admin.forget import forget_rm
 from remuda.embedded import NatsServer
 from remuda.errors import UserError
-from remuda_bus.queries import core as queries
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.settings import CoreSettings
+from remuda_operations.queries import core as queries
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import ResourceManager, application, ask, node
 from tests.system.running import around_the_core, placed, running

@@ -22,13 +22,13 @@ from remuda.admin.saved_messages import read
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
 from remuda_bus.nats import NatsBus
-from remuda_bus.queries.records import halts
-from remuda_bus.rms.halts import Halts
 from remuda_core import evolve, facts
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.settings import CoreSettings
 from remuda_core.state import State
+from remuda_operations.queries.records import halts
 from remuda_proto.remuda.v1 import inbox_pb2
+from remuda_replication.rms.halts import Halts
 from remuda_sdk import ResourceManager, application, ask, node
 from tests.system.running import QUEUES, around_the_core, placed, running, until
 

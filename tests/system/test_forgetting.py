@@ -12,11 +12,11 @@ from remuda.embedded import NatsServer
 from remuda.errors import UserError
 from remuda_bus import subjects
 from remuda_bus.nats import NatsBus, connect
-from remuda_bus.rms.forget import kept_in_buckets, kept_in_streams
 from remuda_config.shell import main as config_main
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.settings import CoreSettings
 from remuda_events.shell import serve
+from remuda_replication.rms.forget import kept_in_buckets, kept_in_streams
 from remuda_rmproxy import limits
 from remuda_rmproxy.shell import main as rmproxy_main
 from remuda_sdk import ResourceManager, application, ask, node

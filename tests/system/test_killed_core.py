@@ -10,8 +10,8 @@ import psutil
 
 from remuda.local.system import Layout, System
 from remuda_bus.nats import connect
-from remuda_bus.queries.core import nodes as query_nodes
-from remuda_bus.queries.core import queues as query_queues
+from remuda_operations.queries.core import nodes as query_nodes
+from remuda_operations.queries.core import queues as query_queues
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import ResourceManager, application, ask, node
 

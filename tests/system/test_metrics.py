@@ -26,16 +26,16 @@ from remuda_bus import tracing
 from remuda_bus.bus import Bus
 from remuda_bus.metrics import LOOP_LAG, ROUND_TRIP_SECONDS
 from remuda_bus.nats import NatsBus
-from remuda_bus.process import Settings
-from remuda_bus.process.health_pages import served
-from remuda_bus.queries.core import queues
 from remuda_core import limits as core_limits
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.settings import CoreSettings
 from remuda_events import shell as events_shell
+from remuda_operations.queries.core import queues
+from remuda_peloton.shell.main import main as resmgr_main
+from remuda_peloton.shell.settings import ResmgrSettings
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_resmgr.shell.main import main as resmgr_main
-from remuda_resmgr.shell.settings import ResmgrSettings
+from remuda_replication.process import Settings
+from remuda_replication.process.health_pages import served
 from remuda_sdk import ResourceManager, application, ask, node
 from tests.system.running import TWO_QUEUES, around_the_core, placed, running, until
 

@@ -11,7 +11,7 @@ import pytest
 from cli.tests.running import finished
 from remuda.show import status
 from remuda_bus import subjects
-from remuda_bus.rms.halts import OPERATOR, Halt
+from remuda_replication.rms.halts import OPERATOR, Halt
 from tests.system.guarded import GuardedCluster
 
 RM = "rm-1"

@@ -20,11 +20,11 @@ from cli.tests.running import finished
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Refused, Unanswered
 from remuda_bus.nats import Access, connect
-from remuda_bus.operators import Operator
-from remuda_bus.process import Settings
 from remuda_config.shell import main as config
 from remuda_core.shell.main import main as core
 from remuda_core.shell.settings import CoreSettings
+from remuda_operations.operators import Operator
+from remuda_replication.process import Settings
 from remuda_rmproxy.settings import RmproxySettings
 from remuda_rmproxy.shell import main as rmproxy
 from remuda_sdk import ResourceManager, application, ask, node

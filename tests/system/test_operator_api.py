@@ -16,13 +16,13 @@ from google.protobuf.message import Message as Proto
 from remuda.embedded import NatsServer
 from remuda_bus import limits
 from remuda_bus.bus import Refused
-from remuda_bus.operator_api.methods import ACTING, READING
-from remuda_bus.operators import Operator
-from remuda_bus.queries.core import ask_core
-from remuda_bus.system_user import user_of_the_system
 from remuda_core.shell.main import main as core
 from remuda_core.shell.settings import CoreSettings
 from remuda_events.shell import serve as events
+from remuda_operations.operator_api.methods import ACTING, READING
+from remuda_operations.operators import Operator
+from remuda_operations.queries.core import ask_core
+from remuda_operations.system_user import user_of_the_system
 from remuda_proto.remuda.v1 import admin_pb2 as admin
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import ResourceManager, application, ask, node

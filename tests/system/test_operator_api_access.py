@@ -16,9 +16,6 @@ import pytest_asyncio
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, Refused
 from remuda_bus.nats import connect
-from remuda_bus.operator_api.methods import ACTING, READING, Access, methods
-from remuda_bus.operators import Operator
-from remuda_bus.process import Settings
 from remuda_config.shell import ConfigSettings
 from remuda_config.shell import main as config
 from remuda_core.shell.main import main as core
@@ -26,6 +23,9 @@ from remuda_core.shell.settings import CoreSettings
 from remuda_events.shell import serve as events
 from remuda_grpc.settings import GrpcSettings
 from remuda_grpc.shell import main as front_end
+from remuda_operations.operator_api.methods import ACTING, READING, Access, methods
+from remuda_operations.operators import Operator
+from remuda_replication.process import Settings
 from remuda_rmproxy.shell import main as rmproxy
 from remuda_sdk import ResourceManager, application, ask, node
 from tests.system.grpc_client import port_of

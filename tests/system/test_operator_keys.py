@@ -14,7 +14,7 @@ from remuda.errors import UserError
 from remuda_bus import subjects
 from remuda_bus.bus import Message, Refused
 from remuda_bus.nats import connect
-from remuda_bus.operators import Operator, request_of
+from remuda_operations.operators import Operator, request_of
 from tests.system.guarded import GuardedServer
 from tests.system.running import until
 from tests.system.test_access import ALICE, client

@@ -14,9 +14,9 @@ from remuda.embedded import NatsServer
 from remuda_bus import subjects
 from remuda_bus.bus import NoResponders, Unreadable
 from remuda_bus.nats import NatsBus
-from remuda_bus.queries import records
-from remuda_bus.rms.faults import KILLED, Fault
+from remuda_operations.queries import records
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_replication.rms.faults import KILLED, Fault
 from remuda_sdk import ResourceManager, application, ask, node
 from tests.patience import PATIENCE
 from tests.system.running import QUEUES, around_the_core, process_of, until

@@ -23,12 +23,12 @@ from remuda_bus.bus import Bus, BusError, Refused
 from remuda_bus.log_names import peloton_rpc, peloton_rpc_of
 from remuda_bus.nats import NatsBus, connect
 from remuda_bus.operator_subjects import own_peloton_change, peloton_change, peloton_pools
-from remuda_bus.operators import Operator
+from remuda_operations.operators import Operator
+from remuda_peloton.shell.main import main
+from remuda_peloton.shell.settings import ResmgrSettings
 from remuda_proto.peloton.api.v0.respool import respool_pb2
 from remuda_proto.peloton.private.resmgrsvc import resmgrsvc_pb2 as pb
 from remuda_proto.remuda.resmgr.v1 import hosts_pb2
-from remuda_resmgr.shell.main import main
-from remuda_resmgr.shell.settings import ResmgrSettings
 from tests.system.guarded import GuardedServer
 from tests.system.running import running, until
 from tests.system.test_access import client

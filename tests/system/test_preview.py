@@ -13,11 +13,11 @@ from cli.tests.running import finished
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
 from remuda_bus.nats import NatsBus
-from remuda_bus.queries.preview import preview
 from remuda_config import load
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.replica import Replica
 from remuda_core.shell.settings import CoreSettings
+from remuda_operations.queries.preview import preview
 from remuda_sdk import ResourceManager, application, ask, node
 from tests.system.running import QUEUES, around_the_core, placed, running, until
 from tests.system.test_answers import both_ready, head, query

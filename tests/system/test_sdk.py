@@ -12,7 +12,6 @@ from remuda.embedded import NatsServer
 from remuda_bus import subjects
 from remuda_bus.bus import Message
 from remuda_bus.nats import NatsBus
-from remuda_bus.resource_manager.callbacks import Callback
 from remuda_config.shell import main as config_main
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
@@ -27,6 +26,7 @@ from remuda_sdk import (
     ask,
     node,
 )
+from remuda_sdk.resource_manager.callbacks import Callback
 from tests.system.running import running, serves, until
 from tests.system.scripted_core import Command, Fact, ScriptedCore, allocated, release_requested, scripted_core
 

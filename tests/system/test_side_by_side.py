@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
+from integrations.peloton.tests.test_server import url
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Refused
+from remuda_peloton.wire.guest_mapping import key_of
 from remuda_proto.guests import is_guest
 from remuda_proto.peloton.private.resmgrsvc import resmgrsvc_pb2 as pb
 from remuda_proto.remuda.resmgr.v1 import log_pb2 as peloton_log
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_resmgr.wire.guest_mapping import key_of
 from remuda_sdk import DeadLetter, application, ask
-from services.resmgr.tests.test_server import url
 from tests.system.running import until
 from tests.system.side_by_side import (
     MAX,

@@ -11,11 +11,11 @@ import grpc
 import pytest
 
 from remuda_bus.memory import MemoryBus
-from remuda_bus.operator_api.methods import methods
 from remuda_grpc import limits
 from remuda_grpc.callers import Callers
 from remuda_grpc.identity import Clients
 from remuda_grpc.operator_rpcs import OperatorRpcs
+from remuda_operations.operator_api.methods import methods
 from remuda_proto.remuda.v1 import admin_pb2 as admin
 from remuda_proto.si.v1 import si_pb2 as si
 from tests.system.grpc_client import failure

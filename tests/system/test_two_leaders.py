@@ -16,16 +16,16 @@ import pytest
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
 from remuda_bus.bus import Headers, NoResponders, Refused, Unanswered
-from remuda_bus.log import LogReader, LostLeadership, Position
 from remuda_bus.nats import NatsBus, connect
-from remuda_bus.replication.follower import Follower
-from remuda_bus.replication.leader import Leader
-from remuda_bus.replication.snapshots import Snapshots
 from remuda_core.core import Core
 from remuda_core.shell.machine import CoreMachine
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.main import wall_clock_ms
 from remuda_core.shell.settings import CoreSettings
+from remuda_replication.follower import Follower
+from remuda_replication.leader import Leader
+from remuda_replication.log import LogReader, LostLeadership, Position
+from remuda_replication.snapshots import Snapshots
 from tests.accounting import AccountingRm, Books, Plan, verify
 from tests.system.running import around_the_core, running, until
 

@@ -23,12 +23,12 @@ from joserfc.jwk import RSAKey
 
 from remuda.embedded import free_port
 from remuda_bus.nats import connect
-from remuda_bus.process import Settings
 from remuda_config.shell import ConfigSettings
 from remuda_config.shell import main as config
 from remuda_core.shell.main import main as core
 from remuda_core.shell.settings import CoreSettings
 from remuda_events.shell import serve as events
+from remuda_replication.process import Settings
 from remuda_rmproxy.shell import main as rmproxy
 from remuda_sdk import ResourceManager, application, ask, node
 from remuda_web.settings import WebSettings

@@ -14,10 +14,10 @@ import pytest
 import pytest_asyncio
 
 from remuda.embedded import NatsServer
-from remuda_bus.system_user import user_of_the_system
 from remuda_core.shell.main import main as core
 from remuda_core.shell.settings import CoreSettings
 from remuda_events.shell import serve as events
+from remuda_operations.system_user import user_of_the_system
 from remuda_sdk import ResourceManager, application, ask, node
 from remuda_web.api_v1.paths import PATHS
 from tests.system.running import around_the_core, placed, running, until

@@ -15,19 +15,19 @@ import uvicorn
 from remuda_bus.bus import BusError, Message
 from remuda_bus.log_names import peloton_rpc
 from remuda_bus.memory import MemoryBus
-from remuda_bus.operator_api.callers import Caller
 from remuda_bus.operator_subjects import peloton_query
-from remuda_bus.operators import Operator
-from remuda_bus.queries.peloton import change_pools
 from remuda_bus.subjects import front_end
+from remuda_operations.operator_api.callers import Caller
+from remuda_operations.operators import Operator
+from remuda_operations.queries.peloton import change_pools
+from remuda_peloton import commands
+from remuda_peloton.core import Core
+from remuda_peloton.explain import pool_rows
+from remuda_peloton.rules.pools import KindConfig, PoolConfig
+from remuda_peloton.rules.task import Task
+from remuda_peloton.shell.main import main
+from remuda_peloton.shell.settings import ResmgrSettings
 from remuda_proto.remuda.resmgr.v1 import hosts_pb2
-from remuda_resmgr import commands
-from remuda_resmgr.core import Core
-from remuda_resmgr.explain import pool_rows
-from remuda_resmgr.rules.pools import KindConfig, PoolConfig
-from remuda_resmgr.rules.task import Task
-from remuda_resmgr.shell.main import main
-from remuda_resmgr.shell.settings import ResmgrSettings
 from remuda_web.app import Application
 from remuda_web.bus_source import BusSource
 from remuda_web.callers import set_caller

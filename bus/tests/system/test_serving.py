@@ -15,15 +15,15 @@ from nats.aio.client import Client
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
 from remuda_bus.bus import Message, Unanswered
-from remuda_bus.lease import Lease
 from remuda_bus.memory import MemoryBus
 from remuda_bus.nats import NatsBus, connect
+from remuda_replication.lease import Lease
 
 SUBJECT = "remuda.api.test"
 HOLDER = """
 import asyncio, sys
 from remuda_bus.bus import Message
-from remuda_bus.lease import Lease
+from remuda_replication.lease import Lease
 from remuda_bus.nats import connect
 
 async def main(url: str) -> None:
@@ -152,7 +152,7 @@ async def test_a_lease_whose_renewal_got_no_answer_is_valid_no_longer_than_its_e
     assert await lease.try_acquire()
     assert lease.valid
     now = asyncio.get_running_loop().time()
-    monkeypatch.setattr("remuda_bus.lease.lease._now", lambda: now + subjects.LEASES.ttl_s)
+    monkeypatch.setattr("remuda_replication.lease.lease._now", lambda: now + subjects.LEASES.ttl_s)
     assert lease.held
     assert not lease.valid
     monkeypatch.undo()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from remuda_bus import subjects
-from remuda_bus.operators import Operator, client_token
+from remuda_operations.operators import Operator, client_token
 
 from . import permissions
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from remuda_bus.operators import Operator, operator_in, operator_with
+from remuda_operations.operators import Operator, operator_in, operator_with
 
 from ..errors import UserError
 from ..terminal.output import is_wide

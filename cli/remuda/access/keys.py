@@ -14,7 +14,7 @@ from pathlib import Path
 import nkeys
 
 from remuda_bus import subjects
-from remuda_bus.operators import Operator, client_token, decode, operator_in
+from remuda_operations.operators import Operator, client_token, decode, operator_in
 
 from ..errors import UserError
 from .accounts import accounts

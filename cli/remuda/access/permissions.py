@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from remuda_bus import operator_subjects, subjects
 from remuda_bus.log_names import peloton_rpc, peloton_rpc_of
-from remuda_bus.operator_api.methods import ACTING, READING
-from remuda_bus.operators import Operator, client_token
+from remuda_operations.operator_api.methods import ACTING, READING
+from remuda_operations.operators import Operator, client_token
 
 SERVICES = ("core", "rmproxy", "config", "events", "grpc", "web", "resmgr", "placement")
 FRONT_ENDS = ("grpc", "web")  # they act in the names of operators, as far as they are allowed to

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from remuda_bus.queries import actions
-from remuda_bus.queries.actions import Outcome
+from remuda_operations.queries import actions
+from remuda_operations.queries.actions import Outcome
 
 from ..client.connections import bus_at
 from ..client.operators import operator

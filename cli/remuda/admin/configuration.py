@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from remuda_bus.queries import configuration
-from remuda_bus.queries.configuration import Document
 from remuda_config import Invalid, Problem, read_file
 from remuda_config.load import decode
+from remuda_operations.queries import configuration
+from remuda_operations.queries.configuration import Document
 
 from ..client.connections import bus_at
 from ..client.operators import operator

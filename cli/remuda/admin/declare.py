@@ -7,9 +7,9 @@ from pathlib import Path
 
 from remuda_bus.bus import BusError
 from remuda_bus.nats import Access, connect
-from remuda_bus.process import Settings, access_of
 from remuda_bus.retry import RetryPolicy, retry
 from remuda_bus.settings import load
+from remuda_replication.process import Settings, access_of
 
 from .. import limits
 from ..errors import UserError

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError
-from remuda_bus.queries import core as queries
-from remuda_bus.queries.rows import Partition
 from remuda_config import Invalid, NotDivisible, checksum, load_file, read_file
 from remuda_config import divide as divide_text
+from remuda_operations.queries import core as queries
+from remuda_operations.queries.rows import Partition
 
 from .. import limits
 from ..client.connections import bus_at

@@ -14,11 +14,11 @@ import typer
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, Refused
-from remuda_bus.queries import NoAnswer, RequestRefused
-from remuda_bus.queries import core as queries
-from remuda_bus.queries.status_codes import FORBIDDEN
-from remuda_bus.rms.forget import FORGETTING, Busy, kept_in_buckets, kept_in_streams
-from remuda_bus.rms.forget import forget as remove
+from remuda_bus.status_codes import FORBIDDEN
+from remuda_operations.queries import NoAnswer, RequestRefused
+from remuda_operations.queries import core as queries
+from remuda_replication.rms.forget import FORGETTING, Busy, kept_in_buckets, kept_in_streams
+from remuda_replication.rms.forget import forget as remove
 
 from ..client.connections import bus_at
 from ..errors import UserError

@@ -10,11 +10,10 @@ from remuda_bus import limits, subjects
 from ..access.permissions import SERVICES
 from ..client.connections import bus_at
 from ..errors import UserError
+from ..local.services import PACKAGES
 from ..terminal import event_loop
 from ..terminal.output import console
 
-# The packages of services whose name is another one.
-PACKAGES = {"placement": "resmgr"}
 RM_SERVICES = ("kubernetes",)
 
 
@@ -30,7 +29,7 @@ def log_level(
     if module and logger:
         raise UserError("a module and --logger exclude each other")
     if module:
-        logger = f"remuda_{PACKAGES.get(service, service)}.{module}"
+        logger = f"{PACKAGES.get(service, f'remuda_{service}')}.{module}"
     subject = subjects.log_level(service) if rm is None else subjects.question(rm, "log_level")
     found = event_loop.run(lambda: _change(url, service, subject, level, logger, for_s))
     if as_json:

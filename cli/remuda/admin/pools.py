@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from remuda_bus.nats import Access
-from remuda_bus.queries import peloton
+from remuda_operations.queries import peloton
 
 from ..client.connections import bus_at
 from ..errors import UserError

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError
-from remuda_bus.queries.preview import Report, preview
+from remuda_operations.queries.preview import Report, preview
 from remuda_proto.remuda.v1 import config_pb2
 
 from .. import limits

@@ -17,10 +17,10 @@ import typer
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus
-from remuda_bus.lease.leaders import leader_of
-from remuda_bus.rms import faults
-from remuda_bus.rms.halts import OPERATOR, Halt, Halts
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_replication.lease.leaders import leader_of
+from remuda_replication.rms import faults
+from remuda_replication.rms.halts import OPERATOR, Halt, Halts
 
 from .. import limits
 from ..client.connections import bus_at, jetstream_at

@@ -10,7 +10,7 @@ from rich.text import Text
 from remuda_bus import subjects
 from remuda_bus.bus import Bus
 from remuda_bus.nats.jetstream import NO_MESSAGE_FOUND, JetStream, JetStreamError
-from remuda_bus.replication.snapshots import name_of
+from remuda_replication.snapshots import name_of
 
 from ..client.stream_messages import messages_of
 from ..terminal import arguments

@@ -19,12 +19,12 @@ from google.protobuf.message import DecodeError
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, Refused
-from remuda_bus.lease.leaders import leader_of
-from remuda_bus.queries.records import faults_of
-from remuda_bus.rms.forget import BEING_FORGOTTEN
-from remuda_bus.rms.halts import FAULT, OPERATOR, Halt, Halts
+from remuda_operations.queries.records import faults_of
 from remuda_proto.remuda.resmgr.v1 import log_pb2 as peloton_pb2
 from remuda_proto.remuda.v1 import log_pb2
+from remuda_replication.lease.leaders import leader_of
+from remuda_replication.rms.forget import BEING_FORGOTTEN
+from remuda_replication.rms.halts import FAULT, OPERATOR, Halt, Halts
 
 from .. import limits
 from ..client.connections import bus_at

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from remuda_bus.bus import Message
-from remuda_bus.rms.halts import Halt
+from remuda_replication.rms.halts import Halt
 
 FORMAT = "remuda-saved-1"
 

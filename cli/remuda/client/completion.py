@@ -63,7 +63,7 @@ def versions(ctx: typer.Context, incomplete: str) -> list[str]:
     """Numbers of versions of the configuration, the newest first."""
 
     async def ask() -> list[str]:
-        from remuda_bus.queries import configuration
+        from remuda_operations.queries import configuration
 
         from .connections import bus_at
 
@@ -176,7 +176,7 @@ def _matching(ask: Callable[[], Coroutine[object, object, list[str]]], incomplet
 
 async def _rms(url: str) -> list[str]:
     from remuda_bus import subjects
-    from remuda_bus.queries.bucket_entries import registered_rms
+    from remuda_operations.queries.bucket_entries import registered_rms
 
     from .connections import bus_at
 
@@ -185,7 +185,7 @@ async def _rms(url: str) -> list[str]:
 
 
 async def _queues(url: str, rm: str) -> list[str]:
-    from remuda_bus.queries import core as queries
+    from remuda_operations.queries import core as queries
 
     from .connections import bus_at
 
@@ -202,8 +202,8 @@ async def _queues(url: str, rm: str) -> list[str]:
 
 async def _query(url: str, rm: str, kind: str, rows: str, field: str, prefix: str, **which: str) -> list[str]:
     """The first values that begin with `prefix`."""
-    from remuda_bus.queries.core import pages_of
-    from remuda_bus.queries.rows import Rows
+    from remuda_operations.queries.core import pages_of
+    from remuda_operations.queries.rows import Rows
 
     from .connections import bus_at
 

@@ -10,7 +10,7 @@ from remuda_bus.bus import Bus, BusError, Unanswered
 from remuda_bus.nats import Access, NatsError, connect
 from remuda_bus.nats.connection import Connection
 from remuda_bus.nats.jetstream import JetStream
-from remuda_bus.queries import NoAnswer, RequestRefused
+from remuda_operations.queries import NoAnswer, RequestRefused
 
 from .. import limits
 from ..errors import UserError

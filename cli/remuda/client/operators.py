@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from remuda_bus.nats import Access
-from remuda_bus.operators import Operator
-from remuda_bus.system_user import user_of_the_system
+from remuda_operations.operators import Operator
+from remuda_operations.system_user import user_of_the_system
 
 from ..errors import UserError
 

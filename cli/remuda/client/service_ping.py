@@ -1,7 +1,8 @@
 """Find running services: sends `$SRV.PING` to the NATS micro services `remuda-<service>`.
 
-Every service registers as one when it has connected and declared its streams (`remuda_bus.process`). Knows nothing of
-processes; talks to NATS directly because a ping has many found and a request of the bus has one.
+Every service registers as one when it has connected and declared its streams (`remuda_replication.process`). This
+module knows nothing of processes. It talks to NATS directly because a ping has many answers, and a request of the bus
+has one.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from types import TracebackType
 
 from remuda_bus.nats import Access, Msg, NatsError
 from remuda_bus.nats.patched_client import PatchedClient, servers
-from remuda_bus.queries.services import PING, ServiceInstance, in_order, instance_of
+from remuda_operations.queries.services import PING, ServiceInstance, in_order, instance_of
 
 
 async def plain_client(url: str, name: str) -> PatchedClient:

@@ -1,11 +1,11 @@
-"""`remuda run SERVICE`: one service in the foreground. Connects a service's `main` with `remuda_bus.process`."""
+"""`remuda run SERVICE`: one service in the foreground. Gives a service's `main` to `remuda_replication.process`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from remuda_bus.process import run as run_process
+from remuda_replication.process import run as run_process
 
 from ..errors import UserError
 from ..terminal import arguments
@@ -13,7 +13,7 @@ from .services import check_service, check_settings, main_of
 
 
 def run(service: str, url: str | None, file: Path | None, settings: Path | None, assignments: Sequence[str]) -> None:
-    """Returns after a stop signal. `remuda_bus.process` reports errors of the service."""
+    """Returns after a stop signal. `remuda_replication.process` reports errors of the service."""
     check_service(service)
     given = list(assignments)
     if file is not None and service != "config":

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from remuda_bus.bus import Bus
-from remuda_bus.process import Settings
 from remuda_bus.settings import Loaded, SettingsProblems, load
+from remuda_replication.process import Settings
 
 from ..errors import UserError
 
@@ -17,7 +17,8 @@ Main = Callable[[Bus, Any], Awaitable[None]]  # of a service, with settings of i
 REQUIRED: Final = ("rmproxy", "core", "config", "events")
 STARTED: Final = (*REQUIRED, "grpc", "web")  # by `remuda up`
 SERVICES: Final = (*STARTED, "kubernetes", "resmgr", "placement")
-PACKAGES: Final = {"placement": "remuda_resmgr"}  # of services that are in the package of another one
+# The packages of services whose name is not that of the service.
+PACKAGES: Final = {"resmgr": "remuda_peloton", "placement": "remuda_peloton"}
 
 
 def check_service(name: str) -> str:
@@ -58,11 +59,11 @@ def settings_of(service: str) -> type[Settings]:
 
         return KubernetesSettings
     if service == "resmgr":
-        from remuda_resmgr.shell.settings import ResmgrSettings
+        from remuda_peloton.shell.settings import ResmgrSettings
 
         return ResmgrSettings
     if service == "placement":
-        from remuda_resmgr.shell.placement import PlacementSettings
+        from remuda_peloton.shell.placement import PlacementSettings
 
         return PlacementSettings
     return Settings
@@ -111,11 +112,11 @@ def main_of(service: str) -> Main:
 
         return kubernetes
     if service == "resmgr":
-        from remuda_resmgr.shell.main import main as resmgr
+        from remuda_peloton.shell.main import main as resmgr
 
         return resmgr
     if service == "placement":
-        from remuda_resmgr.shell.placement import main as placement
+        from remuda_peloton.shell.placement import main as placement
 
         return placement
     from remuda_events.shell import main as events

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 
 from remuda_bus.bus import BusError
-from remuda_bus.queries.front_ends import front_ends
+from remuda_operations.queries.front_ends import front_ends
 
 from .. import limits
 from ..client.connections import bus_at

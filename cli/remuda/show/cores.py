@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
-from remuda_bus.queries.cores import Core, behind_s
+from remuda_operations.queries.cores import Core, behind_s
 
 from .. import limits
 

@@ -10,8 +10,8 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
-from remuda_bus.queries.core import pages_of
-from remuda_bus.queries.rows import PageToken
+from remuda_operations.queries.core import pages_of
+from remuda_operations.queries.rows import PageToken
 
 from ..client.connections import bus_at
 from ..terminal import event_loop

@@ -10,8 +10,8 @@ import msgspec
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, NoResponders, Refused, Unanswered
-from remuda_bus.queries.core import ask_core, pages_of
-from remuda_bus.queries.rows import PageToken
+from remuda_operations.queries.core import ask_core, pages_of
+from remuda_operations.queries.rows import PageToken
 
 from .. import limits
 from ..client.connections import bus_at

@@ -13,12 +13,12 @@ from rich.table import Table
 from rich.text import Text
 
 from remuda_bus.bus import Bus
-from remuda_bus.queries import RequestRefused
-from remuda_bus.queries import core as queries
-from remuda_bus.queries.rows import Ask, Explanation, WhatIf
-from remuda_bus.queries.status_codes import NOT_FOUND
+from remuda_bus.status_codes import NOT_FOUND
 from remuda_events.stories.story import StoryLine, StoryTarget
 from remuda_events.story_reader import lines
+from remuda_operations.queries import RequestRefused
+from remuda_operations.queries import core as queries
+from remuda_operations.queries.rows import Ask, Explanation, WhatIf
 
 from ..client.connections import bus_at
 from ..errors import UserError

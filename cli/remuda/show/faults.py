@@ -8,7 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from remuda_bus import subjects
-from remuda_bus.rms.faults import AUDIT, KILLED
+from remuda_replication.rms.faults import AUDIT, KILLED
 
 from .. import limits
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from rich.text import Text
 
-from remuda_bus.queries.front_ends import FrontEnd
+from remuda_operations.queries.front_ends import FrontEnd
 
 KINDS: Final = ("grpc", "web", "resmgr")
 

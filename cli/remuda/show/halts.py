@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.text import Text
 
-from remuda_bus.rms.halts import FAULT, Halt
+from remuda_replication.rms.halts import FAULT, Halt
 
 
 def describe(halt: dict[str, Any]) -> Text:

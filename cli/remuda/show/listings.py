@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from remuda_bus.bus import Bus
-from remuda_bus.queries.core import pages_of
-from remuda_bus.queries.rows import PageToken
+from remuda_operations.queries.core import pages_of
+from remuda_operations.queries.rows import PageToken
 
 from .. import limits
 from ..client.connections import bus_at

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
-from remuda_bus.queries.rows import Node, Nodes
+from remuda_operations.queries.rows import Node, Nodes
 
 HEIGHTS = " ▁▂▃▄▅▆▇█"
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import msgspec
 from rich.table import Table
 
-from remuda_bus.queries import core as queries
-from remuda_bus.queries.rows import Action
+from remuda_operations.queries import core as queries
+from remuda_operations.queries.rows import Action
 
 from ..client.connections import bus_at
 from ..errors import Undecided, UserError

@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from remuda_bus.log_names import PELOTON
-from remuda_bus.queries import RequestRefused
-from remuda_bus.queries import peloton as queries
-from remuda_bus.queries.status_codes import NOT_FOUND
+from remuda_bus.status_codes import NOT_FOUND
+from remuda_operations.queries import RequestRefused
+from remuda_operations.queries import peloton as queries
 
 from ..client.connections import bus_at
 from ..errors import UserError

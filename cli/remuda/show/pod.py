@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from remuda_bus.bus import Bus
-from remuda_bus.queries.core import pages_of
-from remuda_bus.queries.rows import Rows
+from remuda_operations.queries.core import pages_of
+from remuda_operations.queries.rows import Rows
 from remuda_proto import constants
 
 from ..client.connections import bus_at

@@ -9,9 +9,9 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from remuda_bus.queries.preview import Report, Rows
-from remuda_bus.queries.preview import preview as ask
 from remuda_config import Invalid, Problem, load_file, read_file
+from remuda_operations.queries.preview import Report, Rows
+from remuda_operations.queries.preview import preview as ask
 from remuda_proto.remuda.v1 import config_pb2
 
 from .. import limits

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.table import Table
 from rich.text import Text
 
-from remuda_bus.queries.rows import Partition, Queue
+from remuda_operations.queries.rows import Partition, Queue
 
 from ..terminal.units import amount, number, ordered
 

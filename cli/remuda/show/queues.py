@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import msgspec
 from rich.text import Text
 
-from remuda_bus.queries import core as queries
-from remuda_bus.queries.rows import Partition, Queue, Queues
+from remuda_operations.queries import core as queries
+from remuda_operations.queries.rows import Partition, Queue, Queues
 
 from ..client.connections import bus_at
 from ..terminal import event_loop

@@ -16,13 +16,13 @@ from rich.text import Text
 from remuda_bus.bus import Bus, Unanswered
 from remuda_bus.nats.declare import changed_settings, described
 from remuda_bus.nats.jetstream import JetStream
-from remuda_bus.queries import NoAnswer, RequestRefused, records
-from remuda_bus.queries import core as queries
-from remuda_bus.queries.bucket_entries import registered_rms
-from remuda_bus.queries.cores import cores as query_cores
-from remuda_bus.queries.front_ends import front_ends as query_front_ends
-from remuda_bus.queries.rows import Queues
-from remuda_bus.queries.services import services
+from remuda_operations.queries import NoAnswer, RequestRefused, records
+from remuda_operations.queries import core as queries
+from remuda_operations.queries.bucket_entries import registered_rms
+from remuda_operations.queries.cores import cores as query_cores
+from remuda_operations.queries.front_ends import front_ends as query_front_ends
+from remuda_operations.queries.rows import Queues
+from remuda_operations.queries.services import services
 
 from .. import limits
 from ..client.connections import bus_at, jetstream_at

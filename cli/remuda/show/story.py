@@ -12,10 +12,10 @@ from rich.text import Text
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus
-from remuda_bus.queries import NoAnswer, peloton
-from remuda_bus.queries.bucket_entries import registered_rms
 from remuda_events.stories.story import StoryLine, StoryTarget
 from remuda_events.story_reader import first_commit, lines
+from remuda_operations.queries import NoAnswer, peloton
+from remuda_operations.queries.bucket_entries import registered_rms
 
 from ..client.connections import bus_at
 from ..errors import UserError

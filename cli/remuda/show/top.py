@@ -15,10 +15,10 @@ from rich.text import Text
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError
-from remuda_bus.queries import core as queries
-from remuda_bus.queries.bucket_entries import registered_rms
-from remuda_bus.queries.core import ask_core
-from remuda_bus.queries.rows import Explanation, Nodes, Queues
+from remuda_operations.queries import core as queries
+from remuda_operations.queries.bucket_entries import registered_rms
+from remuda_operations.queries.core import ask_core
+from remuda_operations.queries.rows import Explanation, Nodes, Queues
 
 from .. import limits
 from ..client.connections import bus_at

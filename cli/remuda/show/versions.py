@@ -10,9 +10,9 @@ from typing import Any
 
 from rich.table import Table
 
-from remuda_bus.queries import configuration
-from remuda_bus.queries.configuration import Document
 from remuda_config import Problem, read_file
+from remuda_operations.queries import configuration
+from remuda_operations.queries.configuration import Document
 
 from ..client.connections import bus_at
 from ..client.known_rms import check_rm

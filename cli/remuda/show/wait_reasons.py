@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from remuda_bus.queries.rows import Ask, Constraint, Holder, Holders, Step
+from remuda_operations.queries.rows import Ask, Constraint, Holder, Holders, Step
 
 from ..terminal.units import amount, number
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 
 from remuda_bus.bus import Bus
-from remuda_bus.queries import RequestRefused
-from remuda_bus.queries import core as queries
-from remuda_bus.queries.status_codes import NOT_FOUND
+from remuda_bus.status_codes import NOT_FOUND
+from remuda_operations.queries import RequestRefused
+from remuda_operations.queries import core as queries
 
 from .. import limits
 from ..show.wait_reasons import reasons_of

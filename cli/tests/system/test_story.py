@@ -12,10 +12,10 @@ from cli.tests.running import finished
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
 from remuda_bus.bus import Bus
-from remuda_bus.log import LogReader, LogWriter, Position
 from remuda_bus.nats import connect
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_replication.log import LogReader, LogWriter, Position
 
 AT_MS = 1_795_000_000_123
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"

@@ -6,10 +6,10 @@ The same code talks to a scheduler in its own process (`local:`), over NATS (`na
 
 from remuda_bus.bus import BusError, Full, Unanswered
 from remuda_bus.nats import Access
-from remuda_bus.resource_manager.callbacks import DeadLetter
-from remuda_bus.resource_manager.errors import RegistrationFailed, ReportRequested, Superseded
 from remuda_sdk.api.connecting import connect
 from remuda_sdk.api.interface import RequestRefused, ResourceManagerCallback, SchedulerAPI, StateDumpPlugin
+from remuda_sdk.resource_manager.callbacks import DeadLetter
+from remuda_sdk.resource_manager.errors import RegistrationFailed, ReportRequested, Superseded
 
 __all__ = [
     "Access",

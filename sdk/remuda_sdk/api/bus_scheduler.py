@@ -9,13 +9,13 @@ from types import TracebackType
 from typing import Self
 
 from remuda_bus.bus import Bus
-from remuda_bus.resource_manager import ResourceManager
-from remuda_bus.resource_manager.registration import HEARTBEAT_INTERVAL
-from remuda_bus.resource_manager.request_encoding import Request
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk.api.callee import Callee
 from remuda_sdk.api.options import Options
 from remuda_sdk.api.scheduler import SchedulerOfSessions, Session
+from remuda_sdk.resource_manager import ResourceManager
+from remuda_sdk.resource_manager.registration import HEARTBEAT_INTERVAL
+from remuda_sdk.resource_manager.request_encoding import Request
 
 BusOfRm = Callable[[str], Awaitable[Bus]]
 

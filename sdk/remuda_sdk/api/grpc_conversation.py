@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import grpc
 
-from remuda_bus.resource_manager.callbacks import DeadLetter
 from remuda_proto.remuda.v1 import resource_manager_pb2 as rm_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk.api.grpc_reopening import Metadata, OpenChannel, Receive, ReopenedStream, Report
+from remuda_sdk.resource_manager.callbacks import DeadLetter
 
 SERVICE: Final = "/remuda.v1.ResourceManager"
 

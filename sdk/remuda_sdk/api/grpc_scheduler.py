@@ -14,10 +14,6 @@ import grpc
 from remuda_bus import subjects
 from remuda_bus.bus import Unanswered
 from remuda_bus.nats import Access
-from remuda_bus.resource_manager.errors import ReportRequested
-from remuda_bus.resource_manager.predicate_answers import BATCH, PREDICATES, PREEMPTION_PREDICATES
-from remuda_bus.resource_manager.registration import EVENTS, RESYNC
-from remuda_bus.resource_manager.request_encoding import Request, sized
 from remuda_bus.retry import retry
 from remuda_proto.remuda.v1 import resource_manager_pb2 as rm_pb2
 from remuda_proto.si.v1 import si_pb2 as si
@@ -29,6 +25,10 @@ from remuda_sdk.api.grpc_status import error_of, registration_failed
 from remuda_sdk.api.grpc_stream import METHODS, SERVICE, GrpcStream
 from remuda_sdk.api.options import Options
 from remuda_sdk.api.scheduler import SchedulerOfSessions, Session
+from remuda_sdk.resource_manager.errors import ReportRequested
+from remuda_sdk.resource_manager.predicate_answers import BATCH, PREDICATES, PREEMPTION_PREDICATES
+from remuda_sdk.resource_manager.registration import EVENTS, RESYNC
+from remuda_sdk.resource_manager.request_encoding import Request, sized
 
 REGISTRATION: Final = subjects.REGISTRATION.lower()
 _CHANNEL: Final = (

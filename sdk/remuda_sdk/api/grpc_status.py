@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
 from remuda_bus.bus import BusError, Full, Unanswered
-from remuda_bus.resource_manager.errors import RegistrationFailed, Superseded
+from remuda_sdk.resource_manager.errors import RegistrationFailed, Superseded
 
 RpcError = Any  # grpc.aio.AioRpcError; grpcio has no types
 

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Iterable, Sequence
 from types import TracebackType
 from typing import Protocol, Self, runtime_checkable
 
-from remuda_bus.resource_manager.callbacks import DeadLetter
 from remuda_proto.remuda.v1 import predicates_pb2
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_sdk.resource_manager.callbacks import DeadLetter
 
 
 class RequestRefused(Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from remuda_bus.nats import Access
-from remuda_bus.resource_manager.arguments import seconds
+from remuda_sdk.resource_manager.arguments import seconds
 
 
 @dataclass(frozen=True, slots=True)

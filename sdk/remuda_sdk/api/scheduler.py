@@ -6,10 +6,10 @@ import asyncio
 from abc import abstractmethod
 from typing import Protocol
 
-from remuda_bus.resource_manager.request_encoding import Request, check_kind
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk.api.callee import Callee
 from remuda_sdk.api.interface import ResourceManagerCallback, SchedulerAPI
+from remuda_sdk.resource_manager.request_encoding import Request, check_kind
 
 
 class Session(Protocol):

@@ -104,7 +104,7 @@ def publish(mount: Path, count: int) -> None:
 
 PROCESS = """
 import functools, pathlib, sys
-from remuda_bus.process import run
+from remuda_replication.process import run
 from remuda_config.shell import ConfigSettings, main
 run("config", functools.partial(main, file=pathlib.Path(sys.argv[2])), ConfigSettings(nats_url=sys.argv[1]))
 """

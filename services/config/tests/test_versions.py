@@ -12,8 +12,8 @@ import pytest
 
 from remuda_bus import subjects
 from remuda_bus.bus import Refused
-from remuda_bus.operators import Operator
 from remuda_config import checksum
+from remuda_operations.operators import Operator
 from services.config.tests.running_service import (
     BROKEN,
     eventually,

@@ -12,14 +12,14 @@ import pytest
 
 from remuda_bus import subjects
 from remuda_bus.bus import Full, Refused, Unanswered
-from remuda_bus.log import Position
 from remuda_bus.memory import MemoryBus
-from remuda_bus.rms.halts import Halts
 from remuda_core import limits
 from remuda_core.core import Core
 from remuda_core.shell.main import main
 from remuda_core.shell.replica import Replica
 from remuda_core.shell.settings import CoreSettings
+from remuda_replication.log import Position
+from remuda_replication.rms.halts import Halts
 
 STUCK, OTHER = "rm-stuck", "rm-other"
 

@@ -11,11 +11,7 @@ import pytest
 from remuda_bus import subjects
 from remuda_bus.bus import Refused
 from remuda_bus.health import Health
-from remuda_bus.log import Position
 from remuda_bus.memory import MemoryBus
-from remuda_bus.process.health_pages import _status
-from remuda_bus.replication.leader import Leader
-from remuda_bus.rms.faults import AUDIT, Fault
 from remuda_core import commands
 from remuda_core.core import Core
 from remuda_core.facts import Ask
@@ -24,6 +20,10 @@ from remuda_core.shell import metrics
 from remuda_core.shell.auditor import Auditor
 from remuda_core.shell.replica import Replica
 from remuda_core.shell.rm_standby import RmStandby
+from remuda_replication.leader import Leader
+from remuda_replication.log import Position
+from remuda_replication.process.health_pages import _status
+from remuda_replication.rms.faults import AUDIT, Fault
 
 PARTITION = "[rm-1]default"
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from remuda_bus.log import LogWriter, Position
 from remuda_bus.memory import MemoryBus
-from remuda_bus.replication.follower import Follower
 from remuda_core import commands
 from remuda_core.check import check, digest
 from remuda_core.core import Core
@@ -15,6 +13,8 @@ from remuda_core.settings import built_in
 from remuda_core.shell.machine import CoreMachine
 from remuda_core.wire.codec import CommitCodec
 from remuda_proto.remuda.v1 import log_pb2
+from remuda_replication.follower import Follower
+from remuda_replication.log import LogWriter, Position
 
 RM = "rm-1"
 PARTITION = f"[{RM}]default"

@@ -8,14 +8,14 @@ import pytest
 
 from remuda_bus import subjects
 from remuda_bus.bus import Full, Refused, Unanswered
-from remuda_bus.log import LogWriter, Position
 from remuda_bus.memory import MemoryBus
-from remuda_bus.replication.leader import Leader
-from remuda_bus.replication.snapshots import Snapshots
 from remuda_core.core import Core
 from remuda_core.shell.machine import CoreMachine
 from remuda_core.shell.settings import CoreSettings
 from remuda_proto.remuda.v1 import inbox_pb2
+from remuda_replication.leader import Leader
+from remuda_replication.log import LogWriter, Position
+from remuda_replication.snapshots import Snapshots
 
 RM = "rm-1"
 

@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 from remuda_bus.bus import Refused
-from remuda_bus.log import Position
 from remuda_core import commands, limits
 from remuda_core.check import digest
 from remuda_core.core import Core
@@ -19,6 +18,7 @@ from remuda_core.settings import Configuration, Limit, PartitionSettings, Placem
 from remuda_core.shell.previews import Previews, Source
 from remuda_core.wire.configuration import write_partition
 from remuda_proto.remuda.v1 import config_pb2
+from remuda_replication.log import Position
 
 PARTITION = "[rm-1]default"
 NOW_MS = 1_700_000_000_000

@@ -13,11 +13,8 @@ from structlog.testing import capture_logs
 from remuda.embedded import NatsServer
 from remuda_bus import limits, subjects
 from remuda_bus.bus import Bus, HistoryChanged, Message, Refused
-from remuda_bus.log import LogReader, LogWriter, Position
 from remuda_bus.memory import MemoryBus
 from remuda_bus.nats import connect
-from remuda_bus.replication.snapshots import SnapshotListing, Snapshots, restore
-from remuda_bus.replication.trimming import trim
 from remuda_core import commands
 from remuda_core.check import check, digest
 from remuda_core.core import Core
@@ -29,6 +26,9 @@ from remuda_core.shell.settings import CoreSettings
 from remuda_core.wire import schema, snapshot_format
 from remuda_core.wire.codec import CommitCodec
 from remuda_proto.remuda.v1 import log_pb2
+from remuda_replication.log import LogReader, LogWriter, Position
+from remuda_replication.snapshots import SnapshotListing, Snapshots, restore
+from remuda_replication.trimming import trim
 
 RM = "rm:1"
 PARTITION = f"[{RM}]default"

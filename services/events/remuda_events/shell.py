@@ -18,18 +18,18 @@ import structlog
 
 from remuda_bus import health, subjects, tracing
 from remuda_bus.bus import Bus, BusError, HistoryChanged
-from remuda_bus.lease import Lease
-from remuda_bus.log import LogEntry, LogReader, Position
-from remuda_bus.process import Settings
 from remuda_bus.retry import pause
-from remuda_bus.rms.faults import EVENTS_OF_LOG, Faults
-from remuda_bus.rms.halts import Halts
 from remuda_events import limits
 from remuda_events.history.audit_records import publish_violations
 from remuda_events.history.event_history import EventHistory
 from remuda_events.history.halt_records import publish_halts
 from remuda_events.story_queries import StoryQueries
 from remuda_events.stream_metrics import measure_streams
+from remuda_replication.lease import Lease
+from remuda_replication.log import LogEntry, LogReader, Position
+from remuda_replication.process import Settings
+from remuda_replication.rms.faults import EVENTS_OF_LOG, Faults
+from remuda_replication.rms.halts import Halts
 
 log = structlog.get_logger()
 

@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
 from remuda_bus.bus import Bus
-from remuda_bus.log import LogEntry, LogReader
 from remuda_events.stories.story import Story, StoryLine, StoryTarget
+from remuda_replication.log import LogEntry, LogReader
 
 
 async def lines(bus: Bus, rm: str, sought: StoryTarget) -> AsyncIterator[StoryLine]:

@@ -9,10 +9,10 @@ from typing import Any
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, Message
-from remuda_bus.log import LogReader, LogWriter, Position
 from remuda_events.event_records import event_records_of
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_replication.log import LogReader, LogWriter, Position
 
 RM = "rm:1"
 NOW_MS = 1_700_000_000_000

@@ -8,10 +8,10 @@ from dataclasses import replace
 from remuda_bus import subjects
 from remuda_bus.bus import Message
 from remuda_bus.memory import MemoryBus
-from remuda_bus.rms.faults import AUDIT, Fault
 from remuda_events import limits
 from remuda_events.shell import publish
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_replication.rms.faults import AUDIT, Fault
 
 from .history_log import RM, WITHIN_S, expected, line, register, write
 

@@ -14,12 +14,12 @@ import structlog
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, HistoryChanged, Outgoing, Refused, Unreadable
-from remuda_bus.log import LogReader, Position
 from remuda_bus.nats import NatsBus, connect
 from remuda_bus.retry import RetryPolicy
 from remuda_events import limits
 from remuda_events.history.event_history import EventHistory
 from remuda_events.shell import LagWarning, publish, serve
+from remuda_replication.log import LogReader, Position
 
 from .history_log import RM, expected, history_of, register, running, write
 

@@ -7,10 +7,10 @@ from functools import partial
 
 import grpc
 
-from remuda_bus.operator_api.callers import Caller
-from remuda_bus.operators import Operator, certified
 from remuda_grpc.identity import Clients
 from remuda_grpc.status import Failure
+from remuda_operations.operator_api.callers import Caller
+from remuda_operations.operators import Operator, certified
 
 
 class Callers:

@@ -1,4 +1,4 @@
-"""The RPCs of `remuda.v1.Admin` and `remuda.v1.Metrics`, from the methods of `remuda_bus.operator_api`."""
+"""The RPCs of `remuda.v1.Admin` and `remuda.v1.Metrics`, from the methods of `remuda_operations.operator_api`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from google.protobuf.message import DecodeError, Message
 
 from remuda_bus.bus import Bus, BusError, HistoryChanged, Refused
 from remuda_bus.certificates import names_of
-from remuda_bus.operator_api.methods import Method
 from remuda_grpc import limits
 from remuda_grpc.callers import Callers
 from remuda_grpc.status import Failure, failure_of, invalid
+from remuda_operations.operator_api.methods import Method
 
 Context = Any  # grpc.aio.ServicerContext; grpcio has no types
 

@@ -12,7 +12,6 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from remuda_bus.bus import Bus, BusError, Headers
-from remuda_bus.resource_manager.request_messages import RequestMessages
 from remuda_bus.streams.ordered_append import append_in_order
 from remuda_bus.streams.split import split
 from remuda_grpc import limits, metrics
@@ -20,6 +19,7 @@ from remuda_grpc.session import CallbackStream
 from remuda_grpc.status import failure_of, invalid
 from remuda_proto.bounds import shown
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_sdk.resource_manager.request_messages import RequestMessages
 
 Request = si.ApplicationRequest | si.AllocationRequest | si.NodeRequest
 REQUESTS: dict[str, type[Request]] = {

@@ -12,9 +12,6 @@ import grpc
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Consumer, ConsumerGone, Message
 from remuda_bus.certificates import names_of
-from remuda_bus.resource_manager.errors import RegistrationFailed, Superseded
-from remuda_bus.resource_manager.request_messages import RequestMessages
-from remuda_bus.resource_manager.resumption import resume
 from remuda_bus.streams.ordered_append import append_in_order
 from remuda_grpc import limits
 from remuda_grpc.identity import Clients
@@ -26,6 +23,9 @@ from remuda_grpc.sessions import Sessions
 from remuda_grpc.status import Failure, failure_of, invalid, superseded
 from remuda_proto.remuda.v1 import resource_manager_pb2 as rm_pb2
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_sdk.resource_manager.errors import RegistrationFailed, Superseded
+from remuda_sdk.resource_manager.request_messages import RequestMessages
+from remuda_sdk.resource_manager.resumption import resume
 
 Context = Any  # grpc.aio.ServicerContext; grpcio has no types
 

@@ -12,7 +12,6 @@ import grpc
 from remuda_bus import subjects, tracing
 from remuda_bus.bus import Bus
 from remuda_bus.certificates import names_of
-from remuda_bus.resource_manager.callback_place import NOWHERE, Place
 from remuda_bus.untrusted import Malformed, number_in
 from remuda_grpc import limits, metrics
 from remuda_grpc.identity import Clients
@@ -23,6 +22,7 @@ from remuda_grpc.status import Failure, invalid
 from remuda_proto.bounds import shown
 from remuda_proto.names import RM_ID
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_sdk.resource_manager.callback_place import NOWHERE, Place
 
 Context = Any  # grpc.aio.ServicerContext; grpcio has no types
 

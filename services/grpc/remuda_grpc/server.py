@@ -8,13 +8,13 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from remuda_bus.operator_api.methods import SERVICES
 from remuda_bus.settings import server_pem
 from remuda_grpc import limits
 from remuda_grpc.operator_rpcs import OperatorRpcs
 from remuda_grpc.resource_manager import ResourceManager
 from remuda_grpc.scheduler import Scheduler
 from remuda_grpc.settings import GrpcSettings
+from remuda_operations.operator_api.methods import SERVICES
 from remuda_proto.remuda.v1 import resource_manager_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 

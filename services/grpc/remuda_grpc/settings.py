@@ -7,10 +7,10 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, model_validator
 
 from remuda_bus import name_patterns
-from remuda_bus.operators import certified
-from remuda_bus.process import Settings
 from remuda_bus.settings import ReadableFile, Texts, is_loopback, setting
 from remuda_grpc import limits
+from remuda_operations.operators import certified
+from remuda_replication.process import Settings
 
 
 def _clients(entries: tuple[str, ...]) -> tuple[str, ...]:

@@ -9,10 +9,7 @@ import structlog
 
 from remuda_bus import health, subjects
 from remuda_bus.bus import Bus, Handler, Message
-from remuda_bus.operator_api import endpoints
-from remuda_bus.operator_api.methods import methods as operator_methods
 from remuda_bus.settings import shown_host
-from remuda_bus.system_user import local_operator
 from remuda_grpc import metrics
 from remuda_grpc.callers import Callers
 from remuda_grpc.identity import Clients
@@ -22,6 +19,9 @@ from remuda_grpc.scheduler import Scheduler
 from remuda_grpc.server import Server
 from remuda_grpc.sessions import Sessions
 from remuda_grpc.settings import GrpcSettings
+from remuda_operations.operator_api import endpoints
+from remuda_operations.operator_api.methods import methods as operator_methods
+from remuda_operations.system_user import local_operator
 
 log = structlog.get_logger()
 

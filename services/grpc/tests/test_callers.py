@@ -3,12 +3,12 @@
 import pytest
 from pydantic import ValidationError
 
-from remuda_bus.operators import Operator, certified_in
-from remuda_bus.system_user import local_operator
 from remuda_grpc.callers import Callers
 from remuda_grpc.identity import Clients
 from remuda_grpc.settings import GrpcSettings
 from remuda_grpc.status import Failure
+from remuda_operations.operators import Operator, certified_in
+from remuda_operations.system_user import local_operator
 
 LOCAL = Operator("me")
 

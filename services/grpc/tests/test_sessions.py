@@ -13,12 +13,12 @@ import pytest
 from remuda_bus import subjects
 from remuda_bus.bus import Full, Message, Unanswered
 from remuda_bus.memory import MemoryBus
-from remuda_bus.resource_manager.callback_place import NOWHERE
 from remuda_grpc import limits
 from remuda_grpc.requests import RequestWriter
 from remuda_grpc.sessions import Sessions
 from remuda_grpc.status import Failure
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_sdk.resource_manager.callback_place import NOWHERE
 
 RM = "rm:1"
 

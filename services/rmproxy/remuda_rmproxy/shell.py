@@ -14,10 +14,10 @@ import structlog
 
 from remuda_bus import health, subjects
 from remuda_bus.bus import Bus, BusError
-from remuda_bus.lease import Lease
-from remuda_bus.process import Settings
-from remuda_bus.rms.faults import Faults
-from remuda_bus.rms.halts import Halts
+from remuda_replication.lease import Lease
+from remuda_replication.process import Settings
+from remuda_replication.rms.faults import Faults
+from remuda_replication.rms.halts import Halts
 from remuda_rmproxy import limits
 from remuda_rmproxy.administration.operator_actions import OperatorActions
 from remuda_rmproxy.groups.choice import groups_by

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from itertools import count
 
 from remuda_bus.bus import Bus
-from remuda_bus.rms.faults import Faults
-from remuda_bus.rms.halts import Halts
+from remuda_replication.rms.faults import Faults
+from remuda_replication.rms.halts import Halts
 from remuda_rmproxy.groups.group_resolver import FROM_REQUEST, Groups
 from remuda_rmproxy.inbound.configuration_resolver import ConfigurationResolver
 from remuda_rmproxy.inbound.dead_letters import DeadLetters

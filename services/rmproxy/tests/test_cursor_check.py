@@ -10,10 +10,10 @@ import pytest
 
 from remuda_bus import subjects
 from remuda_bus.bus import Headers, Message, Refused
-from remuda_bus.log import LogWriter, Position
 from remuda_bus.memory import MemoryBus
-from remuda_bus.rms.halts import Halts
 from remuda_proto.remuda.v1 import log_pb2
+from remuda_replication.log import LogWriter, Position
+from remuda_replication.rms.halts import Halts
 from remuda_rmproxy import limits
 from remuda_rmproxy.records.registry import RmRegistry
 from remuda_rmproxy.records.rm_record import RmRecord, State

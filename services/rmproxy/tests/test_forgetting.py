@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from remuda_bus.memory import MemoryBus
-from remuda_bus.rms.halts import Halts
+from remuda_replication.rms.halts import Halts
 from remuda_rmproxy import limits
 from remuda_rmproxy.records.registry import RmRegistry
 from remuda_rmproxy.records.rm_record import RmRecord

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from remuda_bus import subjects
 from remuda_bus.bus import Message, Refused
 from remuda_bus.memory import MemoryBus
-from remuda_bus.rms.halts import Halts
 from remuda_proto.guests import PREDICATE_CLASS, is_guest, name_for, without_guests
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_replication.rms.halts import Halts
 from remuda_rmproxy.guests.guest_request import command_of, read_admissions
 from remuda_rmproxy.guests.guest_requests import GuestRequests
 from remuda_rmproxy.inbound.translate import InvalidRequest, commands_of

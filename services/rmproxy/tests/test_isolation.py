@@ -10,12 +10,12 @@ import pytest
 
 from remuda_bus import subjects
 from remuda_bus.bus import Full, Message, Outgoing, Reader
-from remuda_bus.log import LogReader, LogWriter
 from remuda_bus.memory import MemoryBus
 from remuda_bus.retry import RetryPolicy
-from remuda_bus.rms.halts import Halts
 from remuda_proto.remuda.v1 import config_pb2, inbox_pb2, log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_replication.log import LogReader, LogWriter
+from remuda_replication.rms.halts import Halts
 from remuda_rmproxy import limits
 from remuda_rmproxy.inbound import translate
 from remuda_rmproxy.records.registry import RmRegistry

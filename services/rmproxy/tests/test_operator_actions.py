@@ -18,10 +18,10 @@ from remuda_bus import subjects
 from remuda_bus.bus import Message, Refused, Unanswered
 from remuda_bus.memory import MemoryBus
 from remuda_bus.memory.failing import FailingBus
-from remuda_bus.operators import Operator
-from remuda_bus.rms.halts import FAULT, Halts
+from remuda_operations.operators import Operator
 from remuda_proto.access_list import AccessList
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
+from remuda_replication.rms.halts import FAULT, Halts
 from remuda_rmproxy import limits
 from remuda_rmproxy.administration.action_request import FIELDS, FORGET_RM, read_request
 from remuda_rmproxy.administration.operator_actions import OperatorActions

@@ -8,12 +8,12 @@ import pytest
 
 from remuda_bus import subjects
 from remuda_bus.bus import Message, Refused
-from remuda_bus.log import LogEntry, Position
 from remuda_bus.memory import MemoryBus
-from remuda_bus.rms.faults import Faults
-from remuda_bus.rms.halts import Halts
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_replication.log import LogEntry, Position
+from remuda_replication.rms.faults import Faults
+from remuda_replication.rms.halts import Halts
 from remuda_rmproxy import limits
 from remuda_rmproxy.limits import ANSWERS_PER_MESSAGE
 from remuda_rmproxy.outbound.callbacks import Question, callbacks_of

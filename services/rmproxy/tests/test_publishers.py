@@ -9,12 +9,12 @@ import pytest
 
 from remuda_bus import subjects
 from remuda_bus.bus import HistoryChanged, Unanswered
-from remuda_bus.log import START, LogReader, LogWriter
 from remuda_bus.memory import MemoryBus
 from remuda_bus.retry import RetryPolicy
-from remuda_bus.rms.faults import Faults
-from remuda_bus.rms.halts import Halts
 from remuda_proto.remuda.v1 import log_pb2
+from remuda_replication.log import START, LogReader, LogWriter
+from remuda_replication.rms.faults import Faults
+from remuda_replication.rms.halts import Halts
 from remuda_rmproxy import limits
 from remuda_rmproxy.outbound.callback_publisher import OnDecision
 from remuda_rmproxy.outbound.published_position import PublishedPosition, read_published_position

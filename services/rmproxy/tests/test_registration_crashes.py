@@ -11,12 +11,12 @@ import pytest
 
 from remuda_bus import subjects
 from remuda_bus.bus import ConsumerGone, Message, Unanswered
-from remuda_bus.log import LogReader, LogWriter
 from remuda_bus.memory import MemoryBus
 from remuda_bus.memory.failing import FailingBus
 from remuda_bus.retry import RetryPolicy
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_replication.log import LogReader, LogWriter
 from remuda_rmproxy import limits
 from remuda_rmproxy.inbound.dead_letters import DeadLetters
 from remuda_rmproxy.outbound.callback_publisher import CallbackPublisher

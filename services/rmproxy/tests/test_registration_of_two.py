@@ -9,8 +9,8 @@ import pytest
 
 from remuda_bus import subjects
 from remuda_bus.memory import MemoryBus
-from remuda_bus.rms.faults import Faults
-from remuda_bus.rms.halts import Halts
+from remuda_replication.rms.faults import Faults
+from remuda_replication.rms.halts import Halts
 from remuda_rmproxy.inbound.configuration_resolver import ConfigurationResolver
 from remuda_rmproxy.outbound.publishers import CallbackPublishers
 from remuda_rmproxy.records.record_store import read_record

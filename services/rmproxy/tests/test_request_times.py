@@ -9,10 +9,10 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from remuda_bus import subjects, tracing
-from remuda_bus.log import LogReader, LogWriter
 from remuda_bus.memory import MemoryBus
 from remuda_bus.metrics import REGISTRY
 from remuda_proto.remuda.v1 import log_pb2
+from remuda_replication.log import LogReader, LogWriter
 from remuda_rmproxy import limits
 from remuda_rmproxy.outbound.callback_publisher import CallbackPublisher
 from remuda_rmproxy.records.request_times import ALLOCATED, ANSWERED, WAITING, Cause, RequestTimes

@@ -8,8 +8,8 @@ from typing import Final
 from starlette.requests import Request
 from starlette.types import Scope
 
-from remuda_bus.operator_api.callers import Caller
-from remuda_bus.operators import Operator
+from remuda_operations.operator_api.callers import Caller
+from remuda_operations.operators import Operator
 
 _KEY: Final = "caller"
 _SENDER: Final = "sender"

@@ -11,7 +11,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from remuda_bus.bus import BusError, Refused
-from remuda_bus.queries.status_codes import UNAVAILABLE
+from remuda_bus.status_codes import UNAVAILABLE
 from remuda_proto.bounds import shown
 
 TYPE: Final = "application/problem+json"

@@ -13,8 +13,8 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final
 
-from remuda_bus.operators import Operator
-from remuda_bus.queries.status_codes import FORBIDDEN, NOT_FOUND
+from remuda_bus.status_codes import FORBIDDEN, NOT_FOUND
+from remuda_operations.operators import Operator
 from remuda_proto.access_list import AccessList
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_web import limits

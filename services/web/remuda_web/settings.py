@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, model_validator
 
-from remuda_bus.operators import certified
 from remuda_bus.settings import ReadableFile, SchedulerAclSettings, Texts, is_loopback, setting
+from remuda_operations.operators import certified
 from remuda_web import limits
 
 

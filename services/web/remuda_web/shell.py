@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 from remuda_bus import health, subjects
 from remuda_bus.bus import Bus, Handler, Message
 from remuda_bus.settings import shown_host
-from remuda_bus.system_user import local_operator
+from remuda_operations.system_user import local_operator
 from remuda_proto.access_list import AccessList
 from remuda_web import limits
 from remuda_web.access.certificates import Certificates

@@ -11,7 +11,7 @@ from typing import Final
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from remuda_bus.queries.status_codes import UNAVAILABLE
+from remuda_bus.status_codes import UNAVAILABLE
 from remuda_web import limits
 from remuda_web.callers import Sender
 from remuda_web.problems import Problem

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from remuda_bus.operators import Operator
+from remuda_operations.operators import Operator
 from remuda_web.access.guard import Guard, LocalOnly, Ways
 from remuda_web.access.tokens import Tokens
 from remuda_web.callers import caller_of, sender_of

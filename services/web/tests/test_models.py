@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from remuda_bus.operator_api.methods import methods
+from remuda_operations.operator_api.methods import methods
 from remuda_proto.remuda.v1 import admin_pb2 as admin
 from remuda_web.api_v1.models import as_json, request_of
 from remuda_web.api_v1.paths import PATHS, ROWS

@@ -12,10 +12,10 @@ from starlette.types import Receive, Scope, Send
 
 from remuda_bus.bus import Message, Refused
 from remuda_bus.memory import MemoryBus
-from remuda_bus.operator_api.callers import Caller
 from remuda_bus.operator_subjects import peloton_change
-from remuda_bus.operators import Operator
 from remuda_bus.subjects import peloton_query
+from remuda_operations.operator_api.callers import Caller
+from remuda_operations.operators import Operator
 from remuda_web.app import Application
 from remuda_web.bus_source import BusSource
 from remuda_web.callers import set_caller

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from httpx import ASGITransport, AsyncClient
 
-from remuda_bus.operator_api.callers import Caller
-from remuda_bus.operators import Operator
+from remuda_operations.operator_api.callers import Caller
+from remuda_operations.operators import Operator
 from remuda_web import limits
 from remuda_web.app import Application
 from remuda_web.callers import set_caller

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from remuda_bus.operators import Operator
+from remuda_operations.operators import Operator
 from remuda_web import limits
 from remuda_web.restricted import RestrictedSource
 from remuda_web.source import LISTS, Row, Unreadable

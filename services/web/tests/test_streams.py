@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp
 
 from remuda_bus.memory import MemoryBus
-from remuda_bus.operators import Operator
+from remuda_operations.operators import Operator
 from remuda_web import limits
 from remuda_web.app import Application
 from remuda_web.bus_source import BusSource

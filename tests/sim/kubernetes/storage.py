@@ -9,8 +9,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any, Final
 
+from integrations.kubernetes.tests import manifests
 from remuda_kubernetes.api.storage import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
-from tests.kubernetes import manifests
 
 from .api_server import ApiServer, Json
 

@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 import msgspec
 
+from integrations.kubernetes.tests import manifests
 from remuda_kubernetes.api.objects import Pod
 from remuda_kubernetes.shim import names
 from remuda_kubernetes.shim.pod_reading import is_placeholder, required_node_of
 from remuda_kubernetes.shim.quantities import Amounts, amounts, request_of, total
-from tests.kubernetes import manifests
 
 from ..story import Story
 from .api_client import NAMESPACE

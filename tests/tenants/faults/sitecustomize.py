@@ -66,7 +66,7 @@ def crash(module: Any) -> None:
 
 
 PATCHES = {
-    "remuda_bus.log.writer": log_writer,
+    "remuda_replication.log.writer": log_writer,
     "remuda_core.core": core,
     "remuda_rmproxy.inbound.translate": rmproxy,
 }

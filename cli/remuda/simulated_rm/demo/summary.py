@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from remuda_bus.queries.rows import Queues
+from remuda_operations.queries.rows import Queues
 
 from ...show.queue_tree import leaves
 from ...terminal.units import amount, duration, number

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from remuda_bus.bus import Bus, BusError
-from remuda_bus.queries import core as queries
-from remuda_bus.queries.rows import Nodes, Queues
+from remuda_operations.queries import core as queries
+from remuda_operations.queries.rows import Nodes, Queues
 
 from ...errors import UserError
 from ..rm_state import percentile

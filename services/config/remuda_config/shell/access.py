@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from remuda_bus.bus import Refused
-from remuda_bus.operators import Operator
+from remuda_operations.operators import Operator
 from remuda_proto.access_list import AccessList
 from remuda_proto.remuda.v1 import config_pb2
 

@@ -17,8 +17,6 @@ from typing import Any
 
 from remuda_bus import subjects
 from remuda_bus.bus import Message, Refused
-from remuda_bus.operators import operator_of
-from remuda_bus.queries.fields import expect_fields
 from remuda_config import limits
 from remuda_config.problems import Invalid, Problem
 from remuda_config.shell.access import ConfigurationAccess
@@ -28,6 +26,8 @@ from remuda_config.shell.rm_versions import RmVersions
 from remuda_config.shell.version_store import StoredVersion
 from remuda_config.shell.worker_pool import WorkerPool
 from remuda_config.versions import ROLLBACK
+from remuda_operations.operators import operator_of
+from remuda_operations.queries.fields import expect_fields
 
 NOT_FOUND = 404
 Document = dict[str, Any]

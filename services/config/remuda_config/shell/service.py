@@ -9,7 +9,6 @@ import structlog
 
 from remuda_bus import health, subjects
 from remuda_bus.bus import Bus
-from remuda_bus.process import Settings
 from remuda_config import metrics
 from remuda_config.build import BUILT_IN, checksum
 from remuda_config.shell.access import ConfigurationAccess
@@ -22,6 +21,7 @@ from remuda_config.shell.settings import ConfigSettings
 from remuda_config.shell.status import answer_current
 from remuda_config.shell.version_watch import end_stages, follow_versions
 from remuda_config.shell.worker_pool import WorkerPool
+from remuda_replication.process import Settings
 
 log = structlog.get_logger()
 

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 from remuda_bus.bus import Refused
-from remuda_bus.queries.status_codes import UNAVAILABLE
+from remuda_bus.status_codes import UNAVAILABLE
 
 from .. import limits
 

@@ -15,10 +15,10 @@ import msgspec
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, Message, Refused, Unanswered
-from remuda_bus.queries.fields import OF_CORE, expect_fields
-from remuda_bus.queries.status_codes import NOT_FOUND, UNAVAILABLE
-from remuda_bus.replication.members import Members
-from remuda_bus.rms.halts import Halts
+from remuda_bus.status_codes import NOT_FOUND, UNAVAILABLE
+from remuda_operations.queries.fields import OF_CORE, expect_fields
+from remuda_replication.members import Members
+from remuda_replication.rms.halts import Halts
 
 from .. import limits
 from . import metrics

@@ -18,11 +18,11 @@ from remuda_bus import limits as bus_limits
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Refused
 from remuda_bus.health import PROCESS_HEALTH, Health
-from remuda_bus.log import Position
 from remuda_bus.metrics import rm_label
-from remuda_bus.replication.child import Child, ChildFailed, InProcess, confine, end_within
 from remuda_bus.retry import retry
-from remuda_bus.rms.faults import AUDIT, Fault, describe_error
+from remuda_replication.child import Child, ChildFailed, InProcess, confine, end_within
+from remuda_replication.log import Position
+from remuda_replication.rms.faults import AUDIT, Fault, describe_error
 
 from .. import limits
 from ..check import check

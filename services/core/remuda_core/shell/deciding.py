@@ -15,8 +15,8 @@ from google.protobuf.message import DecodeError
 from remuda_bus import limits as bus_limits
 from remuda_bus import subjects, tracing
 from remuda_bus.bus import Message
-from remuda_bus.replication.time_slice import TimeSlice
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
+from remuda_replication.time_slice import TimeSlice
 
 from .. import commands, limits
 from ..core import Core

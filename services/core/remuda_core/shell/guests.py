@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from remuda_bus.queries.guests import tag_of_application, tag_of_nodes
+from remuda_operations.queries.guests import tag_of_application, tag_of_nodes
 
 from ..rules.required_node import required_node
 from ..state import Application, Partition

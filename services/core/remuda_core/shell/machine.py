@@ -10,9 +10,9 @@ from typing import Final
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, HistoryChanged
 from remuda_bus.limits import RECORDS_RESTORED_AT_ONCE
-from remuda_bus.log import Position, check_published
 from remuda_bus.untrusted import number_in
 from remuda_proto.remuda.v1 import log_pb2
+from remuda_replication.log import Position, check_published
 
 from .. import check, limits
 from ..core import Core
@@ -26,7 +26,7 @@ from .metrics import REPLICATION
 
 
 class CoreMachine:
-    """A `remuda_bus.replication.machine.Machine`."""
+    """A `remuda_replication.machine.Machine`."""
 
     commit_class: Final = schema.Commit
     metrics: Final = REPLICATION

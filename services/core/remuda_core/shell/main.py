@@ -10,9 +10,9 @@ import msgspec
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, Message
-from remuda_bus.replication.members import Members
-from remuda_bus.replication.work import Work
-from remuda_bus.rms.halts import Halts
+from remuda_replication.members import Members
+from remuda_replication.rms.halts import Halts
+from remuda_replication.work import Work
 
 from .answering import Answering
 from .auditor import Auditor

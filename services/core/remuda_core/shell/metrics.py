@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from remuda_bus.metrics import OTHERS, counter, gauge, histogram, rm_label
-from remuda_bus.replication.metrics import ReplicationMetrics
 from remuda_proto.remuda.v1 import log_pb2
+from remuda_replication.metrics import ReplicationMetrics
 
 from .. import limits
 from ..decide.names import plain

@@ -19,11 +19,11 @@ from google.protobuf.message import DecodeError
 
 from remuda_bus import limits as bus_limits
 from remuda_bus.bus import Refused
-from remuda_bus.log import Position
-from remuda_bus.queries.status_codes import BUSY, UNAVAILABLE
-from remuda_bus.replication.child import Child, ChildFailed, InProcess, beside, confine, end_within
+from remuda_bus.status_codes import BUSY, UNAVAILABLE
 from remuda_proto.bounds import shown
 from remuda_proto.remuda.v1 import config_pb2
+from remuda_replication.child import Child, ChildFailed, InProcess, beside, confine, end_within
+from remuda_replication.log import Position
 
 from .. import limits
 from ..core import Core

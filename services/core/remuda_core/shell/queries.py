@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from remuda_bus import subjects
 from remuda_bus.bus import Refused
-from remuda_bus.queries.status_codes import NOT_FOUND
+from remuda_bus.status_codes import NOT_FOUND
 from remuda_proto.bounds import shown
 
 from ..core import Core

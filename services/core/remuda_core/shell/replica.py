@@ -12,9 +12,9 @@ import msgspec
 
 from remuda_bus import subjects
 from remuda_bus.bus import Refused
-from remuda_bus.log import Position
-from remuda_bus.queries.status_codes import UNAVAILABLE
-from remuda_bus.replication.leader import Leader
+from remuda_bus.status_codes import UNAVAILABLE
+from remuda_replication.leader import Leader
+from remuda_replication.log import Position
 
 from .. import limits
 from ..core import Core

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from remuda_bus.bus import Bus, Refused
-from remuda_bus.log import Position
 from remuda_bus.metrics import rm_label
-from remuda_bus.queries.status_codes import UNAVAILABLE
-from remuda_bus.replication.leader import Leader
-from remuda_bus.replication.members import Members
-from remuda_bus.replication.standby import Standby
+from remuda_bus.status_codes import UNAVAILABLE
+from remuda_replication.leader import Leader
+from remuda_replication.log import Position
+from remuda_replication.members import Members
+from remuda_replication.standby import Standby
 
 from ..core import Core
 from . import metrics

@@ -10,9 +10,9 @@ from functools import partial
 import msgspec
 
 from remuda_bus.bus import Refused
-from remuda_bus.queries.status_codes import NOT_FOUND
-from remuda_bus.replication.child import beside
+from remuda_bus.status_codes import NOT_FOUND
 from remuda_proto.bounds import shown
+from remuda_replication.child import beside
 
 from .. import limits
 from ..core import Core

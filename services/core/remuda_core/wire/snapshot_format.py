@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
-from remuda_bus.log import Position
 from remuda_proto.remuda.v1 import log_pb2, snapshot_pb2
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_replication.log import Position
 
 from .. import facts
 from ..limits import SNAPSHOT_RECORDS_PER_PIECE

@@ -10,12 +10,12 @@ import structlog
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Entry
-from remuda_bus.log import START
 from remuda_bus.retry import pause
-from remuda_bus.rms.faults import AUDIT, Fault, told_key
 from remuda_events import limits
 from remuda_events.event_records import NS_PER_MS
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_replication.log import START
+from remuda_replication.rms.faults import AUDIT, Fault, told_key
 
 log = structlog.get_logger()
 

@@ -16,11 +16,11 @@ import structlog
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Full, HistoryChanged, LogTrimmed, Message, Outgoing, Refused, Unreadable
-from remuda_bus.log import START, LogEntry, LogReader, Position, check_commit, check_retained
 from remuda_bus.metrics import rm_label
 from remuda_bus.retry import pause
 from remuda_events import limits, metrics
 from remuda_events.event_records import event_records_of
+from remuda_replication.log import START, LogEntry, LogReader, Position, check_commit, check_retained
 
 log = structlog.get_logger()
 

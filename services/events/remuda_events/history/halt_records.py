@@ -9,12 +9,12 @@ import structlog
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Entry
-from remuda_bus.log import START
 from remuda_bus.retry import pause
-from remuda_bus.rms.forget import BEING_FORGOTTEN
-from remuda_bus.rms.halts import Halt
 from remuda_events import limits
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_replication.log import START
+from remuda_replication.rms.forget import BEING_FORGOTTEN
+from remuda_replication.rms.halts import Halt
 
 log = structlog.get_logger()
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 from google.protobuf.descriptor import FieldDescriptor
 
 from remuda_bus.bus import Message, Refused
-from remuda_bus.operators import Operator, request_of
 from remuda_bus.untrusted import Malformed, json_object
+from remuda_operations.operators import Operator, request_of
 from remuda_proto.bounds import ID_BYTES, INT32, MESSAGE_BYTES, QUEUE_PATH_BYTES, exceeds, shown
 from remuda_proto.names import ACTION_ID
 from remuda_proto.remuda.v1 import inbox_pb2

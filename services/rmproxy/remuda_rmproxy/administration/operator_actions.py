@@ -14,11 +14,11 @@ import structlog
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Full, Message, Refused
 from remuda_bus.limits import HEADER_ROOM_BYTES
-from remuda_bus.operators import Operator
-from remuda_bus.rms.forget import ANY, FORGETTING, Busy, forget
-from remuda_bus.rms.halts import Halts
+from remuda_operations.operators import Operator
 from remuda_proto.access_list import AccessList
 from remuda_proto.bounds import shown
+from remuda_replication.rms.forget import ANY, FORGETTING, Busy, forget
+from remuda_replication.rms.halts import Halts
 from remuda_rmproxy import limits, metrics
 from remuda_rmproxy.administration.action_request import FORGET_RM, ActionRequest, read_request
 from remuda_rmproxy.administration.outcome import Outcome, outcome_of

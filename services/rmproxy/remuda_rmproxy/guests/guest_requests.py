@@ -15,8 +15,8 @@ import structlog
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Full, Message, Refused
 from remuda_bus.limits import HEADER_ROOM_BYTES
-from remuda_bus.rms.halts import Halts
 from remuda_proto.bounds import shown
+from remuda_replication.rms.halts import Halts
 from remuda_rmproxy import limits
 from remuda_rmproxy.guests.guest_request import Admission, command_of
 from remuda_rmproxy.records.record_store import read_record

@@ -15,8 +15,8 @@ import structlog
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Full, HistoryChanged, Message
 from remuda_bus.retry import pause
-from remuda_bus.rms.faults import Faults
-from remuda_bus.rms.halts import Halts
+from remuda_replication.rms.faults import Faults
+from remuda_replication.rms.halts import Halts
 from remuda_rmproxy import limits
 from remuda_rmproxy.inbound.forwarding_progress import ForwardingProgress
 from remuda_rmproxy.inbound.request_queue import UNKNOWN_SENDERS, QueuedBytes, RequestQueue

@@ -13,11 +13,11 @@ from remuda_bus import subjects, tracing
 from remuda_bus.bus import Bus, BusError, Message, Outgoing
 from remuda_bus.limits import HEADER_ROOM_BYTES
 from remuda_bus.metrics import rm_label
-from remuda_bus.rms.halts import Halts
 from remuda_bus.streams.ordered_append import append_in_order
 from remuda_proto.bounds import shown
 from remuda_proto.names import RM_ID
 from remuda_proto.remuda.v1 import log_pb2
+from remuda_replication.rms.halts import Halts
 from remuda_rmproxy import limits, metrics
 from remuda_rmproxy.groups.group_resolver import FROM_REQUEST, Groups
 from remuda_rmproxy.inbound import translate

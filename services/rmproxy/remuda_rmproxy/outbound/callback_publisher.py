@@ -14,11 +14,11 @@ import structlog
 from remuda_bus import subjects, tracing
 from remuda_bus.bus import Bus, BusError, Headers, HistoryChanged, LogTrimmed, Outgoing, Unreadable
 from remuda_bus.limits import HEADER_ROOM_BYTES
-from remuda_bus.log import START, LogEntry, LogReader, check_commit
 from remuda_bus.metrics import exemplar_of, rm_label
 from remuda_bus.retry import pause
 from remuda_bus.streams.ordered_append import batches
 from remuda_proto.remuda.v1 import log_pb2
+from remuda_replication.log import START, LogEntry, LogReader, check_commit
 from remuda_rmproxy import limits, metrics
 from remuda_rmproxy.outbound.acknowledgement_window import AcknowledgementWindow
 from remuda_rmproxy.outbound.callbacks import Callback, Question, callbacks_of

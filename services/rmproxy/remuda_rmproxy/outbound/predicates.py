@@ -17,11 +17,11 @@ from google.protobuf.message import DecodeError
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Headers, Message, Refused
 from remuda_bus.limits import HEADER_ROOM_BYTES
-from remuda_bus.log import LogEntry
-from remuda_bus.rms.faults import QUESTIONS, Faults
 from remuda_proto.guests import is_guest
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2, predicates_pb2
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_replication.log import LogEntry
+from remuda_replication.rms.faults import QUESTIONS, Faults
 from remuda_rmproxy import limits
 from remuda_rmproxy.outbound.batch_predicates import batch_answer, batch_request, is_batch
 from remuda_rmproxy.outbound.callbacks import Question

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, Headers, HistoryChanged, Message, Unanswered
-from remuda_bus.log import START, Position
 from remuda_bus.untrusted import Malformed, number_in
+from remuda_replication.log import START, Position
 from remuda_rmproxy import limits
 
 DEAD_LETTER = "dead_letter"

@@ -14,8 +14,8 @@ import structlog
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, HistoryChanged, Unanswered, Unreadable
 from remuda_bus.retry import pause
-from remuda_bus.rms.faults import Faults
-from remuda_bus.rms.halts import Halts
+from remuda_replication.rms.faults import Faults
+from remuda_replication.rms.halts import Halts
 from remuda_rmproxy import limits
 from remuda_rmproxy.outbound.callback_publisher import CallbackPublisher, OnDecision
 from remuda_rmproxy.outbound.predicates import PredicateClient

@@ -12,8 +12,8 @@ import structlog
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Headers, HistoryChanged, Message, Refused
-from remuda_bus.log import Position, check_commit
-from remuda_bus.rms.halts import Halts
+from remuda_replication.log import Position, check_commit
+from remuda_replication.rms.halts import Halts
 from remuda_rmproxy import limits
 from remuda_rmproxy.records.registry import RmRegistry
 from remuda_rmproxy.records.rm_record import RmRecord

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 import structlog
 
 from remuda_bus.bus import Bus, BusError
-from remuda_bus.rms.forget import BEING_FORGOTTEN, forget
-from remuda_bus.rms.halts import Halts
+from remuda_replication.rms.forget import BEING_FORGOTTEN, forget
+from remuda_replication.rms.halts import Halts
 from remuda_rmproxy import limits
 from remuda_rmproxy.records.registry import RmRegistry
 from remuda_rmproxy.records.rm_record import RmRecord, State

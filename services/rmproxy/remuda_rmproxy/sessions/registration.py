@@ -11,11 +11,11 @@ import secrets
 from remuda_bus import subjects, tracing
 from remuda_bus.bus import Bus, BusError, Headers, Message, Refused, Reply
 from remuda_bus.limits import HEADER_ROOM_BYTES
-from remuda_bus.rms.forget import first_life
-from remuda_bus.rms.halts import Halts
 from remuda_proto.bounds import shown
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_replication.rms.forget import first_life
+from remuda_replication.rms.halts import Halts
 from remuda_rmproxy import limits, metrics
 from remuda_rmproxy.inbound.configuration_resolver import ConfigurationResolver
 from remuda_rmproxy.inbound.forwarder import Forwarder

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from starlette.types import Scope
 
-from remuda_bus.operators import Operator, certified
+from remuda_operations.operators import Operator, certified
 from remuda_web.problems import Problem
 
 # Where the server puts the names in the certificate of a connection, into the state of each of its requests.

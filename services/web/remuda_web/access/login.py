@@ -18,7 +18,7 @@ from starlette.middleware.sessions import SessionMiddleware
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Scope
 
-from remuda_bus.operators import Operator
+from remuda_operations.operators import Operator
 from remuda_web.access.guard import LOGIN, cross_site
 from remuda_web.access.openid import Provider, unavailable
 from remuda_web.problems import Problem

@@ -15,8 +15,8 @@ from joserfc import jwt
 from joserfc.errors import InvalidKeyIdError, JoseError
 from joserfc.jwk import KeySet
 
-from remuda_bus.operators import Operator, operator_with, usable_groups
-from remuda_bus.queries.status_codes import UNAVAILABLE
+from remuda_bus.status_codes import UNAVAILABLE
+from remuda_operations.operators import Operator, operator_with, usable_groups
 from remuda_web import limits
 from remuda_web.problems import Problem
 from remuda_web.settings import WebSettings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from remuda_bus.operators import Operator, operator_in
+from remuda_operations.operators import Operator, operator_in
 from remuda_web import limits
 
 

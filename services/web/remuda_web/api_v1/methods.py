@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, HistoryChanged, Unanswered
-from remuda_bus.operator_api.methods import Access, Method, methods
+from remuda_operations.operator_api.methods import Access, Method, methods
 from remuda_proto.bounds import shown
 from remuda_web.api_v1 import models, schemas
 from remuda_web.api_v1.answers import tagged

@@ -16,7 +16,7 @@ from google.protobuf.json_format import ParseDict, ParseError
 from google.protobuf.message import Message
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from remuda_bus.operator_api.messages import FIELD_CHANGE, RESOURCE, amounts
+from remuda_operations.operator_api.messages import FIELD_CHANGE, RESOURCE, amounts
 from remuda_web.problems import Problem, problem_of
 
 M = TypeVar("M", bound=Message)

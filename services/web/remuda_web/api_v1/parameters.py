@@ -8,7 +8,7 @@ from fastapi import Depends, Request
 from fastapi.params import Depends as Dependency
 
 from remuda_bus.bus import Refused
-from remuda_bus.queries.fields import unknown_field
+from remuda_operations.queries.fields import unknown_field
 from remuda_web.problems import refused
 
 

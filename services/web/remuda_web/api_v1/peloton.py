@@ -1,6 +1,6 @@
 """Pools, tasks and gangs of Peloton's resource managers, below `/api/v1/peloton/{cluster}`: the queries of
-`remuda_bus.queries.peloton`. They concern all pools, so a caller must be one who reads everything; and changes of
-pools, in the name of an operator."""
+`remuda_operations.queries.peloton`. They concern all pools, so a caller must be one who reads everything. Changes of
+pools are made in the name of an operator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from remuda_bus.bus import Bus, BusError
 from remuda_bus.log_names import peloton_log
-from remuda_bus.queries import peloton
+from remuda_operations.queries import peloton
 from remuda_web import limits
 from remuda_web.api_v1 import schemas
 from remuda_web.api_v1.answers import tagged

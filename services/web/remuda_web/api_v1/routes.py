@@ -14,7 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.responses import Response
 
 from remuda_bus.bus import Bus
-from remuda_bus.queries.fields import FILTERS
+from remuda_operations.queries.fields import FILTERS
 from remuda_web import limits, problems
 from remuda_web.api_v1 import pages, schemas
 from remuda_web.api_v1.answers import tagged

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from remuda_bus.operator_api.methods import SERVICES, Access, Method
+from remuda_operations.operator_api.methods import SERVICES, Access, Method
 from remuda_web import limits, problems
 from remuda_web.api_v1.models import Descriptor, answer_model, request_model, row_model
 from remuda_web.api_v1.paths import ROWS

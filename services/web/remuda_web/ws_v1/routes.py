@@ -15,7 +15,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response
 
-from remuda_bus.queries.status_codes import FORBIDDEN
+from remuda_bus.status_codes import FORBIDDEN
 from remuda_web import problems
 from remuda_web.bodies import NoText, TooLarge, body_of
 from remuda_web.callers import sender_of

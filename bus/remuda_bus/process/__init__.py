@@ -1,8 +1,0 @@
-"""Runs the `main` of a service as a process: settings, logging, health pages, traces, signals, the exit code."""
-
-from remuda_bus.process import log_library  # isort: skip # noqa: F401  # before anything imports structlog
-from remuda_bus.process.logs import configure_logging
-from remuda_bus.process.run import GC_THRESHOLDS, access_of, run
-from remuda_bus.settings import Settings
-
-__all__ = ["GC_THRESHOLDS", "Settings", "access_of", "configure_logging", "run"]

@@ -1,0 +1,354 @@
+"""Connects the shim: reflectors and callbacks change it, and its effects go to the scheduler and the API server.
+
+The process ends when a message cannot be sent. At its start it compares the cluster with what the scheduler has kept,
+so nothing depends on what it knew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import replace
+from http import HTTPStatus
+from itertools import groupby
+from typing import Any
+
+import structlog
+
+from remuda_bus import health
+from remuda_bus.bus import Bus, Refused
+from remuda_kubernetes import limits
+from remuda_kubernetes.api.client import Client, Resource
+from remuda_kubernetes.api.objects import Pod
+from remuda_kubernetes.api.reflector import Reflector
+from remuda_kubernetes.api.resources import (
+    CLAIMS,
+    CSI_DRIVERS,
+    CSI_NODES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    STORAGE_CAPACITIES,
+    STORAGE_CLASSES,
+    VOLUME_ATTACHMENTS,
+    VOLUMES,
+    config_maps,
+)
+from remuda_kubernetes.metrics import Places, PodCounts
+from remuda_kubernetes.plugin.plugin import PluginShim
+from remuda_kubernetes.settings import KubernetesSettings
+from remuda_kubernetes.shell.calls import Calls
+from remuda_kubernetes.shell.kept_state import read_kept_state
+from remuda_kubernetes.shell.lease import Holder
+from remuda_kubernetes.shell.traces import Traces
+from remuda_kubernetes.shell.watched_maps import WatchedMaps
+from remuda_kubernetes.shim.config_maps import MapsConfiguration
+from remuda_kubernetes.shim.effects import Ask, Effect, Message, Release, ReportAllocation, ReportNode, Submit, Withdraw
+from remuda_kubernetes.shim.shim import Shim
+from remuda_proto.remuda.v1 import predicates_pb2
+from remuda_proto.si.v1 import si_pb2 as si
+from remuda_sdk.resource_manager import ResourceManager
+from remuda_sdk.resource_manager.callbacks import Callback, DeadLetter
+from remuda_sdk.resource_manager.errors import RegistrationFailed
+from remuda_sdk.resource_manager.status_codes import WRONG_CONFIGURATION
+
+log = structlog.get_logger()
+
+OnObject = Callable[[Any], None]
+
+
+class Front:
+    """`run()` runs until cancelled. `minor`: of the API server's version, 1.<minor>."""
+
+    def __init__(self, bus: Bus, client: Client, settings: KubernetesSettings, shim: Shim, minor: int) -> None:
+        self._bus = bus
+        self._client = client
+        self._settings = settings
+        self._shim = shim
+        self._minor = minor
+        self._traces = Traces()
+        places = Places()
+        self._counts = PodCounts(places)
+        self._calls = Calls(client, settings.instance, self._on_shim, self._traces, places)
+        self._wake = asyncio.Event()
+        self._is_reported = False
+        self._maps = WatchedMaps(settings.config_maps, shim.books.emit, self._configuration_changed)
+        self._configuration_due = asyncio.Event()
+        self._rejected = ""  # why the registration was without the configuration
+        self._configuration_request = 0  # stream sequence of the last one
+
+    async def run(self) -> None:
+        """Raises LeaseLost, in an ExceptionGroup, and what the bus and the RM's session raise."""
+        reflectors = self._reflectors()
+        health.PROCESS_HEALTH.set_status("reads the Kubernetes cluster", ready=False)
+        async with asyncio.TaskGroup() as tasks:
+            for reflector in reflectors:
+                tasks.create_task(reflector.run())
+            tasks.create_task(self._calls.run())
+            for reflector in reflectors:
+                await reflector.synced.wait()
+            if not self._settings.lease:
+                await self._schedule(tasks)
+                return
+            lease = Holder(self._client, self._client.namespace, self._settings.lease, self._settings.instance)
+            waits = f"waits for the lease {self._settings.lease}"
+            health.PROCESS_HEALTH.set_status(waits, ready=not self._is_extender)  # else it would be asked
+            await lease.acquire()
+            tasks.create_task(lease.hold())
+            try:
+                await self._schedule(tasks)
+            finally:
+                await lease.release()
+
+    @property
+    def _is_extender(self) -> bool:
+        return isinstance(self._shim, PluginShim) and self._shim.is_asked
+
+    async def _schedule(self, tasks: asyncio.TaskGroup) -> None:
+        if isinstance(self._shim, PluginShim) and self._shim.is_asked:
+            from remuda_kubernetes.shell.extender import Extender  # it imports a server of HTTP
+
+            tasks.create_task(Extender(self._shim, self._settings, self._wake.set).run())
+        rm = self._resource_manager()
+        async with rm:
+            await self._register(rm)
+            await self._resume(rm)
+            await asyncio.gather(self._send(rm), self._receive(rm), self._sweep(), self._configure(rm))
+
+    # Configuration
+
+    async def _register(self, rm: ResourceManager) -> None:
+        """With the configuration of the ConfigMaps. If the scheduler refuses it, without."""
+        self._configuration_due.clear()
+        configuration = self._maps.configuration
+        self._apply(configuration)
+        try:
+            await rm.register(config=configuration.text, extra_config=configuration.extra)
+        except RegistrationFailed as failed:
+            if failed.code != WRONG_CONFIGURATION or not (configuration.text or configuration.extra):
+                raise
+            log.error("the scheduler refuses the configuration of the ConfigMaps", reason=failed.reason)
+            await rm.register()
+            self._rejected = failed.reason
+
+    def _apply(self, configuration: MapsConfiguration) -> None:
+        """The front end's own settings."""
+        books, own = self._shim.books, self._settings.policy
+        image = configuration.placeholder_image or own.placeholder_image
+        books.policy = replace(
+            books.policy,
+            placeholder_image=image,
+            placeholder_user=configuration.placeholder_user,
+            gangs=own.gangs and configuration.gangs,
+            volume_bind_timeout_s=configuration.volume_bind_timeout_s,
+        )
+
+    def _configuration_changed(self) -> None:
+        self._configuration_due.set()
+
+    async def _configure(self, rm: ResourceManager) -> None:
+        """Send changes. The scheduler keeps the last good configuration, and reports what is wrong as a dead letter."""
+        if self._rejected:
+            self._maps.rejected(self._rejected)
+        is_refreshed = self._maps.configuration.is_refreshed
+        while True:
+            await self._configuration_due.wait()
+            self._configuration_due.clear()
+            if is_refreshed:
+                configuration = self._maps.configuration
+                self._apply(configuration)
+                group = self._settings.policy_group
+                self._configuration_request = await rm.update_configuration(
+                    configuration.text, policy_group=group, extra_config=configuration.extra
+                )
+
+    async def _resume(self, rm: ResourceManager) -> None:
+        """Compare the cluster with what the scheduler has kept. Callbacks up to that state say nothing new."""
+        kept = await read_kept_state(self._bus, rm.rm_id)
+        if self._is_reported:
+            return  # the scheduler has lost its state meanwhile
+        if kept is None:
+            await rm.register("report")
+            self._report()
+            return
+        state, log_seq = kept
+        rm.skip_callbacks(log_seq)
+        self._on_shim(lambda shim: shim.resume(state))
+        log.info("continues", nodes=len(state.nodes), asks=len(state.asks), allocations=len(state.allocations))
+        self._set_status()
+
+    def _reflectors(self) -> list[Reflector[Any]]:
+        shim, maps = self._shim, self._maps
+
+        streams = self._minor >= limits.STREAMS_SINCE
+
+        def of(resource: Resource[Any], changed: OnObject, gone: OnObject, **more: Any) -> Reflector[Any]:
+            return Reflector(self._client, resource, self._waking(changed), self._waking(gone), streams=streams, **more)
+
+        claims, found = shim.volumes, self._settings.predicates
+        volumes: list[Any] = (
+            [
+                (STORAGE_CLASSES, claims.class_changed, claims.class_gone),
+                (VOLUMES, claims.volume_changed, claims.volume_gone),
+                (CLAIMS, claims.claim_changed, claims.claim_gone),
+                (CSI_DRIVERS, claims.driver_changed, claims.driver_gone),
+                (CSI_NODES, claims.csi_node_changed, claims.csi_node_gone),
+                (VOLUME_ATTACHMENTS, claims.attachment_changed, claims.attachment_gone),
+            ]
+            if found
+            else []
+        )
+        if found and self._minor >= limits.STORAGE_CAPACITIES_SINCE:
+            volumes.append((STORAGE_CAPACITIES, claims.capacity_changed, claims.capacity_gone))
+        return [
+            of(PRIORITY_CLASSES, shim.priority_class_changed, shim.priority_class_gone),
+            of(NAMESPACES, shim.namespace_changed, shim.namespace_gone),
+            of(NODES, shim.node_changed, shim.node_gone),
+            *(of(*one) for one in volumes),
+            of(PODS, self._pod_changed, self._pod_gone, listed=self._pods_listed),
+            *([of(config_maps(self._client.namespace), maps.changed, maps.gone)] if self._settings.config_maps else []),
+        ]
+
+    def _pod_changed(self, pod: Pod) -> None:
+        if self._shim.books.policy.manages(pod):
+            self._traces.seen(pod)
+        self._shim.pod_changed(pod)
+
+    def _pod_gone(self, pod: Pod) -> None:
+        self._traces.gone(pod)
+        self._shim.pod_gone(pod)
+
+    def _pods_listed(self) -> None:
+        self._on_shim(lambda shim: shim.pods_listed())
+
+    def _waking(self, change: OnObject) -> OnObject:
+        def changed(value: Any) -> None:
+            change(value)
+            self._wake.set()
+
+        return changed
+
+    def _on_shim(self, change: Callable[[Shim], None]) -> None:
+        change(self._shim)
+        self._wake.set()
+
+    def _resource_manager(self) -> ResourceManager:
+        rm = ResourceManager.connect(
+            self._bus,
+            self._settings.rm,
+            policy_group=self._settings.policy_group,
+            confirm_releases=False,
+            register=False,
+            resync="replay",
+            heartbeat_s=limits.HEARTBEAT_S,
+        )
+        rm.on_report_requested(self._report)
+        if self._settings.predicates or isinstance(self._shim, PluginShim):
+            rm.on_batch_predicates(self._verdicts)
+            rm.on_preemption_predicates(self._fits_without)
+        return rm
+
+    def _verdicts(self, asked: predicates_pb2.BatchPredicatesRequest) -> list[predicates_pb2.NodeVerdict]:
+        """Raises Refused: the pods of the class are gone."""
+        try:
+            return list(self._shim.questions.verdicts(asked.allocation_key, asked.predicate_class, asked.node_ids))
+        except LookupError as error:
+            raise Refused(str(error), HTTPStatus.NOT_FOUND) from None
+
+    def _fits_without(self, asked: si.PreemptionPredicatesArgs) -> si.PreemptionPredicatesResponse:
+        victims = list(asked.preemptAllocationKeys)
+        index = self._shim.predicates.fits_without(asked.allocationKey, asked.nodeID, victims, asked.startIndex)
+        return si.PreemptionPredicatesResponse(success=index is not None, index=index or 0)
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(limits.SWEEP_EVERY_S)
+            self._on_shim(lambda shim: shim.sweep())
+            if self._shim.books.sweeps % limits.METRIC_SWEEPS == 1:
+                self._counts.update(self._shim.books)
+
+    def _report(self) -> None:
+        self._is_reported = True
+        if self._maps.configuration.text or self._maps.configuration.extra:
+            self._configuration_changed()  # the registration was without
+        self._on_shim(Shim.report)
+        books = self._shim.books
+        log.info("reports the cluster", nodes=len(books.nodes), pods=len(books.pods))
+        self._set_status()
+
+    def _set_status(self) -> None:
+        health.PROCESS_HEALTH.set_status(f"schedules pods of {self._settings.rm}")
+
+    # The scheduler
+
+    async def _receive(self, rm: ResourceManager) -> None:
+        async for callback in rm.callbacks():
+            self._take(callback)
+            self._wake.set()
+
+    def _take(self, callback: Callback) -> None:
+        shim = self._shim
+        match callback:
+            case si.AllocationResponse():
+                shim.allocation(callback)
+            case si.ApplicationResponse():
+                shim.application(callback)
+            case si.NodeResponse():
+                shim.node(callback)
+            case si.UpdateContainerSchedulingStateRequest():
+                shim.scheduling_state(callback)
+            case DeadLetter(reason, seq) if seq == self._configuration_request:
+                self._maps.rejected(reason)
+            case DeadLetter():
+                log.error("the scheduler could not handle a request", reason=callback.reason)
+            case _:
+                pass
+
+    async def _send(self, rm: ResourceManager) -> None:
+        """Send the effects of the shim, in order. Effects that come meanwhile go with the next messages."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            effects = self._shim.take()
+            self._calls.add(effect for effect in effects if not isinstance(effect, Message))
+            await self._publish(rm, [effect for effect in effects if isinstance(effect, Message)])
+
+    async def _publish(self, rm: ResourceManager, messages: list[Message]) -> None:
+        """Neighbours of one kind go together."""
+        for kind, some in groupby(messages, type):
+            of_kind: Any = list(some)
+            if kind is Ask:
+                traces = self._traces.exported(one.ask.allocationKey for one in of_kind)
+                await rm.ask((one.ask for one in of_kind), traces=traces)
+            else:
+                await _SENDERS[kind](rm, of_kind)
+
+
+def _submit(rm: ResourceManager, some: Iterable[Submit]) -> Coroutine[Any, Any, int]:
+    return rm.submit(*(one.application for one in some))
+
+
+def _withdraw(rm: ResourceManager, some: Iterable[Withdraw]) -> Coroutine[Any, Any, int]:
+    return rm.remove(*(one.application_id for one in some))
+
+
+def _release(rm: ResourceManager, some: Iterable[Release]) -> Coroutine[Any, Any, int]:
+    return rm.release(one.release for one in some)
+
+
+def _report_allocations(rm: ResourceManager, some: Iterable[ReportAllocation]) -> Coroutine[Any, Any, int]:
+    return rm.report_allocations(one.allocation for one in some)
+
+
+def _report_nodes(rm: ResourceManager, some: Iterable[ReportNode]) -> Coroutine[Any, Any, int]:
+    return rm.report_nodes(one.node for one in some)
+
+
+_SENDERS: dict[type[Effect], Callable[[ResourceManager, Any], Coroutine[Any, Any, int]]] = {
+    Submit: _submit,
+    Withdraw: _withdraw,
+    Release: _release,
+    ReportAllocation: _report_allocations,
+    ReportNode: _report_nodes,
+}

@@ -1,0 +1,258 @@
+"""Calls of the Kubernetes API: what answers mean, on a scripted API server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import pytest
+
+from integrations.kubernetes.tests.late_claims import claim, given_to, volume
+from integrations.kubernetes.tests.objects import pod
+from integrations.kubernetes.tests.reporting_shim import shim
+from remuda_bus.retry import RetryPolicy
+from remuda_kubernetes import limits
+from remuda_kubernetes.api.errors import ApiError, Away, Conflict, error_of
+from remuda_kubernetes.api.storage import Claim, Volume
+from remuda_kubernetes.metrics import Places
+from remuda_kubernetes.shell.calls import Calls
+from remuda_kubernetes.shell.traces import Traces
+from remuda_kubernetes.shim import names
+from remuda_kubernetes.shim.effects import (
+    Bind,
+    BindVolumes,
+    CreatePlaceholder,
+    DeletePod,
+    Effect,
+    PodName,
+    RecordEvent,
+    ReportNode,
+    SetCondition,
+)
+from remuda_kubernetes.shim.shim import Shim
+from remuda_kubernetes.shim.task_groups import placeholder_pod, task_groups_of
+from remuda_proto.si.v1 import si_pb2 as si
+
+ONCE = RetryPolicy(0.0, give_up_after_s=0.0)
+GROUPS = {names.TASK_GROUPS: json.dumps([{"name": "g", "minMember": 1, "minResource": {"cpu": "1"}}])}
+
+
+class Taken:
+    """An API server where the name of a new pod is taken by `there`."""
+
+    def __init__(self, there: dict[str, Any]) -> None:
+        self._there = there
+        self.is_asked = asyncio.Event()
+
+    async def create(self, path: str, body: dict[str, Any]) -> bytes:
+        raise Conflict("exists", 409)
+
+    async def get(self, path: str, kind: type[Any]) -> Any:
+        self.is_asked.set()
+        return msgspec.convert(self._there, kind)
+
+
+def owned_by(manifest: dict[str, Any], uid: str) -> dict[str, Any]:
+    owner = manifest["metadata"]["ownerReferences"][0] | {"uid": uid}
+    return manifest | {"metadata": manifest["metadata"] | {"ownerReferences": [owner]}}
+
+
+@pytest.mark.parametrize(("owner", "failures"), [("uid-driver", 0), ("uid-another", 1)])
+async def test_placeholder_that_exists_is_created_if_it_is_our_own(owner: str, failures: int) -> None:
+    driver = pod("driver", annotations=GROUPS)
+    (group,) = task_groups_of(driver)
+    manifest = placeholder_pod("app", "", group, driver, "suffix", "pause")
+    server = Taken(owned_by(manifest, owner))
+    assert await failures_of(server, CreatePlaceholder("default.app", manifest)) == failures
+
+
+async def failures_of(server: Taken | Changed, change: Effect) -> int:
+    """How often the shim hears of the change, whose conflict the server is asked about."""
+    reported: list[Callable[[Shim], None]] = []
+    calls = Calls(server, "here", reported.append, Traces(), Places())  # type: ignore[arg-type]
+    calls.add([change])
+    running = asyncio.create_task(calls.run())
+    await server.is_asked.wait()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+    return len(reported)
+
+
+class Refusing:
+    """An API server where a policy refuses the first deletion of a pod."""
+
+    def __init__(self) -> None:
+        self.deletions = 0
+
+    async def delete_pod(self, *_: object) -> None:
+        self.deletions += 1
+        if self.deletions == 1:
+            raise error_of(403, "a policy says no")
+
+
+async def test_deletion_that_is_refused_is_tried_again() -> None:
+    """The scheduler waits for the end of the pod, and others for its room."""
+    it = shim("n1")
+    it.pod_changed(pod("p", app="app"))
+    new = si.Allocation(allocationKey="uid-p", UUID="u", nodeID="n1", applicationID="default.app")
+    it.allocation(si.AllocationResponse(new=[new]))
+    kind = si.PREEMPTED_BY_SCHEDULER
+    over = si.AllocationRelease(applicationID="default.app", UUID="u", allocationKey="uid-p", terminationType=kind)
+    it.allocation(si.AllocationResponse(released=[over]))
+    server, refused = Refusing(), asyncio.Event()
+
+    def on_shim(change: Callable[[Shim], None]) -> None:
+        change(it)
+        refused.set()
+
+    calls = Calls(server, "here", on_shim, Traces(), Places())  # type: ignore[arg-type]
+    running = asyncio.create_task(calls.run())
+    calls.add([one for one in it.take() if isinstance(one, DeletePod)])
+    async with asyncio.timeout(5):
+        await refused.wait()
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+    again = []
+    for _ in range(3 * limits.DELETION_SWEEPS):
+        it.sweep()
+        again += [one for one in it.take() if isinstance(one, DeletePod)]
+    assert [one.pod.uid for one in again] == ["uid-p"]
+
+
+class Failing:
+    """An API server that answers each binding with this error."""
+
+    def __init__(self, error: ApiError) -> None:
+        self._error = error
+
+    async def bind(self, *_: object) -> None:
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    ("error", "is_blamed"),
+    [
+        (Away("not reached", 0), False),
+        *((error_of(code, "no"), False) for code in (401, 409, 429, 500, 503)),
+        *((error_of(code, "no"), True) for code in (403, 422)),
+    ],
+)
+async def test_node_is_blamed_for_refused_bindings_only(
+    error: ApiError, is_blamed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a long outage of the API server, all nodes would count as not ready."""
+    monkeypatch.setattr(limits, "BINDING_RETRY", ONCE)
+    it = shim("n1")
+    failed = asyncio.Semaphore(0)
+
+    def on_shim(change: Callable[[Shim], None]) -> None:
+        change(it)
+        failed.release()
+
+    calls = Calls(Failing(error), "here", on_shim, Traces(), Places())  # type: ignore[arg-type]
+    running = asyncio.create_task(calls.run())
+    for name in ("a", "b", "c"):
+        it.pod_changed(pod(name, app="app"))
+        it.allocation(si.AllocationResponse(new=[si.Allocation(allocationKey=f"uid-{name}", UUID=name, nodeID="n1")]))
+        calls.add([one for one in it.take() if isinstance(one, Bind)])
+        async with asyncio.timeout(5):
+            while it.books.pods[f"uid-{name}"].uuid:
+                await failed.acquire()
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+    reports = [one.node.attributes.get("ready") for one in it.take() if isinstance(one, ReportNode)]
+    assert reports == (["false"] if is_blamed else [])
+
+
+class Changed:
+    """An API server where a volume, or a claim, has changed since it was read. `there`: how it is by now."""
+
+    def __init__(self, there: Volume | Claim) -> None:
+        self._there = there
+        self.patches: list[dict[str, Any]] = []
+        self.is_asked = asyncio.Event()
+
+    async def patch(self, path: str, body: dict[str, Any], form: str) -> bytes:
+        self.patches.append(body)
+        raise Conflict("the object has been modified", 409)
+
+    async def get(self, path: str, kind: type[Any]) -> Any:
+        assert kind is type(self._there)
+        self.is_asked.set()
+        return self._there
+
+
+@pytest.mark.parametrize(("uid", "failures"), [("uid-c", 0), ("uid-another", 1)])
+async def test_volume_that_has_changed_is_reserved_if_it_is_by_now(uid: str, failures: int) -> None:
+    """An earlier attempt, whose answer was lost, may have succeeded."""
+    server = Changed(volume("v1", **given_to("c", uid)))
+    change = BindVolumes(PodName("default", "p", "uid-p"), "n1", ((volume("v1"), claim()),), ())
+    assert await failures_of(server, change) == failures
+    (patch,) = server.patches
+    assert patch["metadata"]["annotations"] == {"pv.kubernetes.io/bound-by-controller": "yes"}
+
+
+@pytest.mark.parametrize(("selected", "failures"), [("n1", 0), ("n2", 1), ("", 1)])
+async def test_claim_that_has_changed_is_made_for_the_node_if_it_is_by_now(selected: str, failures: int) -> None:
+    """A late write must not replace a later decision."""
+    server = Changed(claim(selected=selected))
+    read = claim(metadata={"resourceVersion": "7"})
+    change = BindVolumes(PodName("default", "p", "uid-p"), "n1", (), (read,))
+    assert await failures_of(server, change) == failures
+    (patch,) = server.patches
+    assert patch["metadata"]["resourceVersion"] == "7"
+
+
+class Noting:
+    """An API server that accepts bindings and notes. `said`: the message of each condition, by the path of its pod."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, str]] = []
+        self.has_event = asyncio.Event()
+
+    async def bind(self, *_: object) -> None:
+        pass
+
+    async def patch(self, path: str, body: dict[str, Any]) -> bytes:
+        self.said += [(path.split("/")[-2], one["message"]) for one in body["status"]["conditions"]]
+        return b""
+
+    async def create(self, path: str, body: dict[str, Any]) -> bytes:
+        self.has_event.set()
+        return b""
+
+
+async def test_pod_that_waits_no_more_is_not_said_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Conditions wait for bindings. By then, the API server has said that the pod is scheduled."""
+    monkeypatch.setattr(limits, "NOTES_WAIT_S", 0.0)
+    server = Noting()
+    p, q = PodName("default", "p", "uid-p"), PodName("default", "q", "uid-q")
+    calls = Calls(server, "here", lambda _: None, Traces(), Places())  # type: ignore[arg-type]
+    calls.add([SetCondition(p, "Unschedulable", "full"), SetCondition(q, "Unschedulable", "full")])
+    calls.add([Bind(p, "n1"), SetCondition(q, "SchedulingSkipped", "quota")])
+    calls.add([RecordEvent("Pod", p, "Scheduled", "Scheduling", ""), SetCondition(p, "Unschedulable", "over")])
+    calls.add([Bind(p, "n1")])
+    running = asyncio.create_task(calls.run())
+    async with asyncio.timeout(5):
+        await server.has_event.wait()
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+    assert server.said == [("q", "quota")]
+
+
+async def test_conditions_that_were_dropped_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "WAITING_WRITES", 2)
+    calls = Calls(Noting(), "here", lambda _: None, Traces(), Places())  # type: ignore[arg-type]
+    for number in range(5):
+        calls.add([SetCondition(PodName("default", "p", f"uid-{number}"), "Unschedulable", "full")])
+    assert list(calls._conditions) == ["uid-3", "uid-4"]

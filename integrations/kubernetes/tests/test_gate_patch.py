@@ -1,0 +1,103 @@
+"""The patch that removes the gate of a pod, on pods as an API server from 1.27 reports them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from integrations.kubernetes.tests.objects import pod, sent
+from remuda_kubernetes.api.objects import Pod
+from remuda_kubernetes.plugin.gates import gate_patch
+from remuda_kubernetes.plugin.policy import Pin
+from remuda_kubernetes.shim import names
+
+GATED: dict[str, Any] = {"schedulingGates": [{"name": names.GATE}]}
+
+
+def applied(document: Any, operations: list[dict[str, Any]]) -> Any:
+    """A JSON patch (RFC 6902), as far as it is used."""
+    document = json.loads(json.dumps(document))
+    for operation in operations:
+        *way, last = [part.replace("~1", "/") for part in operation["path"].split("/")[1:]]
+        at = document
+        for part in way:
+            at = at[int(part)] if isinstance(at, list) else at[part]
+        index: Any = int(last) if isinstance(at, list) and last != "-" else last
+        match operation["op"]:
+            case "test":
+                assert at[index] == operation["value"]
+            case "remove":
+                del at[index]
+            case "add" if isinstance(at, list):
+                at.append(operation["value"])
+            case "add":
+                at[index] = operation["value"]
+    return document
+
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+ON_N1 = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
+ZONE = {"key": "zone", "operator": "In", "values": ["a"]}
+OTHER_FIELD = {"key": "metadata.name", "operator": "NotIn", "values": ["n9"]}
+PREFERRED = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": {}}]}
+AFFINITIES: list[tuple[Any, Any]] = [
+    (None, {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchFields": [ON_N1]}]}}}),
+    (
+        {"podAffinity": {}},
+        {"podAffinity": {}, "nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchFields": [ON_N1]}]}}},
+    ),
+    (
+        {"nodeAffinity": PREFERRED},
+        {"nodeAffinity": PREFERRED | {REQUIRED: {"nodeSelectorTerms": [{"matchFields": [ON_N1]}]}}},
+    ),
+    (
+        {
+            "nodeAffinity": {
+                REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [ZONE]}, {"matchFields": [OTHER_FIELD]}]}
+            }
+        },
+        {
+            "nodeAffinity": {
+                REQUIRED: {
+                    "nodeSelectorTerms": [
+                        {"matchExpressions": [ZONE], "matchFields": [ON_N1]},
+                        {"matchFields": [OTHER_FIELD, ON_N1]},
+                    ]
+                }
+            }
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("affinity", "expected"), AFFINITIES)
+def test_hard_pin_narrows_each_term_to_the_node(affinity: Any, expected: Any) -> None:
+    before = sent("p", schedulingGates=[{"name": "other"}, {"name": names.GATE}])
+    before["metadata"]["resourceVersion"] = "7"
+    if affinity is not None:
+        before["spec"]["affinity"] = affinity
+    seen = msgspec.json.decode(json.dumps(before), type=Pod)
+    patched = applied(before, gate_patch(seen, "n1", Pin.HARD))
+    assert patched["spec"]["affinity"] == expected
+    assert patched["spec"]["schedulingGates"] == [{"name": "other"}]
+
+
+@pytest.mark.parametrize("pin", [Pin.SOFT, Pin.FREE])
+def test_other_pins_remove_the_gate_only(pin: Pin) -> None:
+    before = sent("p", **GATED)
+    patched = applied(before, gate_patch(msgspec.json.decode(json.dumps(before), type=Pod), "n1", pin))
+    assert patched["spec"] == {**before["spec"], "schedulingGates": []}
+
+
+def test_patch_of_another_pod_of_that_name_fails() -> None:
+    before, after = pod("p", **GATED), sent("p", **GATED)
+    after["metadata"]["uid"] = "another"
+    with pytest.raises(AssertionError):
+        applied(after, gate_patch(before, "n1", Pin.FREE))
+
+
+def test_patch_of_a_pod_without_the_gate_is_empty() -> None:
+    assert gate_patch(pod("p"), "n1", Pin.HARD) == []

@@ -1,0 +1,195 @@
+"""The process of a placement engine: a gRPC client of a resource manager."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import grpc
+import structlog
+from google.protobuf.message_factory import GetMessageClass
+from pydantic import model_validator
+
+from remuda_bus import subjects
+from remuda_bus.bus import Bus, BusError
+from remuda_bus.health import PROCESS_HEALTH
+from remuda_bus.settings import ReadableFile, Seconds, setting
+from remuda_operations.queries.front_ends import front_ends
+from remuda_proto.peloton.private.resmgr import resmgr_pb2
+from remuda_replication.lease import Lease
+from remuda_replication.process import Settings
+
+from .. import limits
+from . import shared_metrics
+from .engine import Engine
+from .front import SERVICES
+from .partition import NotReady, Partition
+from .shared_engine import Behind, Followed, SharedEngine
+
+log = structlog.get_logger()
+
+TYPES: Final = {name.lower(): number for name, number in resmgr_pb2.TaskType.items()} | {"any": 0}
+
+
+CAUSES: Final[dict[type[Exception], str]] = {Followed: "followed", Behind: "behind", NotReady: "not_ready"}
+
+
+class LeaseLost(BusError):
+    """Another engine may work now."""
+
+
+class PlacementSettings(Settings):
+    """Several engines share the work: each takes what the others have not taken."""
+
+    address: str = setting(
+        "placement.resmgr", "", "HOST:PORT of a resource manager; empty: one that runs on the same bus"
+    )
+    ca: ReadableFile = setting("placement.ca", None, "file: CA certificates that sign that of the resource manager")
+    certificate: ReadableFile = setting("placement.certificate", None, "file: client certificate chain")
+    key: ReadableFile = setting("placement.key", None, "file: private key of the certificate")
+    rm: str = setting(
+        "placement.rm",
+        "",
+        "RM of si.v1 on whose nodes to place, as its core decides; empty: on hosts that are not shared",
+    )
+    partition: str = setting("placement.partition", "default", "partition of that RM", min_length=1)
+    queue: str = setting("placement.queue", "root.peloton", "queue of that RM below which those of pools are")
+    cluster: str = setting(
+        "placement.cluster", "default", "cluster of Peloton, as in resmgr.cluster; part of the names of its guests",
+        pattern="^[A-Za-z0-9_-]{1,64}$",
+    )  # fmt: skip
+    ports: str = setting(
+        "placement.ports", "", "ports of each shared host that tasks may have, as FIRST-LAST; empty: none",
+        pattern=r"^([0-9]{1,5}-[0-9]{1,5})?$",
+    )  # fmt: skip
+    task_type: str = setting(
+        "placement.task_type", "any", "which tasks: any, batch, stateless, stateful or daemon",
+        pattern="^(any|batch|stateless|stateful|daemon)$",
+    )  # fmt: skip
+    refresh_s: Seconds = setting("placement.refresh", 0.2, "so old may be what the engine knows of hosts", ge=0)
+    hold_s: Seconds = setting(
+        "placement.hold", 10.0, "a gang without room is tried again for so long, and then reported", ge=0
+    )
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> PlacementSettings:
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("placement.certificate and placement.key: expected both or neither")
+        if self.certificate is not None and self.ca is None:
+            raise ValueError("placement.certificate: expected placement.ca, too")
+        first, last = self.port_range
+        if not first <= last < limits.PORTS_END or (self.ports and not first):
+            raise ValueError(f"placement.ports={self.ports}: expected FIRST-LAST, from 1 to {limits.PORTS_END - 1}")
+        if self.rm:
+            subjects.check_rm_id(self.rm)
+        return self
+
+    @property
+    def port_range(self) -> tuple[int, int]:
+        """(0, 0): none."""
+        first, _, last = self.ports.partition("-")
+        return (int(first), int(last)) if last else (0, 0)
+
+
+class Calls:
+    """The RPCs of a resource manager."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._rpcs = {
+            name: channel.unary_unary(
+                f"/{service}/{name}",
+                request_serializer=lambda request: request.SerializeToString(),
+                response_deserializer=GetMessageClass(described.methods_by_name[name].output_type).FromString,
+            )
+            for service, (described, table) in SERVICES.items()
+            for name in table
+        }
+
+    async def __call__(self, name: str, request: Any) -> Any:
+        return await self._rpcs[name](request, timeout=limits.ENGINE_RPC_S)
+
+
+async def main(bus: Bus, settings: PlacementSettings) -> None:
+    """Runs without end. Of the engines of a shared partition, the one that holds the lease works."""
+    if settings.rm:
+        await _share(bus, settings)
+    else:
+        engine = Engine(settings.instance, TYPES[settings.task_type], settings.refresh_s, settings.hold_s)
+        await _work(bus, settings, engine)
+
+
+async def _share(bus: Bus, settings: PlacementSettings) -> None:
+    """Raises BusError when the lease is lost."""
+    partition = Partition(bus, settings.rm, settings.partition, settings.queue, settings.cluster)
+    engine = SharedEngine(
+        partition, settings.cluster, settings.queue, TYPES[settings.task_type], settings.refresh_s, settings.hold_s,
+        settings.port_range,
+    )  # fmt: skip
+    key = subjects.engine_lease(settings.cluster, settings.rm, settings.partition)
+    lease = Lease(bus, key, settings.instance)
+    PROCESS_HEALTH.set_status("stands by: another engine places there")
+    await lease.acquire()
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_work(bus, settings, engine))
+            group.create_task(_until_lost(lease))
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    finally:
+        await lease.release()
+
+
+async def _until_lost(lease: Lease) -> None:
+    await lease.lost()
+    raise LeaseLost("the lease was lost")
+
+
+async def _work(bus: Bus, settings: PlacementSettings, engine: Engine | SharedEngine) -> None:
+    """Runs without end. When the resource manager is not there any more, another one is looked for."""
+    while True:
+        address = settings.address or await _found(bus)
+        async with channel(address, settings) as connected:
+            try:
+                async with asyncio.timeout(limits.ENGINE_RPC_S):
+                    await connected.channel_ready()
+                log.info("places for", resmgr=address)
+                PROCESS_HEALTH.set_status(f"places for {address}")
+                await engine.run(Calls(connected))
+            except (BusError, NotReady, Followed, Behind) as error:
+                log.warning("the shared partition waits", rm=settings.rm, reason=str(error))
+                _interrupted(settings, CAUSES.get(type(error), "bus"))
+            except TimeoutError:
+                log.warning("the resource manager cannot be reached", resmgr=address)
+                _interrupted(settings, "timeout")
+            except grpc.aio.AioRpcError as error:
+                log.warning("the resource manager does not answer", error=f"{error.code().name}: {error.details()}")
+                _interrupted(settings, "rpc")
+        PROCESS_HEALTH.set_status("looks for a resource manager", ready=False)
+        await asyncio.sleep(limits.ENGINE_RETRY_S)
+
+
+def _interrupted(settings: PlacementSettings, cause: str) -> None:
+    if settings.rm:
+        shared_metrics.INTERRUPTIONS.labels(cause).inc()
+
+
+def channel(address: str, settings: PlacementSettings) -> grpc.aio.Channel:
+    """Raises OSError when a file cannot be read."""
+    options = [("grpc.max_receive_message_length", limits.RESPONSE_BYTES)]
+    if settings.ca is None:
+        return grpc.aio.insecure_channel(address, options)
+    pair = [one.read_bytes() if one is not None else None for one in (settings.key, settings.certificate)]
+    return grpc.aio.secure_channel(address, grpc.ssl_channel_credentials(settings.ca.read_bytes(), *pair), options)
+
+
+async def _found(bus: Bus) -> str:
+    """The address of a resource manager on the bus."""
+    while True:
+        try:
+            found = [one for one in await front_ends(bus, service="resmgr") if not one.error and one.port]
+        except BusError:
+            found = []
+        if found:
+            one = found[0]
+            return f"[{one.host}]:{one.port}" if ":" in one.host else f"{one.host}:{one.port}"
+        await asyncio.sleep(limits.ENGINE_RETRY_S)

@@ -1,0 +1,60 @@
+"""Running services: the NATS micro services `remuda-<service>`.
+
+Every service registers as one when it has connected and declared its streams (`remuda_replication.process`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from remuda_bus import limits
+from remuda_bus.bus import Bus
+
+PREFIX = "remuda-"
+PING = "$SRV.PING"
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceInstance:
+    """One running instance of a service: `service` without the prefix, `id` its micro service ID."""
+
+    service: str
+    id: str
+    version: str
+    instance: str
+    pid: int
+
+
+async def services(bus: Bus, expected: Iterable[str] = ()) -> list[ServiceInstance]:
+    """The services that answer within PING_S, ordered by service and instance. While one of `expected` does not, all
+    are asked again and given longer (PING_AGAIN_S): a busy process answers late, and a ping may be lost."""
+    missing, found = set(expected), dict[str, ServiceInstance]()
+    for within_s in (limits.PING_S, *limits.PING_AGAIN_S):
+        replies = await bus.request_all(PING, within_s=within_s)
+        found.update((one.id, one) for reply in replies if (one := instance_of(reply.payload)) is not None)
+        if not (missing := missing - {one.service for one in found.values()}):
+            break
+    return in_order(found.values())
+
+
+def in_order(found: Iterable[ServiceInstance | None]) -> list[ServiceInstance]:
+    known = [one for one in found if one is not None]
+    return sorted(known, key=lambda one: (one.service, one.instance, one.id))
+
+
+def instance_of(reply: bytes) -> ServiceInstance | None:
+    """The instance that has sent the reply to a ping. None: another service."""
+    try:
+        found = json.loads(reply)
+        name = str(found.get("name", ""))
+        metadata = found.get("metadata") or {}
+        if not name.startswith(PREFIX):
+            return None
+        pid = int(metadata.get("pid", 0) or 0)
+        service = name.removeprefix(PREFIX)
+        return ServiceInstance(
+            service, str(found.get("id", "")), str(found.get("version", "")), str(metadata.get("instance", "")), pid
+        )
+    except (ValueError, TypeError, AttributeError):
+        return None

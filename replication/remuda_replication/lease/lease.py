@@ -1,0 +1,202 @@
+"""A lease: acquired, renewed and given back by one process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+
+import structlog
+
+from remuda_bus import limits, subjects
+from remuda_bus.bus import Bus, BusError, Message, Refused
+from remuda_bus.subjects import LEASES, Bucket
+from remuda_replication.lease.holder import Holder, HolderLiveness
+from remuda_replication.outage_log import OutageLog
+
+log = structlog.get_logger()
+
+
+class Lease:
+    """The lease `key` of this process. `holder`: the name of the process, shown to people. A random token in the entry
+    keeps two processes of one name apart. `bucket`: a bucket whose entries expire."""
+
+    def __init__(self, bus: Bus, key: str, holder: str, bucket: Bucket = LEASES) -> None:
+        if bucket.ttl_s <= 0:
+            raise ValueError(f"bucket {bucket.name}: a lease needs entries that expire, its ttl_s is {bucket.ttl_s}")
+        self._bus = bus
+        self._key = key
+        self._holder = holder
+        self._bucket = bucket
+        self.token = secrets.token_hex(8)
+        self._about: dict[str, object] = {}
+        self._news = asyncio.Event()
+        self._revision = 0
+        self._renewed = 0.0
+        self._in_doubt = 0.0  # when the last renewal began whose outcome is unknown
+        self._task: asyncio.Task[None] | None = None
+        self._answering: asyncio.Task[None] | None = None
+        self._lost = asyncio.Event()
+        self._outage = OutageLog()
+        self.epoch = 0  # the entry's revision when the lease was acquired; it grows from holder to holder
+
+    @property
+    def held(self) -> bool:
+        """Whether this process holds the lease, as far as it has noticed."""
+        return self._task is not None and not self._lost.is_set()
+
+    @property
+    def valid(self) -> bool:
+        """Whether no other process can hold the lease now, by the clock of this process. It is false at once in a
+        process that was stopped for longer than the lease lasts, even before its renewal task runs again."""
+        return self.held and _now() - self._renewed < self._bucket.ttl_s
+
+    @property
+    def _value(self) -> bytes:
+        return json.dumps({"holder": self._holder, "token": self.token, **self._about}).encode()
+
+    def set_details(self, **about: object) -> None:
+        """Set additional fields of the entry. They are published at once."""
+        if self._about != about:
+            self._about = about
+            self._news.set()
+
+    async def acquire(self) -> None:
+        """Wait until the lease is held, through outages of the bus."""
+        presence = HolderLiveness(self._bus, self._key)
+        while not await self._take_when_free(presence):  # noqa: ASYNC110 - a dead holder publishes nothing
+            await asyncio.sleep(limits.HOLDER_CHECK_INTERVAL_S)
+
+    async def _take_when_free(self, presence: HolderLiveness) -> bool:
+        try:
+            entry = await self._bus.get(self._bucket.name, self._key)
+            if entry is None:
+                return await self.try_acquire()
+            holder = Holder.of(entry)
+            # A holder with the name of this process is a former process of that name.
+            gone = await presence.is_gone(holder, known=holder.name == self._holder)
+        except BusError as error:
+            self._outage.warn("lease not acquired yet", lease=self._key, error=str(error))
+            return False
+        return gone and await self.try_acquire(holder.revision)
+
+    async def try_acquire(self, revision: int = 0) -> bool:
+        """Try once to acquire the lease. `revision`: the entry's revision of a dead holder, whose entry is replaced; 0:
+        there is no entry. Returns False when another process holds the lease, or the bus does not answer."""
+        await self._stop()
+        started = _now()
+        try:
+            self.epoch = self._revision = await self._bus.put(self._bucket.name, self._key, self._value, revision)
+        except Refused:
+            return False
+        except BusError as error:
+            self._outage.warn("lease not acquired yet", lease=self._key, error=str(error))
+            return False
+        self._renewed, self._in_doubt = started, 0.0
+        self._lost.clear()
+        self._answering = asyncio.get_running_loop().create_task(self._answer_requests())
+        self._task = asyncio.get_running_loop().create_task(self._renew())
+        self._task.add_done_callback(self._ended)
+        log.info("lease acquired", lease=self._key, epoch=self.epoch)
+        return True
+
+    async def lost(self) -> None:
+        """Return when the lease is no longer held: another process has it, or it was not renewed in time."""
+        await self._lost.wait()
+
+    async def release(self, **last: object) -> None:
+        """Give the lease back, so that the next holder need not wait for its expiry. `last`: additional fields of the
+        entry, published before."""
+        held = self.held
+        await self._stop()
+        if held:
+            try:
+                await self._publish_last(last)
+                await self._delete()
+            except BusError as error:
+                log.info("lease not given back, it expires", lease=self._key, error=str(error))
+        if self._answering is not None:
+            await asyncio.gather(self._answering, return_exceptions=True)
+
+    async def _publish_last(self, last: Mapping[str, object]) -> None:
+        self._about = {**self._about, **last}
+        if last:
+            with suppress(Refused):  # a renewal was under way when the renewing task was cancelled
+                self._revision = await self._bus.put(self._bucket.name, self._key, self._value, self._revision)
+
+    async def _delete(self) -> None:
+        try:
+            await self._bus.delete(self._bucket.name, self._key, self._revision)
+        except Refused:
+            if await self._still_ours():  # a renewal was under way when the renewing task was cancelled
+                await self._bus.delete(self._bucket.name, self._key, self._revision)
+
+    def _ended(self, renewing: asyncio.Task[None]) -> None:
+        self._lost.set()
+        if self._answering is not None:
+            self._answering.cancel()
+
+    async def _answer_requests(self) -> None:
+        """Answer requests for the holder. If this fails, take-over falls back to the lease's expiry."""
+        name = f"lease-{subjects.token(self._key)}"
+
+        def answers() -> bool:
+            # A silent holder makes a waiting process wait for the expiry. So this process is silent only while it holds
+            # a lease that may have expired.
+            return self.valid or not self.held
+
+        serving = await self._bus.serve(subjects.lease_holder(self._key), self._answer, name, answers)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await serving.close()
+
+    async def _answer(self, message: Message) -> bytes:
+        return json.dumps({"holder": self._holder, "epoch": self.epoch}).encode()
+
+    async def _renew(self) -> None:
+        every_s = pause_s = self._bucket.ttl_s / limits.RENEWALS_PER_TTL
+        while _now() - self._renewed < self._bucket.ttl_s:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await self._news.wait()
+            self._news.clear()
+            pause_s = every_s
+            started = _now()
+            try:
+                async with asyncio.timeout(every_s):
+                    self._revision = await self._bus.put(self._bucket.name, self._key, self._value, self._revision)
+                self._renewed = started
+            except Refused:
+                if not await self._still_ours():
+                    break
+                self._renewed = max(self._renewed, self._in_doubt)
+            except (BusError, TimeoutError) as error:
+                self._in_doubt = started
+                log.warning("lease not renewed", lease=self._key, error=str(error) or "no answer")
+                pause_s = limits.RENEWAL_RETRY_S
+        log.warning("lease lost", lease=self._key, epoch=self.epoch)
+
+    async def _still_ours(self) -> bool:
+        """Whether the entry is still that of this process. A renewal that seemed to fail may have succeeded: then the
+        entry has a later revision, which is taken over."""
+        try:
+            entry = await self._bus.get(self._bucket.name, self._key)
+        except BusError:
+            return False
+        if entry is None or self.token.encode() not in (entry.value or b""):
+            return False
+        self._revision = entry.revision
+        return True
+
+    async def _stop(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,96 @@
+"""What the shell knows of a state machine whose commits are in a log."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from remuda_bus.bus import Bus, Message
+from remuda_proto.remuda.v1 import log_pb2
+from remuda_replication.log import Position
+from remuda_replication.metrics import ReplicationMetrics
+
+
+class Deciding(Protocol):
+    """Decides commits. While `commit` runs nothing else may read the state, which holds part of a commit."""
+
+    more_to_schedule: bool  # there is work although no message has arrived
+    message_seq: int  # stream sequence of the message in work; 0: none
+    facts_by_kind: Counter[type[Any]]  # of the last commit
+
+    def idle_s(self) -> float | None:
+        """How long there is nothing to do unless a message arrives, in s; None: unlimited."""
+        ...
+
+    async def commit(self, messages: deque[Message], epoch: int) -> tuple[log_pb2.Commit, dict[str, str]]:
+        """Decide one commit: as many of `messages`, from the left, as fit, then work that is due. Returns the commit
+        and the headers with its trace."""
+        ...
+
+
+class Machine(Protocol):
+    """A state that the facts of its log make up. `log_id`: the name of the log (`subjects.log`). `inbox_seq` and
+    `now_ms`: those of the last commit, or of the one in work. A commit is one of `remuda.v1`, or of a class of the same
+    envelope with facts of its own."""
+
+    @property
+    def log_id(self) -> str: ...
+
+    @property
+    def commit_class(self) -> type[log_pb2.Commit]: ...
+
+    @property
+    def metrics(self) -> ReplicationMetrics: ...
+
+    @property
+    def inbox_seq(self) -> int: ...
+
+    @property
+    def now_ms(self) -> int: ...
+
+    def size(self) -> int:
+        """The number of objects that a snapshot holds."""
+        ...
+
+    def begin(self) -> None:
+        """Begin with an empty state."""
+        ...
+
+    def follow_only(self) -> None:
+        """Drop what is needed for deciding alone."""
+        ...
+
+    def apply(self, commit: log_pb2.Commit) -> int:
+        """Apply a commit of the log. Returns the number of its facts."""
+        ...
+
+    def save(self, position: Position) -> Iterator[bytes]:
+        """The pieces of a snapshot of the state, which is that at `position`."""
+        ...
+
+    async def restore(self, payload: bytes) -> Position:
+        """Continue from a snapshot. Returns its position. Raises any Exception when it is unreadable; the state is then
+        as before."""
+        ...
+
+    def digest(self) -> bytes:
+        """SHA-256 of the state, hexadecimal."""
+        ...
+
+    async def discard(self) -> None:
+        """Free the memory of the state, in slices."""
+        ...
+
+    def deciding(self, clock_ms: Callable[[], int]) -> Deciding:
+        """`clock_ms` must never go back."""
+        ...
+
+    async def check_past(self, bus: Bus) -> None:
+        """Check that streams which were derived from the log agree with it. Raises HistoryChanged."""
+        ...
+
+    async def published_up_to(self, bus: Bus, newest: int) -> int:
+        """The stream sequence of the commit up to which everything that is derived from the log is published, so that
+        it may be trimmed; `newest` if nothing is derived."""
+        ...

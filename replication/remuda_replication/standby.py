@@ -1,0 +1,165 @@
+"""One log in this process, as long as this process should follow it: followed, led while the process is elected,
+followed again; on one and the same machine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import structlog
+
+from remuda_bus import limits, subjects
+from remuda_bus.bus import Bus, BusError
+from remuda_bus.retry import RetryPolicy, retry
+from remuda_bus.streams.history_check import check_message
+from remuda_proto.remuda.v1 import log_pb2
+from remuda_replication import snapshots, trial
+from remuda_replication.follower import Follower
+from remuda_replication.leader import Leader
+from remuda_replication.lease.leaders import Ownership
+from remuda_replication.log import FactTooLarge, Position, check_commit
+from remuda_replication.machine import Machine
+from remuda_replication.members import Members
+from remuda_replication.settings import ReplicationSettings
+from remuda_replication.snapshots import Snapshots
+
+log = structlog.get_logger()
+
+
+class Standby:
+    """`applied` is called with each durable commit, `moved` when the position has changed, `leads_by` with the leader,
+    or None when this process does not lead any more. `hot`: the machine is at the commit `position`, or led from there.
+
+    `run` raises LostLeadership or an outage of the bus, after which the process must exit and start again from the
+    log; HistoryChanged, after which the RM must be halted; or any other exception, a fault at `place_of` it."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        machine: Machine,
+        members: Members,
+        clock_ms: Callable[[], int],
+        settings: ReplicationSettings,
+    ) -> None:
+        self.rm_id = machine.log_id
+        self._leader: Leader | None = None
+        self._machine = machine
+        self._bus = bus
+        self._members = members
+        self._clock_ms = clock_ms
+        self._settings = settings
+        self._follower = Follower(bus, machine)
+        self._follower.moved = self._moved
+        self._follower.applied = self._applied
+        self.moved: Callable[[], None] = lambda: None
+        self.applied: Callable[[log_pb2.Commit], None] = lambda _: None
+        self.leads_by: Callable[[Leader | None], None] = lambda _: None
+        self.hot = False
+
+    def _moved(self) -> None:
+        self.moved()
+
+    def _applied(self, commit: log_pb2.Commit) -> None:
+        self.applied(commit)
+
+    @property
+    def leads(self) -> bool:
+        return self._leader is not None
+
+    @property
+    def at_ms(self) -> int:
+        """The time of the last commit that was applied, in ms."""
+        return self._machine.now_ms
+
+    @property
+    def position(self) -> Position:
+        return self._follower.position if self._leader is None else self._leader.position
+
+    async def run(self) -> None:
+        """Returns when this process should not follow the RM any more."""
+        async with self._members.restores:
+            if not self._members.should_follow(self.rm_id):
+                return
+            await self._follower.open(await snapshots.restore(self._bus, self._machine, self._members.listing))
+        log.info("following", rm=self.rm_id, log_seq=self.position.seq)
+        self._members.hot(self.rm_id)
+        self.hot = True
+        try:
+            while (ownership := await self._follow_until_elected()) is not None:
+                position = await self._lead(ownership)
+                await self._members.hand_over(self.rm_id)
+                await self._follower.open(position)
+        except BusError:
+            await self._look_back(self.position)
+            raise
+        self.hot = False
+        self._members.hot(self.rm_id, False)
+        log.info("not following any more", rm=self.rm_id, log_seq=self.position.seq)
+        await self._follower.close()
+        await self._machine.discard()
+
+    def place_of(self, fault: Exception) -> tuple[str, int]:
+        """The stream and the sequence of the inbox message in work, or of the last commit if no message was in work."""
+        seq = fault.inbox_seq if isinstance(fault, FactTooLarge) else self._leader.message_seq if self._leader else 0
+        return (subjects.inbox_stream(self.rm_id), seq) if seq else (subjects.log_stream(self.rm_id), self.position.seq)
+
+    async def _follow_until_elected(self) -> Ownership | None:
+        """None: this process should not follow the RM any more."""
+        following = asyncio.ensure_future(self._follower.follow())
+        elected = asyncio.ensure_future(self._members.elected(self.rm_id))
+        dismissed = asyncio.ensure_future(self._members.follows(self.rm_id, False))
+        tasks: tuple[asyncio.Future[Any], ...] = (following, elected, dismissed)
+        try:
+            with self._machine.metrics.following.track_inprogress():
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if following.done():
+                following.result()
+            return elected.result() if elected.done() else None
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _lead(self, ownership: Ownership) -> Position:
+        """Lead until the lease is lost or the RM is handed over. Returns the last commit."""
+        async with self._members.takes:
+            await self._follower.catch_up()
+            await self._check_past()
+            if self._settings.snapshot_in_child:
+                await trial.check_for_deadly_message(
+                    self._bus, self._machine, self._members.name, self._clock_ms, ownership.inherited
+                )
+            writer = await self._follower.close()
+        kept = Snapshots(self._bus, self._machine, self._settings, self._follower.facts, self._members.listing)
+        leader = Leader(self._bus, self._machine, ownership.revision, writer, self._clock_ms, kept)
+        leader.moved, leader.applied = self._moved, self._applied
+        self._leader = leader
+        self.leads_by(leader)
+        self._members.when_unsettled(self.rm_id, leader.wake)
+        try:
+            position = self._follower.position = await leader.lead(lambda: self._members.may_stay(self.rm_id))
+        except BaseException:
+            self.hot = False  # the machine may be ahead of the log
+            raise
+        finally:
+            self.leads_by(None)
+        self._leader = None
+        return position
+
+    async def _check_past(self) -> None:
+        """Check that the inbox holds the last message that the log has answered, and what is derived from the log.
+        Raises HistoryChanged."""
+        if seq := self._machine.inbox_seq:
+            await check_message(self._bus, subjects.inbox_stream(self.rm_id), subjects.inbox(self.rm_id), seq)
+        await self._machine.check_past(self._bus)
+
+    async def _look_back(self, position: Position) -> None:
+        """Before the process exits, check that the log still holds the last durable commit, which no other process may
+        know of. Waits LOOK_BACK_WITHIN_S for the bus. Raises HistoryChanged."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limits.LOOK_BACK_WITHIN_S):
+                check = partial(check_commit, self._bus, self.rm_id, position)
+                await retry(check, RetryPolicy(limits.LOOK_BACK_RETRY_S), on=BusError)
