@@ -43,7 +43,7 @@ sim: SECONDS ?= 60
 fuzz: SECONDS ?= 60
 E2E ?= tests/e2e
 
-.PHONY: demo test system integrations everything flakes long kubernetes kubernetes-suite chaos dist test-dist images e2e sim mutants fuzz attacks docs site lint generated recordings bench conformance conformance-config conformance-rest conformance-peloton proto fmt lock clean
+.PHONY: demo test system integrations everything flakes long kubernetes kubernetes-suite chaos dist test-dist images e2e sim mutants mutants-table fuzz attacks docs site lint generated recordings bench conformance conformance-config conformance-rest conformance-peloton proto fmt lock clean
 
 $(READY): requirements.lock release/metadata.py release/version.txt $(addsuffix /pyproject.toml,$(ROOMS))
 	@test -x $(BIN)/python || { echo "setting up $(VENV) ..."; $(PYTHON) -m venv $(VENV); }
@@ -91,6 +91,9 @@ fuzz: $(READY)          ## hostile RMs against a running system: SECONDS= SEED=
 
 attacks: $(READY)       ## what one RM could do to others, on real systems; they measure time, so nothing else may run
 	@$(BIN)/python -m pytest tests/attacks tests/fuzz $(ARGS)
+
+mutants-table: $(READY) ## print the mutants with the rules that they break; runs no tests
+	@$(BIN)/python -m tests.mutants --list
 
 dist: $(READY)          ## a wheel of each room in DIST=dist; `pip install dist/*.whl` installs them
 	@rm -f '$(DIST)'/remuda*.whl

@@ -337,7 +337,7 @@ PLACEMENT_RULE = (
         "tests/golden/scenarios/queues_yaml.txt",
         "add the name to the problem of an unknown rule, which lists all names",
     ),
-    Hop("tests.mutants.mutants:MUTANTS", "add a mutant that breaks the rule, then run `make mutants ARGS=--write`"),
+    Hop("tests.mutants.mutants:MUTANTS", "add a mutant that breaks the rule, then run `make mutants ONLY=NAME`"),
     Hop("CHANGELOG.md", "add a line"),
 )
 
@@ -360,7 +360,7 @@ NODE_SCORE = (
         "tests/golden/scenarios/queues_yaml.txt",
         "add the name to the problem of an unknown policy, which lists all names",
     ),
-    Hop("tests.mutants.mutants:MUTANTS", "add a mutant that breaks the score, then run `make mutants ARGS=--write`"),
+    Hop("tests.mutants.mutants:MUTANTS", "add a mutant that breaks the score, then run `make mutants ONLY=NAME`"),
     Hop("CHANGELOG.md", "add a line"),
 )
 

@@ -3,7 +3,8 @@
 python -m tests.mutants                    all, several at a time
 python -m tests.mutants --sample 12        some, chosen by --seed
 python -m tests.mutants --only fence       those whose name has this in it
-python -m tests.mutants --write            writes README.md: which rule is broken, and who notices
+python -m tests.mutants --table FILE       writes which test kills each, as a table in Markdown
+python -m tests.mutants --list             prints all with the rules that they break, and runs no tests
 python -m tests.mutants --tell NAME        what the scenario that notices shows, or that none does
 """
 
@@ -17,11 +18,12 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
 
 from .mutants import MUTANTS
 from .mutate import ROOT, Mutant, put_in
 from .peloton import SECTION as PELOTON
-from .table import GOLDEN, LAWS, README, Fate, named, read, table
+from .table import GOLDEN, LAWS, Fate, named, table
 
 # Where no scenario notices.
 LAW_TESTS = ("tests/property/test_predicate_classes.py", "tests/property/test_laws.py", "tests/property")
@@ -39,13 +41,17 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=0, help="only so many")
     parser.add_argument("--seed", default="", help="which, of a sample")
     parser.add_argument("--only", default="", help="only those whose name has this in it")
-    parser.add_argument("--write", action="store_true", help="write the table; what was not run keeps its line")
+    parser.add_argument("--table", type=Path, help="write the test that kills each into this file")
+    parser.add_argument("--list", action="store_true", help="print all with the rules that they break; run no tests")
     parser.add_argument("--golden", action="store_true", help="scenarios only, no laws")
     parser.add_argument("--tell", default="", help="one, with what the scenario shows")
     parser.add_argument("--play", default="", help=argparse.SUPPRESS)
     parser.add_argument("--laws", default="", help=argparse.SUPPRESS)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args()
+    if arguments.list:
+        print(table(MUTANTS, {}), end="")
+        return 0
     if arguments.tell or arguments.play:
         return play(named(arguments.tell or arguments.play), in_full=bool(arguments.tell))
     if arguments.laws:
@@ -59,8 +65,8 @@ def main() -> int:
     fates = fates_of(chosen, STAGES[:1] if arguments.golden else STAGES, arguments.workers)
     survived = [name for name, fate in fates.items() if not fate.by]
     print(f"{len(fates)} mutants, {len(fates) - len(survived)} killed, {len(survived)} survived")
-    if arguments.write:
-        README.write_text(table(MUTANTS, {**read(), **fates}))
+    if arguments.table:
+        arguments.table.write_text(table(MUTANTS, fates))
     return int(bool(survived))
 
 
