@@ -22,16 +22,26 @@ CALLERS = {
 
 
 def tables() -> str:
+    """By service and callers, in the order of the methods."""
     known = {(method.service, method.name): method for method in methods()}
     lines = []
     for service in SERVICES:
-        lines += [f"### {service.full_name}", "", "| method | | takes, returns | callers |", "|---|---|---|---|"]
+        rows: dict[Access, list[str]] = {}
         for name, said, request, response in _rpcs(service.file.name, service.name):
             method = known[service.full_name, name]
-            returns = f"stream of `{response}`" if method.stream is not None else f"`{response}`"
-            lines.append(f"| `{name}` | {said} | `{request}`, {returns} | {CALLERS[method.access]} |")
-        lines.append("")
+            row = f"| `{name}` | {said}{_messages(name, request, response)} |"
+            rows.setdefault(method.access, []).append(row)
+        lines += [f"### {service.full_name}", ""]
+        for access, listed in rows.items():
+            lines += [f"For {CALLERS[access]}:", "", "| method | |", "|---|---|", *listed, ""]
     return "\n".join(lines)
+
+
+def _messages(name: str, request: str, response: str) -> str:
+    """The messages that are not named like the method."""
+    takes = "" if request == f"{name}Request" else f" Takes `{request}`."
+    returns = "" if response == f"{name}Response" else f" Returns `{response}`."
+    return f"{takes}{returns}"
 
 
 def _rpcs(file: str, service: str) -> Iterator[tuple[str, str, str, str]]:

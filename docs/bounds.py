@@ -14,10 +14,13 @@ INT64 = {bounds.INT64: "any int64", bounds.INT32: "any int32"}
 
 
 def table() -> str:
-    lines = ["| field | bound | reason | above it |", "|---|---|---|---|"]
+    """One row for all fields with the same bound, reason and effect."""
+    fields: dict[tuple[str, str, str], list[str]] = {}
     for field, bound in bounds.FIELDS.items():
         if row := describe(bound):
-            lines.append(f"| `{field}` | {' | '.join(row)} |")
+            fields.setdefault(row, []).append(f"`{field}`")
+    lines = ["| fields | bound | reason | above it |", "|---|---|---|---|"]
+    lines += [f"| {', '.join(bounded)} | {' | '.join(row)} |" for row, bounded in fields.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -37,11 +37,17 @@ def name_of(metric: MetricWrapperBase) -> str:
 
 
 def table() -> str:
-    lines = ["| metric | kind | labels | |", "|---|---|---|---|"]
+    """One row for metrics of several rooms that differ in the name of the service alone."""
+    names: dict[tuple[str, str, str, str], list[str]] = {}
     for room in ROOMS:
         for metric in declared(room):
+            name = name_of(metric)
+            service, _, rest = name.removeprefix("remuda_").partition("_")
             labels = ", ".join(f"`{label}`" for label in metric._labelnames)
-            lines.append(f"| `{name_of(metric)}` | {KINDS[type(metric)]} | {labels} | {metric._documentation} |")
+            same = (rest, KINDS[type(metric)], labels, metric._documentation)
+            names.setdefault(same, []).append(f"`{name}`")
+    lines = ["| metric | kind | labels | |", "|---|---|---|---|"]
+    lines += [f"| {', '.join(metrics)} | {kind} | {labels} | {said} |" for (_, kind, labels, said), metrics in names.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -25,10 +25,8 @@ def table() -> str:
         rows = [found for key, found in sorted(readers.items()) if key.partition(".")[0] == section]
         services = rows[0][1]
         said = "all services" if len(services) == len(SERVICES) else ", ".join(services)
-        lines += [f"### `{section}`", "", f"Read by {said}.", "", "| key | default | | variable |", "|---|---|---|---|"]
-        for one, _ in rows:
-            variables = ", ".join(f"`{name}`" for name in one.variables)
-            lines.append(f"| `{one.key}` | {_default(one)} | {_text(one)} | {variables} |")
+        lines += [f"### `{section}`", "", f"Read by {said}.", "", "| key | default | |", "|---|---|---|"]
+        lines += [f"| `{one.key}` | {_default(one)} | {_text(one)}{_other_variables(one)} |" for one, _ in rows]
         lines.append("")
     return "\n".join(lines)
 
@@ -42,6 +40,12 @@ def _default(one: Declared) -> str:
     if isinstance(default, bool):
         return f"`{str(default).lower()}`"
     return f"`{default:g}`" if isinstance(default, float) and default < 1e6 else f"`{default}`"
+
+
+def _other_variables(one: Declared) -> str:
+    """The variables beside the one that is named like the key."""
+    others = [name for name in one.variables if name != f"REMUDA_{one.key.upper().replace('.', '_')}"]
+    return f"; also {', '.join(f'`{name}`' for name in others)}" if others else ""
 
 
 def _text(one: Declared) -> str:

@@ -52,30 +52,29 @@ def identifier(process: str) -> str:
 
 
 def table(walk: Walk) -> str:
-    lines = ["| | process | file | function | what it does |", "|---|---|---|---|---|"]
+    """A numbered list of the functions, below the process that calls them."""
+    lines: list[str] = []
     number = 0
     for leg in walk:
-        for place, hop in enumerate(leg.hops):
+        lines += [f"**{leg.process}**", ""]
+        for hop in leg.hops:
             number += 1
-            process = f"**{leg.process}**" if place == 0 else ""
-            lines.append(f"| {number} | {process} | {link(hop)} | `{hop.function.partition(':')[2]}` | {hop.what} |")
-    return "\n".join(lines) + "\n"
+            lines.append(f"{number}. [`{hop.function.partition(':')[2]}`]({link(hop)}) {hop.what}")
+        lines.append("")
+    return "\n".join(lines[:-1]) + "\n"
 
 
 def link(hop: Hop) -> str:
-    """To the file, from tour.md. The text leaves out the folder of the package's room."""
-    path = Path(code_of(hop.function).co_filename).resolve().relative_to(ROOT)
-    package = hop.function.partition(".")[0]
-    shown = path.as_posix().partition(f"{package}/")[2]
-    return f"[{shown}](../{path.as_posix()})"
+    """To the file, from tour.md."""
+    return f"../{Path(code_of(hop.function).co_filename).resolve().relative_to(ROOT).as_posix()}"
 
 
 def places(addition: tuple[Hop, ...]) -> str:
-    """A table of the places. Raises FileNotFoundError, ImportError or AttributeError where there is no such place."""
-    lines = ["| | file | name | what to do |", "|---|---|---|---|"]
+    """A numbered list of the places. Raises FileNotFoundError, ImportError or AttributeError where a place is gone."""
+    lines: list[str] = []
     for number, (place, what) in enumerate(addition, 1):
         path, name = file_of(place), place.partition(":")[2]
-        lines.append(f"| {number} | [{path}]({target(path)}) | {f'`{name}`' if name else ''} | {what} |")
+        lines.append(f"{number}. [{path}]({target(path)}){f', `{name}`' if name else ''}: {what}")
     return "\n".join(lines) + "\n"
 
 
