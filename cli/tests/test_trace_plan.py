@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remuda.simulated_rm.load.openb import Pod
-from remuda.simulated_rm.load.trace import DAY_S, group, steps
+from remuda.simulated_rm.load.trace import DAY_S, group, qos_of, steps
 
 
 def pod(name: str, created: float, deleted: float | None) -> Pod:
@@ -56,3 +56,7 @@ def test_a_pod_that_comes_and_goes_at_once_comes_first() -> None:
 
 def test_an_application_is_a_quality_of_service_on_a_day() -> None:
     assert group(pod("a", 2 * DAY_S + 1, None)) == "ls-day002"
+
+
+def test_the_class_of_a_group_is_that_of_its_pods() -> None:
+    assert qos_of(group(pod("p", 3 * DAY_S, None))) == "ls"

@@ -131,6 +131,14 @@ def load(
     speed: Annotated[
         float | None, typer.Option(min=0.001, help="Trace seconds per second. Default: unlimited.")
     ] = None,
+    queue: Annotated[
+        str,
+        typer.Option(
+            metavar="QUEUE",
+            help="With --nats: submit to this leaf queue of the scheduler's configuration. With --trace, {qos} in it is"
+            " the class of a pod. Default: a queue of a configuration of its own.",
+        ),
+    ] = "",
     rm: Annotated[
         str | None, typer.Option(help="rmID to register as. Default: a new one.", callback=arguments.rm_id)
     ] = None,
@@ -166,6 +174,7 @@ def load(
             duration_s=duration,
             trace=trace,
             speed=speed,
+            queue=queue,
             rm=rm,
             keep=keep,
             plot=plot,

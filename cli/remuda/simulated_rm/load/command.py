@@ -50,6 +50,7 @@ class Options:
     duration_s: float | None
     trace: tuple[str, Path, Path] | None
     speed: float | None
+    queue: str
     rm: str | None
     keep: bool
     plot: Path | None
@@ -60,9 +61,12 @@ class Options:
 
 def load(options: Options) -> None:
     """UserError if a callback was wrong."""
+    if options.queue and options.nats is None:
+        raise UserError("--queue needs --nats: a system of its own has no such queue")
     work = workload(
-        options.nodes, options.apps, options.asks, options.rate, options.duration_s, options.trace, options.speed
-    )
+        options.nodes, options.apps, options.asks, options.rate, options.duration_s, options.trace, options.speed,
+        options.queue,
+    )  # fmt: skip
     rm = _rm_id(options)
     if options.plot:
         check_file(options.plot)

@@ -19,7 +19,7 @@ from ..rm_state import RunningAllocation
 from .one_queue import configuration
 from .openb import Node, Pod
 from .samples import Samples
-from .trace import DAY_S, Step, group, group_sizes
+from .trace import DAY_S, Step, group, group_sizes, qos_of
 
 ANSWERED_WITHIN_S = 0.5  # after that the core is asked whether an ask waits
 PATIENCE_S = 30.0  # so long may a core be away
@@ -35,11 +35,12 @@ class NoAnswer(Exception):
 
 class Replay:
     """`speed`: trace seconds per second, None for as fast as answers come. It adds to `samples` (time in days), and to
-    `departed`, by reason, the pods that left before there was room for them; `done` counts the pods that arrived."""
+    `departed`, by reason, the pods that left before there was room for them; `done` counts the pods that arrived.
+    `queue` is where applications go; `{qos}` in it stands for the quality of service of their pods, in lower case."""
 
     def __init__(
         self, driver: Driver, bus: Bus, nodes: Sequence[Node], pods: Sequence[Pod], speed: float | None,
-        samples: Samples, departed: Counter[str],
+        samples: Samples, departed: Counter[str], queue: str,
     ) -> None:  # fmt: skip
         self._samples = samples
         self._departed = departed
@@ -49,7 +50,7 @@ class Replay:
         self._bus = bus
         self._nodes = nodes
         self._speed = speed
-        self._groups = Applications(driver, group_sizes(pods))
+        self._groups = Applications(driver, group_sizes(pods), queue)
         self._application_of: dict[str, str] = {}
 
     async def prepare(self) -> None:
@@ -138,8 +139,9 @@ class Applications:
     """One application per group of pods, submitted when its first pod arrives and removed after its last has left. The
     scheduler ends an application that is idle for 30 s, so a group that pauses for long continues in a new one."""
 
-    def __init__(self, driver: Driver, sizes: Counter[str]) -> None:
+    def __init__(self, driver: Driver, sizes: Counter[str], queue: str) -> None:
         self._driver = driver
+        self._queue = queue
         self._to_come = sizes
         self._current: dict[str, str] = {}
         self._inside: Counter[str] = Counter()  # pods by application
@@ -153,7 +155,7 @@ class Applications:
             self._generation[name] += 1
             number = self._generation[name]
             application = self._current[name] = name if number == 1 else f"{name}-{number}"
-            await self._driver.submit(application, QUEUE)
+            await self._driver.submit(application, self._queue.replace("{qos}", qos_of(name)))
         self._idle_since.pop(application, None)
         self._inside[application] += 1
         self._to_come[name] -= 1

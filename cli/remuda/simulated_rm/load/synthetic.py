@@ -29,13 +29,16 @@ CONFIG = configuration("load")
 class Synthetic:
     """`rate`: asks per second, None for as fast as possible; `duration_s`: how long each runs, None for ever."""
 
-    def __init__(self, nodes: int, apps: int, asks: int, rate: float | None, duration_s: float | None) -> None:
+    def __init__(
+        self, nodes: int, apps: int, asks: int, rate: float | None, duration_s: float | None, queue: str
+    ) -> None:
         self.samples = Samples()
         self.total = apps * asks
         self._nodes = nodes
         self._apps = apps
         self._rate = rate
         self._duration_s = duration_s
+        self._queue = queue
         self._ends: list[tuple[float, str, RunningAllocation]] = []
         self._start = 0.0
 
@@ -50,7 +53,7 @@ class Synthetic:
         """Nodes and applications, answered."""
         await driver.report_nodes({f"node-{number:05}": NODE for number in range(self._nodes)})
         for number in range(self._apps):
-            await driver.submit(_application(number), QUEUE)
+            await driver.submit(_application(number), self._queue)
         rm_state, wanted = driver.rm_state, self._nodes + self._apps
         if not await driver.until(
             lambda: rm_state.nodes + rm_state.applications + rm_state.rejected.total() >= wanted, PATIENCE_S

@@ -65,5 +65,10 @@ def group(pod: Pod) -> str:
     return f"{pod.qos.lower()}-day{int(pod.created // DAY_S):03}"
 
 
+def qos_of(application: str) -> str:
+    """The quality of service of the pods of a group, in lower case."""
+    return application.rpartition("-day")[0]
+
+
 def group_sizes(pods: Iterable[Pod]) -> Counter[str]:
     return Counter(map(group, pods))

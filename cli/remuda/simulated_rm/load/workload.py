@@ -22,7 +22,7 @@ FAST_TOGETHER_S = 3_600.0  # without: trace seconds
 
 class Workload(Protocol):
     """`total` asks in all; `departed`: by reason, how many were taken back because they waited in vain; `notes`: what
-    a reader of the report has to know."""
+    a reader of the report has to know. `config`: the text of a queues.yaml; empty: that of the scheduler."""
 
     title: str
     config: str
@@ -44,15 +44,17 @@ class Workload(Protocol):
 
 
 class SyntheticWorkload:
-    config = synthetic.CONFIG
     unit = "seconds"
     notes: Sequence[str] = ()
 
-    def __init__(self, nodes: int, apps: int, asks: int, rate: float | None, duration_s: float | None) -> None:
+    def __init__(
+        self, nodes: int, apps: int, asks: int, rate: float | None, duration_s: float | None, queue: str
+    ) -> None:
+        self.config = "" if queue else synthetic.CONFIG
         self.title = f"{nodes:,} nodes, {apps:,} applications with {asks:,} asks each"
         self.total = apps * asks
         self.departed: Counter[str] = Counter()
-        self._load = synthetic.Synthetic(nodes, apps, asks, rate, duration_s)
+        self._load = synthetic.Synthetic(nodes, apps, asks, rate, duration_s, queue or synthetic.QUEUE)
         self.samples = self._load.samples
 
     def placed(self, new: list[RunningAllocation]) -> None:
@@ -69,10 +71,11 @@ class SyntheticWorkload:
 class TraceWorkload:
     """Reads both files at once, so that their errors are reported before anything is started."""
 
-    config = replay.CONFIG
     unit = "days"
 
-    def __init__(self, nodes: Path, pods: Path, speed: float | None) -> None:
+    def __init__(self, nodes: Path, pods: Path, speed: float | None, queue: str) -> None:
+        self.config = "" if queue else replay.CONFIG
+        self._queue = queue or replay.QUEUE
         self._nodes, self._pods = openb.read_nodes(nodes), openb.read_pods(pods)
         self._steps = steps(self._pods, FAST_TOGETHER_S if speed is None else TOGETHER_S * speed)
         self._speed = speed
@@ -91,7 +94,9 @@ class TraceWorkload:
         """No reaction: the trace has the time at which a pod ends."""
 
     async def run(self, driver: Driver, bus: Bus) -> None:
-        self._replay = replay.Replay(driver, bus, self._nodes, self._pods, self._speed, self.samples, self.departed)
+        self._replay = replay.Replay(
+            driver, bus, self._nodes, self._pods, self._speed, self.samples, self.departed, self._queue
+        )
         await self._replay.prepare()
         await self._replay.run(self._steps)
 
@@ -106,13 +111,14 @@ class TraceWorkload:
 
 def workload(
     nodes: int, apps: int, asks: int, rate: float | None, duration_s: float | None,
-    trace: tuple[str, Path, Path] | None, speed: float | None,
+    trace: tuple[str, Path, Path] | None, speed: float | None, queue: str = "",
 ) -> Workload:  # fmt: skip
-    """The workload that the options describe."""
+    """The workload that the options describe. `queue` is a leaf queue of the scheduler's configuration; if it is empty,
+    the workload brings a configuration with one queue."""
     if trace is None:
         if speed is not None:
             raise UserError("--speed belongs to --trace")
-        return SyntheticWorkload(nodes, apps, asks, rate, duration_s)
+        return SyntheticWorkload(nodes, apps, asks, rate, duration_s, queue)
     if trace[0] != "openb":
         raise UserError(f"--trace {trace[0]}: unknown format: expected openb NODES.csv PODS.csv")
-    return TraceWorkload(trace[1], trace[2], speed)
+    return TraceWorkload(trace[1], trace[2], speed, queue)
