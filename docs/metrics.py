@@ -37,18 +37,19 @@ def name_of(metric: MetricWrapperBase) -> str:
 
 
 def table() -> str:
-    """One row for metrics of several rooms that differ in the name of the service alone."""
+    """A list. Metrics of several rooms that differ in the name of the service alone are one entry."""
     names: dict[tuple[str, str, str, str], list[str]] = {}
     for room in ROOMS:
         for metric in declared(room):
             name = name_of(metric)
-            service, _, rest = name.removeprefix("remuda_").partition("_")
-            labels = ", ".join(f"`{label}`" for label in metric._labelnames)
-            same = (rest, KINDS[type(metric)], labels, metric._documentation)
+            rest = name.removeprefix("remuda_").partition("_")[2]
+            by = ", ".join(f"`{label}`" for label in metric._labelnames)
+            same = (rest, KINDS[type(metric)], by, metric._documentation)
             names.setdefault(same, []).append(f"`{name}`")
-    lines = ["| metric | kind | labels | |", "|---|---|---|---|"]
-    lines += [f"| {', '.join(metrics)} | {kind} | {labels} | {said} |" for (_, kind, labels, said), metrics in names.items()]
-    return "\n".join(lines) + "\n"
+    lines = []
+    for (_, kind, by, said), metrics in names.items():
+        lines.append(f"- {', '.join(metrics)} ({kind}{f' by {by}' if by else ''}): {said}\n")
+    return "".join(lines)
 
 
 if __name__ == "__main__":

@@ -19,8 +19,8 @@ ROOT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"\[([^\]\[]*)\]\(([^()\s]+)\)")
 OTHER = {
     "docs/adr/": "Decisions",
-    "docs/": "Use",
-    "": "Develop",
+    "docs/": "Users",
+    "": "Developers",
 }  # by folder: the section of pages that nav does not name
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 import remuda_config
+from docs import commands
+from docs.sections import replaced
 from remuda_config.extra_config import TIMING_KEYS
 from remuda_config.rules.properties import NAMES as PROPERTIES
 from remuda_config.schema.models import Keys
@@ -36,3 +38,9 @@ def test_every_question_and_every_constraint_is_documented() -> None:
 
 def test_architecture_is_short() -> None:
     assert len((ROOT / "ARCHITECTURE.md").read_text().splitlines()) <= 200
+
+
+def test_the_readme_is_short_and_has_every_command() -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert len(readme.splitlines()) <= 120
+    assert replaced(readme, {commands.MARKER: commands.table()}) == readme, "`make docs` writes the commands"
