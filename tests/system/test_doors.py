@@ -1,5 +1,5 @@
 """The pages for the first ten minutes, word for word, on a real system. That of Kubernetes needs a control plane:
-tests/kubernetes/system/test_door.py."""
+integrations/kubernetes/tests/system/test_door.py."""
 
 from __future__ import annotations
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from integrations.kubernetes.tests.control_plane.kubelet import Kubelet
+from integrations.kubernetes.tests.control_plane.processes import ControlPlane, programs
+from integrations.kubernetes.tests.manifests import node
 from remuda_kubernetes.api.client import Client
-from tests.kubernetes.control_plane.kubelet import Kubelet
-from tests.kubernetes.control_plane.processes import ControlPlane, programs
-from tests.kubernetes.manifests import node
 from tests.system.doors import DOORS, play
 
 pytestmark = [
