@@ -23,8 +23,7 @@ class BadNameNextRule(Kind):
     """A rule whose queue is impossible does not match
 
     A placement rule may produce an impossible queue name (a tag with a blank in it) or a queue below a leaf. The
-    reference then ends the placement and rejects the application, although a later rule would have placed it. In remuda
-    the rule does not match, and the next one is tried.
+    reference then rejects the application; remuda tries the next rule.
     """
 
     golden = "differences.txt: A rule whose queue cannot be is passed over"
@@ -98,8 +97,8 @@ def made_by(rule: config_pb2.PlacementRule, application: Json) -> str | None:
 class DrainingQueueTakesNothing(Kind):
     """A draining queue accepts no applications
 
-    A queue that is removed from the configuration drains, so that it can be deleted once it is empty. The reference
-    goes on accepting applications in it, so it may never be empty.
+    A queue that is removed from the configuration drains. The reference goes on accepting applications in it, so it may
+    never be empty.
     """
 
     golden = "configurations.txt: A queue more, a queue less, and back again"
@@ -121,10 +120,9 @@ class DrainingQueueTakesNothing(Kind):
 class RunningWorkIsAccepted(Kind):
     """An application whose work runs is not rejected for what concerns its start
 
-    An RM that reports everything again submits applications whose work runs, with the tag
-    `application.create.force: true`. Meanwhile the maximum of a queue may be smaller than what a gang asked for, or the
-    order of its applications another. The reference rejects the application, and with it all nodes on which its work
-    runs. remuda accepts it, and ignores what only concerns the start.
+    An RM that reports everything again submits applications with the tag `application.create.force: true`. If a gang no
+    longer fits its queue's maximum or order, the reference rejects the application, and with it the nodes on which its
+    work runs. remuda ignores what only concerns the start.
     """
 
     golden = "recovery.txt: An application whose work runs is not refused for what concerns its start"
@@ -151,9 +149,8 @@ class RunningWorkIsAccepted(Kind):
 class GroupsOfTheRequest(Kind):
     """Groups come from the request
 
-    An application belongs to the groups that the RM names in its request. Where the RM names none, the reference looks
-    the user up in the operating system of the scheduler's host, so that limits and access depend on where the scheduler
-    runs.
+    An application belongs to the groups that the RM names. If the RM names none, the reference looks the user up in the
+    operating system of the scheduler's host.
     """
 
     golden = "access.txt: Groups are those that the RM names; none are looked up"
@@ -173,10 +170,9 @@ class GroupsOfTheRequest(Kind):
 class WhoCountsAsRunning(Kind):
     """An application counts as running while it runs
 
-    An application holds a slot of its queues and its user from its first allocation until it has ended. While it is
-    Accepted, it holds a slot if one was reserved for it. In the reference an application that has lost all allocations
-    keeps the slot, also for a user who holds nothing. One that runs again after Completing, or with placeholders that
-    were running before the RM registered, does not count until its next real allocation.
+    An application holds a slot of its queues and its user from its first allocation, or a reservation, until it has
+    ended. In the reference one that has lost all allocations keeps the slot, and one that runs again after Completing,
+    or with placeholders from before a registration, does not count until its next real allocation.
     """
 
     golden = "differences.txt: A reserved slot goes with its application"
@@ -227,9 +223,8 @@ class WhoCountsAsRunning(Kind):
 class EverythingGivenBackCompletes(Kind):
     """An application that has released everything completes
 
-    An application without asks and allocations is Completing, and Completed once the timer has expired, however its
-    allocations were released. The reference clears the timer when all of them are released at once: the application
-    stays Completing for ever and goes on counting as running. A second release of everything completes it at once.
+    An application without asks and allocations is Completing, and then Completed. In the reference, one whose
+    allocations are all released at once stays Completing for ever, and counts as running.
     """
 
     golden = "releases.txt: All of an application"
@@ -261,8 +256,8 @@ class EverythingGivenBackCompletes(Kind):
 class RecordReplaced(Kind):
     """One application has one record
 
-    The ID of an ended application may be used again. The reference then lists both applications under one ID. In remuda
-    the new record replaces the old one. (The event history has both.)
+    The ID of an ended application may be used again. The reference then lists both under one ID; in remuda the new
+    record replaces the old one.
     """
 
     golden = "lives_of_applications.txt: The ID of an ended application may be used again, of a living one not"

@@ -21,8 +21,8 @@ from .lookups import ask_of, held, is_draining
 class NoPlaceOnDrainingNodes(Kind):
     """A draining node gets no real allocations of a gang
 
-    The replacement of a placeholder is a new allocation, and a draining node accepts none: the real ask is placed on
-    another node. The reference starts it on the node that an operator is emptying.
+    The replacement of a placeholder is a new allocation, so the real ask is placed on another node. The reference
+    starts it on the node that is being emptied.
     """
 
     golden = (
@@ -59,8 +59,8 @@ class NoPlaceOnDrainingNodes(Kind):
 class LargerGoOn(Kind):
     """A real ask that is larger than its placeholder is placed
 
-    remuda releases a placeholder that is too small for the real ask, and places the ask in the same pass like any
-    other. In the reference the ask waits for the released placeholder until the gang times out.
+    remuda releases a placeholder that is too small for the real ask, and places the ask like any other. In the
+    reference it waits until the gang times out.
     """
 
     golden = "gangs.txt: A real ask that is larger than the places goes elsewhere, and they are given up"
@@ -97,9 +97,9 @@ class LargerGoOn(Kind):
 class PlacesGivenUpAreCounted(Kind):
     """Each released placeholder is counted
 
-    The record of a task group counts the placeholders that were replaced by real asks and those that were released
-    unused. The reference counts those that time out. It does not count those that turn out to be too small or are
-    released one by one, and counts those twice that are being replaced when the time is over.
+    The record of a task group counts placeholders that were replaced, and those that were released unused. The
+    reference does not count those that are too small or released one by one, and counts those twice that are being
+    replaced when the time is over.
     """
 
     golden = "gangs.txt: Places that are too small are given up, one after the other, and are free for others"
@@ -136,9 +136,8 @@ class PlacesGivenUpAreCounted(Kind):
 class RealAsksStay(Kind):
     """A gang that resumes keeps its real asks
 
-    When the time of a Soft gang is over before it has started, remuda takes back its placeholders and the asks for
-    them. Its real asks stay, and are placed like those of any other application. The reference takes back all asks, so
-    that the application never runs unless the RM asks again.
+    When a Soft gang times out before it has started, remuda withdraws its placeholders, and its real asks stay. The
+    reference withdraws all asks, so the application never runs unless the RM asks again.
     """
 
     golden = "gangs.txt: The real asks of a gang that resumes stay"
@@ -170,8 +169,8 @@ def _enters(step: Json, application: str, state: str) -> bool:
 class ClockInAnyState(Kind):
     """The time of a gang starts with its first placeholder, in any state
 
-    Placeholders of an application that has started already time out like others, so none is kept for ever. The
-    reference starts the time only for an application that is Accepted when its first placeholder is allocated.
+    Placeholders of an application that has started already time out like others. The reference starts the time only for
+    an application that is Accepted then.
     """
 
     golden = "gangs.txt: The time of a gang starts with its first placeholder, though it has started already"
@@ -212,7 +211,7 @@ class PendingPlacesTimeOut(Kind):
     """A gang times out while only pending placeholders are left
 
     The timeout of a gang ends with its last placeholder, allocated or pending. In the reference it ends with the last
-    allocated one: if the others are pending then, the gang waits for them for ever.
+    allocated one, and the gang may wait for ever.
     """
 
     golden = "gangs.txt: ... and when it has started: real asks do not wait for places that do not come"

@@ -17,8 +17,8 @@ class LimitsHold(Kind):
     """A limit holds exactly
 
     A user or group never uses more of a queue than its limit allows, per resource, in every queue up to root. The
-    reference lets several combinations exceed a limit: limits that do not name every resource, limits on several
-    levels, wildcards beside named users. Usage above a limit also corrupts the sums of later decisions.
+    reference lets some combinations exceed it: limits that do not name every resource, on several levels, wildcards
+    beside named users.
     """
 
     golden = "limits.txt: A limit names what it limits, and limits that exactly"
@@ -32,8 +32,8 @@ class LimitsHold(Kind):
 class NamedIsNotAnyone(Kind):
     """A user who is named has the limit that names him, and no other
 
-    A limit that names a user and has a number of applications alone leaves his amounts unlimited. The reference applies
-    the amounts of `*` in the same queue to him: it allocates less to him, or more without counting it as his usage.
+    A limit that names a user with a number of applications alone leaves his amounts unlimited. The reference applies
+    the amounts of `*` in the same queue to him.
     """
 
     golden = (
@@ -114,10 +114,9 @@ def _less(one: Json, other: Json) -> bool:
 class UsageIsWhatIsUsed(Kind):
     """Usage is the sum of allocations
 
-    The usage of a user, or of a group that has a limit, is the sum of the allocations of its applications. That holds
-    also after a limit was added or removed, and after an application with pending asks has released all allocations.
-    The reference books an application for ever in the group that was limited when the application arrived. When all
-    allocations are released at once while asks are pending, they stay booked.
+    The usage of a user, or of a group that has a limit, is the sum of the allocations of its applications. The
+    reference books an application for ever in the group that was limited when it arrived, and keeps allocations booked
+    that are released at once while asks are pending.
     """
 
     golden = "limits.txt: A new configuration has other limits: what runs goes on, and counts where it now has to"

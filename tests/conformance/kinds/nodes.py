@@ -49,10 +49,8 @@ class NotReadyTakesNothing(Kind):
 class BadAllocationsAreOccupied(Kind):
     """A node is accepted although an allocation on it cannot be booked
 
-    An RM reports a node with what runs there. If one of these allocations cannot be booked, because its application is
-    unknown or it has no UUID, the reference rejects the node: nothing is placed there, and the work of all applications
-    on it is lost. remuda accepts the node and books the others. The one that cannot be booked counts as occupied, and
-    the RM is told why.
+    The reference rejects a node if one of its reported allocations cannot be booked (unknown application, no UUID), and
+    with it all that runs there. remuda books the others, counts this one as occupied, and tells the RM why.
     """
 
     golden = (
@@ -94,9 +92,8 @@ def _not_ready(case: Case) -> list[tuple[str, tuple[int, int]]]:
 class BoundAskHoldsUpNobody(Kind):
     """An ask for one node does not block other asks
 
-    An ask that is bound to an unknown or full node waits, and its explanation names the node. In the reference, a bound
-    ask for an unknown node blocks all other asks of its application, and a bound ask for a full node blocks every ask
-    ranked behind it.
+    An ask that is bound to an unknown or full node waits. In the reference, one for an unknown node blocks all other
+    asks of its application, and one for a full node every ask ranked behind it.
     """
 
     golden = "nodes.txt: A required node that is not there yet, or takes nothing"
@@ -131,9 +128,9 @@ class BoundAskHoldsUpNobody(Kind):
 class ClusterIsNoQuota(Kind):
     """The free resources of the cluster are no quota
 
-    Queues have maxima and nodes have capacity. remuda places an ask that fits both, and lets an ask that is bound to a
-    node preempt there although the cluster is full. The reference neither places nor preempts for an ask that is larger
-    than the free resources of the partition: when the cluster is full, or when a node has shrunk below its usage.
+    remuda places an ask that fits its maxima and a node, and lets a bound ask preempt although the cluster is full. The
+    reference does neither for an ask that is larger than the free resources of the partition, for example after a node
+    has shrunk below its usage.
     """
 
     golden = (
@@ -162,8 +159,8 @@ class ClusterIsNoQuota(Kind):
 class DrainedIsKeptForNobody(Kind):
     """A node that drains loses its reservation
 
-    An ask for which a draining node was reserved is placed elsewhere, or reserves another node. In the reference the
-    node stays reserved, and the ask is placed on the node that an operator is emptying as soon as it fits there.
+    An ask for which a draining node was reserved goes elsewhere. In the reference the node stays reserved, and the ask
+    is placed there as soon as it fits.
     """
 
     golden = "nodes.txt: A draining node is reserved only for asks that are bound to it"
@@ -193,9 +190,8 @@ def _unreserved(step: Json, node_id: str) -> set[str]:
 class ReportedIsOnItsNode(Kind):
     """A reported allocation is booked on its node, full or not
 
-    An allocation that the RM reports runs, whatever is left of its node, so the node has so much less for others. The
-    reference books an allocation that does not fit with its application and queue, and not with the node: it goes on
-    placing there what the node has no room for.
+    An allocation that the RM reports runs, so its node has so much less. The reference books one that does not fit with
+    its application and queue only, and places on the node what it has no room for.
     """
 
     golden = "recovery.txt: More than there is, and of something the node has not"
@@ -222,9 +218,8 @@ class ReportedIsOnItsNode(Kind):
 class LacksLeast(Kind):
     """The node with the smallest shortfall is reserved
 
-    An ask that fits no node reserves the one with the smallest shortfall relative to the ask. The reference intends the
-    same but computes the reverse, the share of the node that the ask would leave. So it takes the first node in its
-    order when all nodes are too small.
+    An ask that fits no node reserves the one with the smallest shortfall. The reference computes the reverse, and takes
+    the first node in its order when all are too small.
     """
 
     golden = "reservations.txt: An ask that fits no node reserves the one that lacks least"
@@ -253,12 +248,10 @@ class LacksLeast(Kind):
 class ReservationsAreBounded(Kind):
     """Reservations are bounded
 
-    The reference reserves a node for an ask that its nominal capacity fits, without regard to the quotas of the queue,
-    for any number of nodes, and until the ask is placed. An ask that never runs there, because of what is occupied or
-    bound to the node, keeps it from all others. remuda reserves only where the ask can be obtained, within its quotas,
-    at most half of the nodes and a quarter for one queue, for an hour. A reservation ends when one of its conditions is
-    gone. An ask within the guaranteed of its queue, or of higher priority, takes a node that is kept for another.
-    (Recognised where the reference keeps more than a quarter of the nodes.)
+    The reference reserves a node for an ask that its nominal capacity fits, without regard to quotas, for any number of
+    nodes, until the ask is placed. remuda reserves only where the ask can be obtained, within its quotas, at most half
+    of the nodes and a quarter for one queue, for an hour, and gives the node to an ask of more right. (Recognised where
+    the reference keeps more than a quarter of the nodes.)
     """
 
     golden = "reservations.txt: Asks of one queue keep a quarter of the nodes, all asks one half"
@@ -297,9 +290,9 @@ def _reserved(step: Json) -> dict[str, str]:
 class EqualCandidates(Kind):
     """Equal candidates have an order
 
-    The reference takes queues, applications, placeholders and victims that compare equal in the order of a hash map, so
-    no run can be repeated exactly. remuda orders equal queues by name, equal applications by ID, and equal placeholders
-    and victims by age. (Recognised where the reference's own answers varied and all sums are equal in the end.)
+    The reference takes equal candidates in the order of a hash map. remuda orders equal queues by name, applications by
+    ID, placeholders and victims by age. (Recognised where the reference's own answers varied and all sums are equal in
+    the end.)
     """
 
     golden = "order_of_queues.txt: Equal shares: the larger pending amount, then the name"

@@ -21,8 +21,8 @@ DEFAULT: Final = "root.default"
 class LaterNames(Kind):
     """Names may have the characters that later versions allow
 
-    Since 1.6, the reference accepts `:`, `#`, `/` and `@` in the names of queues, and `#` and `/` in those of users. So
-    configurations and users of later versions work. Version 1.4 refuses them.
+    Since 1.6, the reference accepts `:`, `#`, `/` and `@` in the names of queues, and `#` and `/` in those of users.
+    Version 1.4 refuses them.
     """
 
     golden = "names.txt: Queues and users may have what addresses and paths are made of"

@@ -14,8 +14,8 @@ from .lookups import bound_to, by_node, held, last_step, victims_of
 class KeptForPreemptor(Kind):
     """Preempted resources go to the ask that preempted
 
-    remuda reserves the node for the ask that preempted there, until the ask is placed. In the reference the next cycle
-    gives the room to the ask ranked first. That may be the application that was preempted, or a smaller ask.
+    remuda reserves the node for the ask that preempted there. In the reference the next cycle gives the room to the ask
+    ranked first, perhaps to the application that was preempted.
     """
 
     golden = "preemption.txt: A queue takes back what is guaranteed to it, the youngest go first"
@@ -89,8 +89,8 @@ def _reservation(path: tuple[str, ...], written: str) -> tuple[str, str]:
 class PreemptsForEach(Kind):
     """An ask preempts for each of its allocations
 
-    An ask may ask for several allocations, each of which needs room. remuda preempts for each of them, one after the
-    other. In the reference an ask preempts once: of three allocations that are guaranteed to its queue, it gets one.
+    remuda preempts for each allocation of an ask, one after the other. In the reference an ask preempts once, whatever
+    its count.
     """
 
     golden = "preemption.txt: An ask preempts for each of its allocations"
@@ -124,10 +124,9 @@ class PreemptsForEach(Kind):
 class NoMoreThanNeeded(Kind):
     """Preemption takes no more than needed
 
-    Of the eligible victims, remuda preempts the smallest set that makes enough room, on the node where that is
-    smallest. The reference takes victims in order until the ask fits, and keeps those that turn out to be unnecessary:
-    it preempts more on the node, or on another one. For an ask that is bound to a node, it does not count what is free
-    there.
+    remuda preempts the smallest set that makes enough room, on the node where that is smallest. The reference takes
+    victims in order until the ask fits, and keeps those that turn out to be unnecessary. For an ask that is bound to a
+    node, it does not count what is free there.
     """
 
     golden = "preemption.txt: Unnecessary victims are spared"

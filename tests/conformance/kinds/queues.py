@@ -77,8 +77,8 @@ def _template_limit(case: Case, step: int, path: str) -> int:
 class TemplateStandsOnce(Kind):
     """A template is listed where it is configured
 
-    A child template applies to the queues that rules create below the queue that has it. Parents that are created on
-    the way have no template, and are listed without one. The reference lists a copy of the template with each of them.
+    A child template applies below the queue that has it, and is listed there. The reference lists a copy with each
+    parent that is created on the way.
     """
 
     golden = "dynamic_queues.txt: A template is for what is placed, not for the parents on the way"
@@ -110,9 +110,8 @@ class TemplateStandsOnce(Kind):
 class UpdatesMeanWhatTheySay(Kind):
     """An update applies the whole text
 
-    After an update, queues have the settings of its text, as if they were new: removed properties are removed, and
-    inherited properties are computed anew. In the reference removed properties keep their effect, and inherited ones
-    disappear from the queue's settings.
+    After an update, queues have the settings of its text, as if they were new. In the reference removed properties keep
+    their effect, and inherited ones disappear.
     """
 
     golden = "configurations.txt: A queue more, a queue less, and back again"
@@ -142,8 +141,8 @@ class UpdatesMeanWhatTheySay(Kind):
 class QuotasCanBeRemoved(Kind):
     """A quota can be removed
 
-    A queue whose new configuration names no maximum or guaranteed resources has none from then on. In the reference it
-    keeps the old quota: a quota can be changed but not removed.
+    A queue whose new configuration names no maximum or guaranteed resources has none. In the reference it keeps the old
+    quota.
     """
 
     golden = "configurations.txt: A quota that is gone from the text is gone"
@@ -175,8 +174,8 @@ class QuotasCanBeRemoved(Kind):
 class QuotasAreEvents(Kind):
     """A change of a quota is an event
 
-    The maximum or guaranteed resources of a queue change, or are removed, by a new configuration or by the tags of an
-    application. remuda sends an event for each change. The reference sends one for some of them.
+    remuda sends an event for each change of a quota, by a configuration or by the tags of an application. The reference
+    sends one for some of them.
     """
 
     golden = "events.txt: A quota that changes by tag, or is removed, is an event"
@@ -215,8 +214,8 @@ class QuotasAreEvents(Kind):
 class RestoredQueueIsActive(Kind):
     """A restored queue is active
 
-    A queue that is removed from the configuration drains. When a later configuration has it again, the queue is active.
-    In the reference the queue stays draining, and is deleted once it is empty, although it is configured.
+    A draining queue that a later configuration has again is active. In the reference it stays draining, and is deleted
+    once it is empty.
     """
 
     golden = "configurations.txt: A queue more, a queue less, and back again"

@@ -19,9 +19,8 @@ NODE_ACTIONS: Final = ("CREATE", "CREATE_DRAIN", "UPDATE", "DRAIN_NODE", "DRAIN_
 class Nonsense(Kind):
     """Invalid elements are rejected
 
-    The reference accepts empty IDs and keys, negative amounts and negative counts. Its sums are wrong from then on: a
-    negative ask adds room to a queue, an ask without a key can never be released. remuda checks every element of a
-    request and rejects an invalid one with the field and the value.
+    The reference accepts empty IDs and keys, negative amounts and counts, and its sums are wrong from then on. remuda
+    checks every element of a request, and rejects an invalid one with the field and the value.
     """
 
     golden = "asks.txt: Every ask refused"
@@ -68,9 +67,8 @@ def _refused(step: Json, what: str, element: Json) -> bool:
 class UnknownReleaseAnswered(Kind):
     """A release of something unknown is acknowledged
 
-    An RM that releases an allocation or ask waits for the answer. When the scheduler does not know the item (any more),
-    the reference sends no answer and the RM waits for ever. remuda returns the release, as it does for items that it
-    releases.
+    An RM that releases something unknown waits for the answer. The reference sends none; remuda returns the release, as
+    for items that it releases.
     """
 
     golden = "releases.txt: A release of an unknown allocation is acknowledged and changes nothing"
@@ -112,8 +110,7 @@ def _uuid(release: Json, steps: list[Json], names: Mapping[str, str]) -> str:
 class UnknownNodeAnswered(Kind):
     """An action for an unknown node is rejected
 
-    remuda rejects an update, drain or removal of an unknown node, and an unknown action, so that the RM learns of its
-    mistake. The reference writes a line into its log.
+    remuda rejects an update, drain or removal of an unknown node, and an unknown action. The reference only logs it.
     """
 
     golden = "nodes.txt: Every action refused"
@@ -139,8 +136,8 @@ class UnknownNodeAnswered(Kind):
 class AskUpdated(Kind):
     """An ask can be updated
 
-    An ask with a known allocation key is an update: it replaces resource, priority and count. The reference keeps the
-    old ask ranked beside the new one and allocates both. Its pending sums are wrong from then on.
+    An ask with a known allocation key replaces resource, priority and count. The reference ranks and allocates the old
+    ask beside the new one.
     """
 
     golden = "asks.txt: The same key again replaces the ask; what was allocated stays"
@@ -194,8 +191,7 @@ class AskUpdated(Kind):
 class UpdatedAskKeepsItsAge(Kind):
     """An updated ask keeps its age
 
-    An RM that corrects an ask does not lose its place: the ask is ranked as of when its key first came. In the
-    reference it is as old as its last update, so that asks that came in between go first.
+    An RM that corrects an ask does not lose its place. In the reference the ask is as old as its last update.
     """
 
     golden = "asks.txt: A changed ask keeps its age, its new priority counts"
@@ -232,10 +228,9 @@ def _goes_first(placed: list[tuple[str, str]], one: tuple[str, str], other: tupl
 class AskOver(Kind):
     """An ask is reported as over while it has allocations
 
-    remuda does not keep asks of which nothing is pending. When such an ask is withdrawn, its application is removed, or
-    its gang times out, remuda reports the asks of the allocations that still exist as over. The reference keeps the
-    asks until then: it also reports asks whose allocations are gone, and does not report asks again that had been
-    withdrawn before.
+    When an ask of which nothing is pending is withdrawn, its application is removed, or its gang times out, remuda
+    reports the asks of the allocations that still exist as over. The reference also reports asks whose allocations are
+    gone, and not those that had been withdrawn before.
     """
 
     golden = "releases.txt: A removed application gives back all it holds"

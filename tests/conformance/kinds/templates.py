@@ -15,9 +15,8 @@ from .kind import Kind
 class TemplateInForce(Kind):
     """A new queue has the template that is in force
 
-    A queue that a placement rule makes has the child template of the configuration in force, of the nearest configured
-    queue above it. In the reference a parent that was made on the way keeps a copy of the template of that time, and
-    every later queue below it has the copy, although an update has changed the template.
+    A new dynamic queue has the child template of the configuration in force. In the reference a parent that was made on
+    the way keeps a copy for every later queue below it, although an update has changed the template.
     """
 
     golden = "dynamic_queues.txt: A queue below an older dynamic parent has the template that is in force"

@@ -26,9 +26,9 @@ from .lookups import is_draining, names_application, state_of, taken_alone
 class OnlyChangesAreEvents(Kind):
     """An event reports a change
 
-    The reference sends events for changes that did not happen: a node is added whose CREATE it then rejects, a draining
-    node becomes unschedulable once more when it is decommissioned, queues that a new configuration keeps are added
-    again. remuda derives events from facts. A changed or draining queue is reported as QUEUE_CONFIG.
+    remuda derives events from facts. The reference sends events for changes that did not happen: a rejected node is
+    added, a decommissioned one becomes unschedulable once more, kept queues are added again. A changed or draining
+    queue is reported as QUEUE_CONFIG.
     """
 
     golden = "nodes.txt: Draining keeps what runs and takes nothing new"
@@ -144,8 +144,8 @@ def _of_rejected_node(case: Case, step: Step, application: str) -> bool:
 class LeafStaysLeaf(Kind):
     """A leaf with applications does not become a parent
 
-    An update that gives queues to a leaf with applications is refused, with the queue. The reference makes a parent of
-    the leaf. Its applications stay there and get nothing more, because only leaves are scheduled.
+    An update that gives queues to a leaf with applications is refused. In the reference its applications stay there and
+    get nothing more.
     """
 
     golden = "configurations.txt: Refused: what has applications stays what it is"
@@ -196,8 +196,8 @@ class RulesFindTheirQueue(Kind):
     """A rule finds the queue that it leads to
 
     Names of queues are case-insensitive, also in rules; a queue with children is a parent; a rule may hang from one
-    that creates its queue. The reference looks for the queue of a fixed rule in lower case among the names as they are
-    written, asks for `parent: true`, and asks each rule itself for `create`. So it refuses such configurations.
+    that creates its queue. The reference refuses such configurations, unless the case is right, `parent: true` is set,
+    and each rule has `create`.
     """
 
     golden = "names.txt: A rule finds a queue however it is written"
@@ -212,8 +212,7 @@ class RulesLeadToLeaves(Kind):
     """A rule that can lead to no leaf is refused
 
     A fixed rule whose queue has children, or does not exist and is not created, never places anything, so the
-    configuration is refused. The reference takes it where the queue has children and not `parent: true`, or where the
-    name of the rule is not in lower case, and passes over the rule.
+    configuration is refused. The reference accepts some of these, and passes over the rule.
     """
 
     golden = "queues_yaml.txt: A rule that can lead to no leaf"
@@ -234,8 +233,7 @@ class RulesLeadToLeaves(Kind):
 class RefusedChangesNothing(Kind):
     """A refused configuration changes nothing
 
-    An update is applied as a whole or not at all. The reference applies part of a refused update before it finds the
-    mistake: queues have changed, and some exist that no configuration has.
+    An update is applied as a whole or not at all. The reference applies the part before the mistake.
     """
 
     golden = "configurations.txt: Refused: what has applications stays what it is"

@@ -53,9 +53,8 @@ def reluctance(ask: Json) -> tuple[bool, bool]:
 class WillingGoFirst(Kind):
     """An ask for one node preempts first what allows it
 
-    Among the allocations that an ask may preempt on its required node, remuda takes those first that allow it
-    (`allowPreemptSelf`), and originators last, as for any other ask. The reference looks at priority and age alone: it
-    preempts an allocation that does not allow it, and leaves one in place that does.
+    On the required node of an ask, remuda takes first what allows it (`allowPreemptSelf`), and originators last, as for
+    any other ask. The reference looks at priority and age alone.
     """
 
     golden = "preemption.txt: An ask that is bound to a node preempts first what allows it"
@@ -82,10 +81,8 @@ class WillingGoFirst(Kind):
 class ComparedWhereTheyMeet(Kind):
     """Priorities are compared below the queue where ask and victim meet
 
-    The priority of an ask and the priority of a victim are seen through the offsets and fences of the queues between
-    each and the lowest queue that is above both. The reference adds the offset of that queue to the priority of the
-    ask, and not to that of the victim: it preempts allocations of higher priority where the offset is positive, and
-    spares lower ones where it is negative.
+    The priorities of an ask and a victim are seen through the offsets and fences of the queues between each and the
+    lowest queue above both. The reference adds the offset of that queue to the priority of the ask alone.
     """
 
     golden = (
@@ -152,9 +149,8 @@ def offset_of(case: Case, step: int, path: str) -> int:
 class PlacedBeforePreempted(Kind):
     """Preemption is for asks that nothing else helps
 
-    A pass places all asks that find room, and then preempts for those that find none. If the asks that are placed use
-    up what is guaranteed to the queue, no victims are needed. In the reference an ask that finds no room preempts in
-    its turn, before the next ask of the same queue is placed.
+    A pass places all asks that find room, and then preempts for those that find none. In the reference an ask that
+    finds no room preempts in its turn, although the next ask of the queue may use up what is guaranteed.
     """
 
     golden = "preemption.txt: A pass places all asks before it preempts"
