@@ -29,11 +29,11 @@ def tables() -> str:
         rows: dict[Access, list[str]] = {}
         for name, said, request, response in _rpcs(service.file.name, service.name):
             method = known[service.full_name, name]
-            row = f"| `{name}` | {said}{_messages(name, request, response)} |"
+            row = f"- `{name}`: {said}{_messages(name, request, response)}"
             rows.setdefault(method.access, []).append(row)
         lines += [f"### {service.full_name}", ""]
         for access, listed in rows.items():
-            lines += [f"For {CALLERS[access]}:", "", "| method | |", "|---|---|", *listed, ""]
+            lines += [f"For {CALLERS[access]}:", "", *listed, ""]
     return "\n".join(lines)
 
 

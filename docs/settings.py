@@ -25,8 +25,8 @@ def table() -> str:
         rows = [found for key, found in sorted(readers.items()) if key.partition(".")[0] == section]
         services = rows[0][1]
         said = "all services" if len(services) == len(SERVICES) else ", ".join(services)
-        lines += [f"### `{section}`", "", f"Read by {said}.", "", "| key | default | |", "|---|---|---|"]
-        lines += [f"| `{one.key}` | {_default(one)} | {_text(one)}{_other_variables(one)} |" for one, _ in rows]
+        lines += [f"### `{section}`", "", f"Read by {said}.", ""]
+        lines += [f"- `{one.key}` ({_default(one)}): {_text(one)}{_other_variables(one)}" for one, _ in rows]
         lines.append("")
     return "\n".join(lines)
 
@@ -66,7 +66,7 @@ def _text(one: Declared) -> str:
     ]
     if ranges:
         text += f" ({' '.join(ranges)})"
-    return text.replace("|", "\\|")
+    return text
 
 
 if __name__ == "__main__":
