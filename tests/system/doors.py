@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -85,10 +86,10 @@ def play(page: Path, folder: Path, environment: Mapping[str, str] | None = None)
                 output = folder / f"terminal-{number}.txt"
                 terminals.enter_context(_terminal(text, folder, output, variables))
                 if text.startswith("remuda up"):
-                    _until(lambda: _run("remuda status", folder, variables), READY)
-                _until(lambda output=output: (True, output.read_text()), step.shown)
+                    _until(partial(_run, "remuda status", folder, variables), READY)
+                _until(partial(_read, output), step.shown)
             else:
-                _until(lambda text=text: _run(text, folder, variables), step.shown)
+                _until(partial(_run, text, folder, variables), step.shown)
 
 
 def _until(show: Callable[[], tuple[bool, str]], shown: Sequence[str]) -> None:
@@ -122,6 +123,11 @@ def _terminal(text: str, folder: Path, output: Path, variables: Mapping[str, str
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+def _read(output: Path) -> tuple[bool, str]:
+    """What a terminal has shown so far."""
+    return True, output.read_text()
 
 
 def _run(text: str, folder: Path, variables: Mapping[str, str]) -> tuple[bool, str]:
