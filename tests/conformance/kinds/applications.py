@@ -256,8 +256,8 @@ class EverythingGivenBackCompletes(Kind):
 class RecordReplaced(Kind):
     """One application has one record
 
-    The ID of an ended application may be used again. The reference then lists both under one ID; in remuda the new
-    record replaces the old one.
+    When the ID of an ended application is used again, the reference lists both under one ID; in remuda the new record
+    replaces the old one.
     """
 
     golden = "lives_of_applications.txt: The ID of an ended application may be used again, of a living one not"

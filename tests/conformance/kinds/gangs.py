@@ -21,8 +21,7 @@ from .lookups import ask_of, held, is_draining
 class NoPlaceOnDrainingNodes(Kind):
     """A draining node gets no real allocations of a gang
 
-    The replacement of a placeholder is a new allocation, so the real ask is placed on another node. The reference
-    starts it on the node that is being emptied.
+    The real ask is placed on another node. The reference starts it on the node that is being emptied.
     """
 
     golden = (
@@ -59,8 +58,7 @@ class NoPlaceOnDrainingNodes(Kind):
 class LargerGoOn(Kind):
     """A real ask that is larger than its placeholder is placed
 
-    remuda releases a placeholder that is too small for the real ask, and places the ask like any other. In the
-    reference it waits until the gang times out.
+    remuda releases the placeholder. In the reference the ask waits until the gang times out.
     """
 
     golden = "gangs.txt: A real ask that is larger than the places goes elsewhere, and they are given up"
@@ -210,8 +208,7 @@ class ClockInAnyState(Kind):
 class PendingPlacesTimeOut(Kind):
     """A gang times out while only pending placeholders are left
 
-    The timeout of a gang ends with its last placeholder, allocated or pending. In the reference it ends with the last
-    allocated one, and the gang may wait for ever.
+    In the reference the timeout ends with the last allocated placeholder, and the gang may wait for ever.
     """
 
     golden = "gangs.txt: ... and when it has started: real asks do not wait for places that do not come"

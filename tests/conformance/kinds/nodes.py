@@ -24,8 +24,7 @@ from .lookups import applications_in, bound_asks, bound_to, sums, victims_of
 class NotReadyTakesNothing(Kind):
     """A node that is not ready gets no allocations
 
-    An RM sets `ready: false` on a node that cannot start anything. The reference counts such nodes and goes on placing
-    on them. remuda places nothing there.
+    An RM sets `ready: false` on a node that cannot start anything. The reference goes on placing there.
     """
 
     golden = "nodes.txt: Not ready: nothing new"
@@ -92,8 +91,8 @@ def _not_ready(case: Case) -> list[tuple[str, tuple[int, int]]]:
 class BoundAskHoldsUpNobody(Kind):
     """An ask for one node does not block other asks
 
-    An ask that is bound to an unknown or full node waits. In the reference, one for an unknown node blocks all other
-    asks of its application, and one for a full node every ask ranked behind it.
+    In the reference an ask that is bound to an unknown node blocks all other asks of its application, and one for a
+    full node every ask ranked behind it.
     """
 
     golden = "nodes.txt: A required node that is not there yet, or takes nothing"

@@ -66,8 +66,7 @@ def _names_in(text: str) -> Iterator[str]:
 class PlacedByDefault(Kind):
     """An application that no rule places goes to `root.default`
 
-    Since 1.6, the reference places such an application in the queue `root.default` if that exists. Before, its
-    admission controller named this queue. Version 1.4 of the scheduler rejects the application.
+    Since 1.6, the reference does so, too, if that queue exists. Version 1.4 rejects the application.
     """
 
     golden = "placement.txt: What no rule places goes to root.default, where that is"

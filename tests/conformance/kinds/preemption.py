@@ -14,8 +14,8 @@ from .lookups import bound_to, by_node, held, last_step, victims_of
 class KeptForPreemptor(Kind):
     """Preempted resources go to the ask that preempted
 
-    remuda reserves the node for the ask that preempted there. In the reference the next cycle gives the room to the ask
-    ranked first, perhaps to the application that was preempted.
+    remuda reserves the node for that ask. In the reference the next cycle gives the room to the ask ranked first,
+    perhaps to the application that was preempted.
     """
 
     golden = "preemption.txt: A queue takes back what is guaranteed to it, the youngest go first"
@@ -89,8 +89,7 @@ def _reservation(path: tuple[str, ...], written: str) -> tuple[str, str]:
 class PreemptsForEach(Kind):
     """An ask preempts for each of its allocations
 
-    remuda preempts for each allocation of an ask, one after the other. In the reference an ask preempts once, whatever
-    its count.
+    One after the other. In the reference an ask preempts once, whatever its count.
     """
 
     golden = "preemption.txt: An ask preempts for each of its allocations"

@@ -17,8 +17,8 @@ from .lookups import dump_in, last_step
 class TemplateMaxApplications(Kind):
     """maxapplications of a child template counts
 
-    A child template may limit how many applications run in each queue made from it. The reference reads and checks the
-    value, and then ignores it.
+    It limits how many applications run in each queue made from the template. The reference checks the value, and
+    ignores it.
     """
 
     golden = "differences.txt: maxapplications of a template limits each queue made from it"
@@ -110,8 +110,8 @@ class TemplateStandsOnce(Kind):
 class UpdatesMeanWhatTheySay(Kind):
     """An update applies the whole text
 
-    After an update, queues have the settings of its text, as if they were new. In the reference removed properties keep
-    their effect, and inherited ones disappear.
+    Queues have the settings of the text, as if they were new. In the reference removed properties keep their effect,
+    and inherited ones disappear.
     """
 
     golden = "configurations.txt: A queue more, a queue less, and back again"
@@ -141,8 +141,7 @@ class UpdatesMeanWhatTheySay(Kind):
 class QuotasCanBeRemoved(Kind):
     """A quota can be removed
 
-    A queue whose new configuration names no maximum or guaranteed resources has none. In the reference it keeps the old
-    quota.
+    In the reference a queue whose new configuration names no maximum or guaranteed resources keeps the old quota.
     """
 
     golden = "configurations.txt: A quota that is gone from the text is gone"
@@ -174,8 +173,7 @@ class QuotasCanBeRemoved(Kind):
 class QuotasAreEvents(Kind):
     """A change of a quota is an event
 
-    remuda sends an event for each change of a quota, by a configuration or by the tags of an application. The reference
-    sends one for some of them.
+    By a configuration or by the tags of an application. The reference sends an event for some of them.
     """
 
     golden = "events.txt: A quota that changes by tag, or is removed, is an event"
@@ -214,8 +212,8 @@ class QuotasAreEvents(Kind):
 class RestoredQueueIsActive(Kind):
     """A restored queue is active
 
-    A draining queue that a later configuration has again is active. In the reference it stays draining, and is deleted
-    once it is empty.
+    In the reference a draining queue that a later configuration has again stays draining, and is deleted once it is
+    empty.
     """
 
     golden = "configurations.txt: A queue more, a queue less, and back again"
@@ -241,8 +239,7 @@ class RestoredQueueIsActive(Kind):
 class DrainingQueueIsLimited(Kind):
     """A draining queue keeps its limits
 
-    Work in a queue that is removed from the configuration stays under the limits that the queue had. The reference
-    drops the limits at once.
+    When a queue is removed from the configuration, the reference drops its limits at once.
     """
 
     golden = "differences.txt: A queue that drains keeps its limits"

@@ -191,7 +191,7 @@ class AskUpdated(Kind):
 class UpdatedAskKeepsItsAge(Kind):
     """An updated ask keeps its age
 
-    An RM that corrects an ask does not lose its place. In the reference the ask is as old as its last update.
+    In the reference an ask that an RM corrects is as old as the correction, and loses its place.
     """
 
     golden = "asks.txt: A changed ask keeps its age, its new priority counts"
@@ -273,8 +273,7 @@ class AskOver(Kind):
 class FailingTakesNoAsks(Kind):
     """A failing application accepts no asks
 
-    An ask of an application that is Failing can never be allocated. The reference accepts the ask and never answers it.
-    remuda rejects it with the reason.
+    The reference accepts such an ask and never answers it. remuda rejects it with the reason.
     """
 
     golden = "differences.txt: An ask of a Failing application is rejected"

@@ -144,8 +144,7 @@ def _of_rejected_node(case: Case, step: Step, application: str) -> bool:
 class LeafStaysLeaf(Kind):
     """A leaf with applications does not become a parent
 
-    An update that gives queues to a leaf with applications is refused. In the reference its applications stay there and
-    get nothing more.
+    An update that would do so is refused. In the reference its applications stay there and get nothing more.
     """
 
     golden = "configurations.txt: Refused: what has applications stays what it is"
@@ -233,7 +232,7 @@ class RulesLeadToLeaves(Kind):
 class RefusedChangesNothing(Kind):
     """A refused configuration changes nothing
 
-    An update is applied as a whole or not at all. The reference applies the part before the mistake.
+    The reference applies the part before the mistake.
     """
 
     golden = "configurations.txt: Refused: what has applications stays what it is"
