@@ -43,13 +43,16 @@ sim: SECONDS ?= 60
 fuzz: SECONDS ?= 60
 E2E ?= tests/e2e
 
-.PHONY: demo test system integrations everything flakes long kubernetes kubernetes-suite chaos dist test-dist images e2e sim mutants mutants-table fuzz attacks docs site lint generated recordings bench conformance conformance-config conformance-rest conformance-peloton proto fmt lock clean
+.PHONY: help demo test system integrations everything flakes long kubernetes kubernetes-suite chaos dist test-dist images e2e sim mutants mutants-table fuzz attacks docs site lint generated recordings bench conformance conformance-config conformance-rest conformance-peloton proto fmt lock clean
 
 $(READY): requirements.lock release/metadata.py release/version.txt $(addsuffix /pyproject.toml,$(ROOMS))
 	@test -x $(BIN)/python || { echo "setting up $(VENV) ..."; $(PYTHON) -m venv $(VENV); }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation $(addprefix -e ,$(ROOMS))
 	@touch $@
+
+help:                   ## print all targets
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
 
 demo: $(READY)          ## the scheduler at work on an embedded NATS server, about 20 s
 	@$(BIN)/remuda demo $(ARGS)
