@@ -25,7 +25,7 @@ operator_commands = typer.Typer(help="Add, list and remove operators; set their 
 
 # By the heading in the help.
 COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
-    "Start": (start.up, start.run, start.demo, start.load),
+    "Start": (start.init, start.up, start.run, start.demo, start.load),
     "Show": (
         show.status, show.top, show.queues, show.applications, show.nodes, show.usage, show.pools, show.explain,
         show.story, show.events, show.action, show.dump, show.dead_letters,
