@@ -97,7 +97,7 @@ def _load(text: str, name: str, before: int) -> Iterator[Any]:
         raise NotReadable(f"{name}: {len(text):,} characters, expected at most {limits.LARGEST_IMPORT_CHARACTERS:,}")
     try:
         for content in yaml().load_all(_without_leading_tabs(text)):
-            yield _Unsharing(name).value(content, frozenset())
+            yield _Unsharing(name).value(content)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = before + (mark.line + 1 if mark else 1)
@@ -117,26 +117,24 @@ def _without_leading_tabs(text: str) -> str:
 
 
 class _Unsharing:
-    """Copies a document so that each use of an alias is a value of its own: changing one leaves the others alone."""
+    """Copies a document so that each use of an alias is a value of its own: changing one leaves the others alone. Drops
+    null entries of lists, which count as absent in queues.yaml."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._values = 0
 
-    def value(self, node: Any, around: frozenset[int]) -> Any:
+    def value(self, node: Any) -> Any:
         self._values += 1
         if self._values > limits.MOST_IMPORTED_VALUES:
             raise NotReadable(f"{self._name}: more than {limits.MOST_IMPORTED_VALUES:,} values (aliases?)")
-        if id(node) in around:
-            raise NotReadable(f"{self._name}: an alias stands inside of what it is an alias for")
-        around |= {id(node)}
         if isinstance(node, CommentedMap):
             copy = CommentedMap()
             for key, value in node.items():
-                copy[key if isinstance(key, str) else str(key)] = self.value(value, around)
+                copy[key if isinstance(key, str) else str(key)] = self.value(value)
             return _with_place(node, copy)
         if isinstance(node, CommentedSeq):
-            return _with_place(node, CommentedSeq(self.value(item, around) for item in node))
+            return _with_place(node, CommentedSeq(self.value(item) for item in node if item is not None))
         return node
 
 
