@@ -166,6 +166,14 @@ def test_what_cannot_be_translated_says_why(text: str, says: str) -> None:
     assert says in str(error.value)
 
 
+def test_names_and_values_with_control_characters_stay_on_their_line() -> None:
+    kueue = 'apiVersion: kueue.x-k8s.io/v1beta1\nkind: ClusterQueue\nmetadata: {name: "a\\a\\nb"}\n'
+    made = translate([File("x", kueue)], None)
+    assert "# ClusterQueue a  b\n" in made.text
+    slurm = 'PartitionName=a Nodes=n1 MaxTime="1 2" Alternate=don\'t State=DOWN\n'
+    assert "Alternate don't of partition a" in translate([File("x", slurm)], None).text
+
+
 def test_files_of_several_schedulers_are_not_one_configuration() -> None:
     with pytest.raises(NotReadable, match=r"a.conf \(Slurm\), b.yaml \(Apache YuniKorn\)"):
         translate([File("a.conf", "PartitionName=a Nodes=n1"), File("b.yaml", "partitions: []")], None)

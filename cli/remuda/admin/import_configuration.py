@@ -10,6 +10,8 @@ from pathlib import Path
 
 from rich.text import Text
 
+from remuda_config import Invalid, load_file
+
 from .. import limits
 from ..drafts.amounts import Amounts, parse_list
 from ..drafts.notes import Kind, Note, Notes
@@ -34,7 +36,8 @@ def import_configuration(
         raise UserError(f"--output {output}: there already; --force replaces it")
     try:
         translated = translate([_read(file) for file in files], source, _capacity(capacity))
-    except NotReadable as error:
+        load_file(translated.text.encode(), output or Path("queues.yaml"), limits.MAX_PAYLOAD_BYTES)
+    except (NotReadable, Invalid) as error:
         raise UserError(str(error)) from None
     if output is not None and not report_only:
         try:

@@ -14,6 +14,7 @@ from .slurm_files import Association, Entry, Keys, Slurm, capacity_of, hosts, tr
 
 # Resources that are shared out. Kinds of one resource, such as gpu_a100, count as the resource itself.
 _MEASURED = ("vcore", "memory", "gpu")
+_LABELS = {"grptres": "GrpTRES", "maxtrespu": "MaxTRESPerUser"}
 
 
 class Nodes:
@@ -91,7 +92,7 @@ def limit_of(entry: Entry | Association, key: str, notes: Notes) -> Amounts:
     amounts, others = tres(entry.place, entry.keys.get(key, ""))
     for other in others:
         notes.none(
-            entry.place, f"{other} of {key}", "no ask has this resource",
+            entry.place, f"{other} of {_LABELS.get(key, key)}", "no ask has this resource",
             "Have the resource manager report it with nodes and asks.",
         )  # fmt: skip
     return amounts

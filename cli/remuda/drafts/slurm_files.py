@@ -174,7 +174,7 @@ def _logical(name: str, lines: list[str]) -> Iterator[tuple[str, str, bool]]:
 def _pairs(place: str, line: str) -> list[tuple[str, str]]:
     """`Key=value` pairs, keys in lower case. Blanks around `=` are allowed."""
     lexer = shlex.shlex(re.sub(r"\s*=\s*", "=", line, count=1), posix=True, punctuation_chars="")
-    lexer.whitespace_split, lexer.commenters = True, ""
+    lexer.whitespace_split, lexer.commenters, lexer.quotes, lexer.escape = True, "", '"', ""
     try:
         words = list(lexer)
     except ValueError as error:

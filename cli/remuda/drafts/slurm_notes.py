@@ -11,7 +11,7 @@ from .slurm_files import Association, Entry, Slurm, is_set
 Table = Iterable[tuple[str, str, str, str]]  # key, as Slurm spells it, why, what to do
 
 _PER_JOB = "a limit of one job"
-_JOBS = "The resource manager checks jobs as they are submitted."
+_JOBS = "Have the resource manager check jobs as they are submitted."
 _TIMES = ("the resource manager ends what runs too long", "Set `executionTimeoutMilliSeconds` of applications.")
 _PAST = "past usage does not count"
 _BUDGET = "Lower the maximum when a budget is used up."
@@ -107,7 +107,7 @@ _SETTINGS = {
     "priorityfavorsmall": ("PriorityFavorSmall", "size does not count", "Give small asks a higher priority."),
     "topologyplugin": ("TopologyPlugin", "nodes have no topology", tree.PACK_APPLICATIONS),
     "licenses": ("Licenses", "every resource is that of a node", "Bound them by `maxapplications` of a queue."),
-    "jobsubmitplugins": ("JobSubmitPlugins", "jobs are checked by the resource manager", _JOBS),
+    "jobsubmitplugins": ("JobSubmitPlugins", "remuda sees asks, not jobs", _JOBS),
     "preemptexempttime": ("PreemptExemptTime", "all that runs may be preempted", "Asks forbid it."),
     "overtimelimit": ("OverTimeLimit", *_TIMES),
 }  # fmt: skip

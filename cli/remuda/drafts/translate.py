@@ -69,7 +69,7 @@ def translate(files: Sequence[File], source: str | None, capacity: Amounts | Non
 
 def _checked(draft: CommentedMap, kind: str, notes: Notes) -> str:
     text = text_of(draft, _head(kind, notes))
-    load(text)
+    load(text)  # what was checked had no comment at its top
     return text
 
 

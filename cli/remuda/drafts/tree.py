@@ -111,7 +111,8 @@ def flow(value: Mapping[str, Any] | list[Any]) -> Any:
 
 def annotate(queues: CommentedSeq, place: int, comment: str, indent: int) -> None:
     """Put a comment above an entry of a list. `indent`: the columns before its dash."""
-    lines = "\n".join(textwrap.wrap(comment, COMMENT_COLUMNS - indent))
+    plain = "".join(c if c.isprintable() else " " for c in comment)
+    lines = "\n".join(textwrap.wrap(plain, max(20, COMMENT_COLUMNS - indent)))
     queues.yaml_set_comment_before_after_key(place, before=lines, indent=indent)
 
 
