@@ -177,7 +177,7 @@ LARGEST_IMPORT_BYTES = 4 * LARGEST_IMPORT_CHARACTERS
 # As many as the configuration service reads. Each use of an alias counts.
 MOST_IMPORTED_VALUES = 200_000
 # Each round mends what the checker found in the one before; what is mended may show what was hidden behind it.
-SETTLING_ROUNDS = 50
+SETTLING_ROUNDS = 100
 # Lines of a draft are not folded: an amount stays beside its name.
 DRAFT_COLUMNS = 4_096
 # Each part of a note. It quotes names and values of the source.

@@ -174,6 +174,13 @@ def test_names_and_values_with_control_characters_stay_on_their_line() -> None:
     assert "Alternate don't of partition a" in translate([File("x", slurm)], None).text
 
 
+def test_a_tree_that_is_too_deep_is_refused() -> None:
+    kind = "apiVersion: kueue.x-k8s.io/v1beta2\nkind: Cohort\n"
+    cohorts = "".join(f"---\n{kind}metadata: {{name: c{n}}}\nspec: {{parentName: c{n + 1}}}\n" for n in range(1_000))
+    with pytest.raises(NotReadable, match="x: nested too deeply"):
+        translate([File("x", cohorts)], None)
+
+
 def test_files_of_several_schedulers_are_not_one_configuration() -> None:
     with pytest.raises(NotReadable, match=r"a.conf \(Slurm\), b.yaml \(Apache YuniKorn\)"):
         translate([File("a.conf", "PartitionName=a Nodes=n1"), File("b.yaml", "partitions: []")], None)

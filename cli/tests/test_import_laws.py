@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +19,8 @@ from remuda.drafts.sources import File, NotReadable, yaml
 from remuda.drafts.translate import translate
 from remuda_config import load
 from remuda_proto.remuda.v1 import config_pb2
+
+Object = dict[str, Any]
 
 RESOURCES = ("vcore", "memory", "gpu")
 AMOUNTS = st.dictionaries(st.sampled_from(RESOURCES), st.integers(0, 5_000), max_size=3)
@@ -78,14 +81,14 @@ def test_a_text_that_is_valid_stays_what_it_is(below: list[CommentedMap]) -> Non
 
 
 @st.composite
-def cluster_queues(draw: st.DrawFn) -> list[dict]:
+def cluster_queues(draw: st.DrawFn) -> list[Object]:
     """Objects of Kueue: a tree of cohorts, and ClusterQueues in them or without one."""
     quota = st.integers(0, 100)
     limit = st.none() | st.integers(0, 60)
     cohorts = draw(st.integers(0, 4))
-    objects: list[dict] = []
+    objects: list[Object] = []
 
-    def groups(least: int) -> list[dict]:
+    def groups(least: int) -> list[Object]:
         names = draw(st.lists(st.sampled_from(["cpu", "memory", "example.com/x"]), min_size=least, unique=True))
         resources = []
         for name in names:
@@ -98,7 +101,7 @@ def cluster_queues(draw: st.DrawFn) -> list[dict]:
 
     for number in range(cohorts):
         parent = draw(st.none() | st.integers(0, cohorts - 1))
-        spec = {"resourceGroups": groups(0)} if draw(st.booleans()) else {}
+        spec: Object = {"resourceGroups": groups(0)} if draw(st.booleans()) else {}
         objects.append(
             _object("Cohort", f"c{number}", {**spec, **({} if parent is None else {"parentName": f"c{parent}"})})
         )
@@ -111,18 +114,18 @@ def cluster_queues(draw: st.DrawFn) -> list[dict]:
     return objects
 
 
-def _object(kind: str, name: str, spec: dict) -> dict:
+def _object(kind: str, name: str, spec: Object) -> Object:
     return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
-def _dump(objects: list[dict]) -> str:
+def _dump(objects: list[Object]) -> str:
     out = io.StringIO()
     yaml().dump({"kind": "List", "items": objects}, out)
     return out.getvalue()
 
 
 @given(cluster_queues())
-def test_nominal_quotas_are_what_is_guaranteed(objects: list[dict]) -> None:
+def test_nominal_quotas_are_what_is_guaranteed(objects: list[Object]) -> None:
     """Each ClusterQueue has its nominal quota; what it may have lies between that and all quotas there are. The rules
     of queues.yaml change nothing: no amount has to be lowered."""
     made = translate([File("x", _dump(objects))], None)
@@ -143,7 +146,7 @@ def test_nominal_quotas_are_what_is_guaranteed(objects: list[dict]) -> None:
             assert amount <= most <= everything[name]
 
 
-def _nominal(one: dict) -> dict[str, int]:
+def _nominal(one: Object) -> dict[str, int]:
     amounts = {}
     for group in one["spec"].get("resourceGroups", []):
         for resource in group["flavors"][0]["resources"]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -106,7 +107,7 @@ def test_its_proposals_are_commands(cluster: fresh.Cluster) -> None:
     assert 2 <= len(proposals) <= 4
     for text, _ in proposals:
         name, *words = shlex.split(text)
-        group = group_of(cli)
+        group: Any = group_of(cli)
         while hasattr(group, "commands"):
             group = group.commands[words.pop(0)]
         assert name == "remuda" and group.make_context("x", words) is not None

@@ -61,13 +61,17 @@ class _Node:
     below: list[_Node] = field(default_factory=list)
     local_queues: list[str] = field(default_factory=list)
     is_cohort: bool = False
+    subtrees: dict[str, int] = field(default_factory=dict)  # what `subtree` has computed
 
     def nominal(self, resource: str) -> int:
         return self.quotas[resource].nominal if resource in self.quotas else 0
 
     def subtree(self, resource: str) -> int:
         """The own quota and what the nodes below lend."""
-        return self.nominal(resource) + sum(one.subtree(resource) - one.kept(resource) for one in self.below)
+        if resource not in self.subtrees:
+            lent = sum(one.subtree(resource) - one.kept(resource) for one in self.below)
+            self.subtrees[resource] = self.nominal(resource) + lent
+        return self.subtrees[resource]
 
     def kept(self, resource: str) -> int:
         """What is not lent to others."""
@@ -130,6 +134,7 @@ class _Translation:
         self._cohorts: dict[str, _Node] = {}
         self._queues: dict[str, _Node] = {}
         self._paths: dict[str, str] = {}  # of ClusterQueues
+        self._covered: set[str] = set()  # all resources of which there is a quota
 
     def draft(self) -> CommentedMap:
         for one in self._of("Cohort"):
@@ -137,6 +142,7 @@ class _Translation:
         for one in self._of("ClusterQueue"):
             self._queues[one.name] = _Node(one.name, one, self._quotas(one))
         self._connect()
+        self._covered = {name for node in (*self._cohorts.values(), *self._queues.values()) for name in node.quotas}
         self._read_local_queues()
         tops = [one for one in (*self._cohorts.values(), *self._queues.values()) if one.above is None]
         queues = self._below(tops, tree.ROOT, {}, 8)
@@ -178,7 +184,6 @@ class _Translation:
 
     def _below(self, nodes: list[_Node], path: str, most: Amounts, depth: int) -> Iterator[CommentedMap]:
         taken: set[str] = set()
-        every = {name for node in (*self._cohorts.values(), *self._queues.values()) for name in node.resources()}
         for node in nodes:
             name = tree.plain_name(node.name, taken)
             if name != node.name and node.source is not None:
@@ -186,13 +191,15 @@ class _Translation:
                     node.source.at("metadata", "name"), f"name {node.name}", "a queue cannot be called so",
                     f"It is {path}.{name}.",
                 )  # fmt: skip
-            yield self._queue(node, name, f"{path}.{name}", most, every, depth)
+            yield self._queue(node, name, f"{path}.{name}", most, depth)
 
-    def _queue(self, node: _Node, name: str, path: str, most: Amounts, every: set[str], depth: int) -> CommentedMap:
+    def _queue(self, node: _Node, name: str, path: str, most: Amounts, depth: int) -> CommentedMap:
         resources = node.resources()
         maximum = {resource: node.maximum(resource) for resource in sorted(resources)}
         if not node.is_cohort:
-            maximum.update((resource, 0) for resource in sorted(every - resources) if resource not in _OF_EVERY_POD)
+            maximum.update(
+                (resource, 0) for resource in sorted(self._covered - resources) if resource not in _OF_EVERY_POD
+            )
         own = {resource: amount for resource, amount in maximum.items() if most.get(resource) != amount}
         guaranteed = {resource: node.nominal(resource) for resource in sorted(node.quotas)}
         if node.is_cohort:  # its own quota is for all below, beside what each of them has

@@ -14,7 +14,7 @@ from remuda_config import load
 from . import kueue, slurm, volcano, yunikorn
 from .amounts import Amounts
 from .notes import Notes
-from .settle import NotSettled, settle
+from .settle import NotSettled, Where, settle
 from .sources import Document, File, NotReadable, documents
 from .tree import text_of
 
@@ -49,22 +49,27 @@ def translate(files: Sequence[File], source: str | None, capacity: Amounts | Non
         raise NotReadable(f"files of several schedulers: {kinds}: import those of one at a time")
     (kind,) = found
     notes = Notes()
-    all_documents = [document for one in read for document in one.documents]
-    where = None
-    if kind == yunikorn.NAME:
-        draft, document = yunikorn.translate(all_documents, notes)
-        where = document.at_path
-    elif kind == kueue.NAME:
-        draft = kueue.translate(all_documents, notes)
-    elif kind == volcano.NAME:
-        draft = volcano.translate(all_documents, notes, capacity or {})
-    else:
-        draft = slurm.translate(list(files), notes, capacity or {})
     try:
+        draft, where = _draft(kind, read, notes, capacity or {})
         settle(draft, notes, where)
+        return Translated(kind, _checked(draft, kind, notes), notes)
     except NotSettled as error:
         raise NotReadable(f"{files[0].name}: nothing that remuda accepts can be made of it: {error}") from None
-    return Translated(kind, _checked(draft, kind, notes), notes)
+    except RecursionError:
+        raise NotReadable(f"{files[0].name}: nested too deeply") from None
+
+
+def _draft(kind: str, read: list[_Read], notes: Notes, capacity: Amounts) -> tuple[CommentedMap, Where | None]:
+    """The draft, and where its paths are in the source; None: places are names of queues."""
+    found = [document for one in read for document in one.documents]
+    if kind == yunikorn.NAME:
+        draft, document = yunikorn.translate(found, notes)
+        return draft, document.at_path
+    if kind == kueue.NAME:
+        return kueue.translate(found, notes), None
+    if kind == volcano.NAME:
+        return volcano.translate(found, notes, capacity), None
+    return slurm.translate([one.file for one in read], notes, capacity), None
 
 
 def _checked(draft: CommentedMap, kind: str, notes: Notes) -> str:
