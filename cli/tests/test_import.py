@@ -129,6 +129,20 @@ def test_a_configuration_of_remuda_stays_what_it_is() -> None:
     assert made.text.endswith(file.text)
 
 
+def test_a_flag_in_words_stays_what_it_is() -> None:
+    text = "partitions:\n  - name: default\n    queues:\n      - name: on\n        parent: yes\n"
+    made = translate([File("queues.yaml", text)], None)
+    assert not len(made.notes)
+    assert made.text.endswith(text)
+
+
+def test_an_amount_without_a_name_is_left_out() -> None:
+    text = "partitions: [{name: default, queues: [{name: a, resources: {max: {'': 4, vcore: 1}}}]}]\n"
+    made = translate([File("queues.yaml", text)], None)
+    assert [(note.kind, note.what) for note in made.notes] == [(Kind.NONE, ": 4")]
+    assert amounts(made.text, "root.a", "max") == {"vcore": 1000}
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_an_import_of_what_was_imported_changes_nothing(name: str) -> None:
     made = translated(name)

@@ -53,10 +53,21 @@ def _findings(draft: CommentedMap) -> list[tuple[Path, str]]:
     """What the checker finds. The text with comments takes most of the time, so it is made when no other finding is
     left."""
     try:
-        quick = yaml.dump(_plain(draft), Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True)
+        quick = yaml.dump(_plain(draft), Dumper=_Dumper, sort_keys=False, allow_unicode=True)
         return findings_in(quick) or findings_in(text_of(draft))
     except Invalid as error:
         raise NotSettled(str(error)) from None
+
+
+class _Word(str):
+    """`yes` without quotes, which is a text for YAML 1.2, and a flag for remuda."""
+
+
+class _Dumper(yaml.CSafeDumper):  # type: ignore[misc]  # PyYAML has no types
+    pass
+
+
+_Dumper.add_representer(_Word, lambda dumper, word: dumper.represent_scalar("tag:yaml.org,2002:bool", str(word)))
 
 
 def _plain(node: Any) -> Any:
@@ -67,6 +78,8 @@ def _plain(node: Any) -> Any:
     for kind in (bool, int, float):
         if isinstance(node, kind):
             return kind(node)
+    if type(node) is str and node.lower() in _YES | _NO:
+        return _Word(node)
     return node if node is None else str(node)
 
 
@@ -211,7 +224,8 @@ class _Settling:
         if (value := _unquoted(str(owner[key]), message)) is not None:
             before, owner[key] = owner[key], value
             return f"{key}: {before!r}", f"it is {str(value).lower()}, without quotes"
-        if len(path) > 1 and path[-2] in ("guaranteed", "max", "maxresources") and owner[key] is not None:
+        is_amount = len(path) > 1 and path[-2] in ("guaranteed", "max", "maxresources")
+        if is_amount and owner[key] is not None and read(key, owner[key]) is None:
             before = str(owner[key])
             try:
                 owner[key] = _written(key, kubernetes_amount(key, before))
