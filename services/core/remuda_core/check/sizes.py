@@ -97,6 +97,21 @@ PER_NODE: Final = {
     "NodeGroup.next_groups": limits.NEXT_GROUPS_KEPT,
     "Demand.remembering_groups": limits.NEXT_GROUPS_KEPT,
 }
+# Verdicts of an RM that answers in batches outlive the asks that they were about: entries beyond the general rule.
+VERDICTS: Final = {
+    "PredicateClass.accepted": limits.VERDICTS_KEPT,
+    "PredicateClass.refused": limits.VERDICTS_KEPT,
+}
+# The same in each partition. A ranking counts as LEFTOVERS nodes, and those that it has.
+PER_PARTITION: Final = {
+    "Partition.predicate_classes": limits.PREDICATE_CLASSES_KEPT,
+    "Partition.idle_classes": limits.PREDICATE_CLASSES_KEPT,
+    "Partition.class_questions": limits.CLASS_QUESTIONS_OPEN,
+    "PredicateClass.asked": limits.CLASS_QUESTIONS_OPEN * limits.NODES_PER_QUESTION,
+    "Rankings._of": 2 * limits.RANKED_NODES_KEPT // limits.LEFTOVERS,
+    "AcceptedNodes._listed": limits.RANKED_NODES_KEPT,
+    "AcceptedNodes._heap": 2 * limits.RANKED_NODES_KEPT,
+}
 # Containers with so many entries for each object of a class.
 PER_OBJECT: Final = {
     "Demands._by_spelling": ("Demand", limits.SPELLINGS),
@@ -203,6 +218,10 @@ def check_sizes(state: State, index: Index | None = None) -> None:
             most += limits.NAMES_KEPT * owners
         elif name in PER_NODE:
             most += 8 * nodes + PER_NODE[name]
+        elif name in VERDICTS:
+            most += VERDICTS[name]
+        elif name in PER_PARTITION:
+            most += PER_PARTITION[name] * len(state.partitions)
         elif name in PER_OBJECT:
             kind, entries_each = PER_OBJECT[name]
             most += entries_each * found[kind]
