@@ -182,3 +182,16 @@ SETTLING_ROUNDS = 100
 DRAFT_COLUMNS = 4_096
 # Each part of a note. It quotes names and values of the source.
 LONGEST_NOTE_CHARACTERS = 300
+
+# Keys and certificates in a Kubernetes cluster
+
+# A CA lives as long as an installation is likely to stay. Its successor comes while both can be trusted side by side.
+CA_DAYS = 3650
+CA_RENEWED_BEFORE_DAYS = 1095
+# Only upgrades renew certificates, and an installation may go without one for a year or two: an expired certificate would end it.
+CERTIFICATE_DAYS = 1095
+CERTIFICATE_RENEWED_BEFORE_DAYS = 730
+# Of all calls of the API server together, which may be restarting.
+CLUSTER_KEYS_WITHIN_S = 120.0
+CLUSTER_KEYS_RETRY_S = 0.5
+CLUSTER_KEYS_LONGEST_PAUSE_S = 5.0

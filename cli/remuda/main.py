@@ -33,7 +33,7 @@ COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Act": (act.kill, act.move, act.hold, act.unhold, act.drain, act.undrain, act.priority, act.release),
     "Administer": (
         administer.rebuild, administer.resume, administer.log, administer.backup, administer.restore,
-        administer.declare, keys.keys,
+        administer.declare, keys.keys, keys.cluster_keys,
     ),
 }  # fmt: skip
 # These list something, so they have `--output` and, with `--watch`, are shown again and again.
