@@ -5,6 +5,8 @@ BIN    := $(VENV)/bin
 ROOMS  := proto bus replication operations sdk services/core services/rmproxy services/config services/events services/grpc services/web integrations/kubernetes integrations/peloton cli
 READY  := $(VENV)/.ready
 DOCS   := .venv-docs
+# A real Helm, for the tests of the chart: one for all checkouts, 270 MB.
+HELM   ?= $(HOME)/.cache/remuda/helm
 # Tools that speak gRPC start processes; gRPC's handlers at a fork would write lines of warnings.
 export GRPC_ENABLE_FORK_SUPPORT := 0
 # Some environments set it. Each of the hundreds of processes that tests start would compile what it imports.
@@ -43,7 +45,7 @@ sim: SECONDS ?= 60
 fuzz: SECONDS ?= 60
 E2E ?= tests/e2e
 
-.PHONY: demo test system integrations everything flakes long kubernetes kubernetes-suite chaos dist test-dist images e2e sim mutants fuzz attacks docs site lint generated recordings bench conformance conformance-config conformance-rest conformance-peloton proto fmt lock clean
+.PHONY: demo test system integrations everything flakes long kubernetes kubernetes-suite helm chaos dist test-dist images e2e sim mutants fuzz attacks docs site lint generated recordings bench conformance conformance-config conformance-rest conformance-peloton proto fmt lock clean
 
 $(READY): requirements.lock release/metadata.py release/version.txt $(addsuffix /pyproject.toml,$(ROOMS))
 	@test -x $(BIN)/python || { echo "setting up $(VENV) ..."; $(PYTHON) -m venv $(VENV); }
@@ -59,9 +61,9 @@ test: $(READY)          ## everything that needs no process beside it, and each 
 
 system: $(READY)        ## several processes, kills, browsers, directories of users, Prometheus: 10 minutes
 	@$(BIN)/python -m tests.suites needs chromium slapd prometheus node openssl
-	@$(PYTEST) -o cache_dir=.pytest_cache/system $(filter-out integrations/kubernetes/tests/% release/%,$(SYSTEM)) $(ARGS)
+	@$(PYTEST) -o cache_dir=.pytest_cache/system $(filter-out integrations/kubernetes/tests/% tests/chart/% release/%,$(SYSTEM)) $(ARGS)
 
-integrations: kubernetes e2e ## a real control plane of Kubernetes, the default scheduler as an oracle, containers
+integrations: kubernetes helm e2e ## a real control plane of Kubernetes, the default scheduler as an oracle, containers
 
 long: $(READY)          ## long days of the core, laws with many checks, streams that lost their end: 4 minutes
 	@$(PYTEST) -o cache_dir=.pytest_cache/long $(LONG) $(ARGS)
@@ -78,6 +80,15 @@ chaos: $(READY)         ## kill -9 of everything, again and again, then compare 
 kubernetes: $(READY)    ## pods on a real control plane, which is built once: 5 minutes; ARGS="-k gang"
 	@nice integrations/kubernetes/tests/control_plane/build.sh
 	@$(PYTEST) -o cache_dir=.pytest_cache/kubernetes integrations/kubernetes/tests/suite integrations/kubernetes/tests/oracle integrations/kubernetes/tests/system $(ARGS)
+
+helm: $(READY) $(HELM)/.ready ## the Helm chart: rendered, installed on a real control plane and upgraded by a real Helm: 2 minutes
+	@nice integrations/kubernetes/tests/control_plane/build.sh
+	@REMUDA_HELM='$(HELM)' $(PYTEST) -o cache_dir=.pytest_cache/helm tests/chart $(ARGS)
+
+$(HELM)/.ready: requirements-helm.lock
+	@test -x $(HELM)/bin/python || { echo "setting up $(HELM) ..."; $(PYTHON) -m venv $(HELM); }
+	@$(HELM)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-helm.lock
+	@touch $@
 
 kubernetes-suite: $(READY) ## the same cases on the control plane of KUBECONFIG=, which has no nodes and is empty in the end
 	@test -n "$(KUBECONFIG)" || { echo "kubernetes-suite: expected KUBECONFIG=FILE"; exit 1; }
@@ -175,8 +186,8 @@ bench: $(READY)         ## measure: the core alone, the whole system, what a sta
 	@$(BIN)/python bench/e2e.py
 	@$(BIN)/python bench/replay.py
 
-lock:                   ## resolve requirements.in and requirements-docs.in again (needs uv)
-	for name in requirements requirements-docs; do \
+lock:                   ## resolve requirements*.in again (needs uv)
+	for name in requirements requirements-docs requirements-helm; do \
 	  uv pip compile $$name.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	    --no-emit-find-links --custom-compile-command 'make lock' -o $$name.lock || exit 1; \
 	done
