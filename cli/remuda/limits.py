@@ -188,7 +188,7 @@ LONGEST_NOTE_CHARACTERS = 300
 # A CA lives as long as an installation is likely to stay. Its successor comes while both can be trusted side by side.
 CA_DAYS = 3650
 CA_RENEWED_BEFORE_DAYS = 1095
-# Only upgrades renew certificates, and an installation may go without one for a year or two: an expired certificate would end it.
+# Only upgrades renew certificates, and an installation may go without one for a year or two. Expired ones would end it.
 CERTIFICATE_DAYS = 1095
 CERTIFICATE_RENEWED_BEFORE_DAYS = 730
 # Of all calls of the API server together, which may be restarting.

@@ -16,6 +16,7 @@ DIGITS = "9" * 5_000
 NAMES = ("", "*", ">", "a.*", "a b", DIGITS, "a\x00b", "a\x1b[31mb", "ü", "a\n", "\udcff", "-" * 3)
 # Commands that only act, print nothing but JSON, or draw a screen. All others list or show data, and have --json.
 ACTS = {
+    "cluster-keys",
     "init", "up", "run", "top", "demo", "dump", "load", "rebuild", "backup", "restore", "declare", "keys", "rm add",
     "rm remove", "rm forget", "rm divide", "operator add", "operator groups", "operator remove",
     "operator front-end", "operator log-levels", "peloton add", "peloton remove",

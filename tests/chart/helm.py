@@ -1,4 +1,4 @@
-"""The chart, and a real Helm: that of a library, in an environment of its own (`make helm`), as a process for each call."""
+"""The chart, and a real Helm: a library in an environment of its own (`make helm`), as a process for each call."""
 
 from __future__ import annotations
 

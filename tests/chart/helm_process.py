@@ -1,4 +1,4 @@
-"""One call of Helm, in the environment of `make helm`: reads {"call", "arguments"} as JSON, prints {"answer"} or {"error"}."""
+"""A call of Helm, in the environment of `make helm`: {"call", "arguments"} as JSON in, {"answer"} or {"error"} out."""
 
 from __future__ import annotations
 

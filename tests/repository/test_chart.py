@@ -1,4 +1,4 @@
-"""The Helm chart has the files, the version and the values that the rest of the project has. Without Helm: tests/chart has one."""
+"""The Helm chart has the files, the version and the values of the rest of the project. Tests with Helm: tests/chart."""
 
 from __future__ import annotations
 

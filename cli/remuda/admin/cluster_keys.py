@@ -1,7 +1,7 @@
 """`remuda cluster-keys`: the keys and certificates of an installation, as Secrets and ConfigMaps of its namespace.
 
-The Secret `keys` holds the directory that `remuda keys` makes, with certificates. It is read first and written first, and
-all other objects are copies of its parts. So the command can be interrupted and run again, and changes nothing the second time.
+The Secret `keys` holds the directory that `remuda keys` makes, with certificates. It is read and written first, and all
+other objects are copies of its parts. So the command can be interrupted and run again; a second run changes nothing.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ Objects = dict[tuple[str, str], dict[str, bytes]]  # by kind of resource and nam
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Who has access: no one else keeps a key. `front_ends`: in whose names each of them acts. `clients`: of gRPC and of
-    Peloton, by the names in their certificates; None: no certificates at all. `passwords`: Secrets with one."""
+    """Who has access: no one else keeps a key. `front_ends`: in whose names each of them acts. `clients`: of gRPC and
+    of Peloton, by the names in their certificates; None: no certificates at all. `passwords`: Secrets with one.
+    `domain`: of the cluster's services."""
 
     rms: tuple[str, ...] = ()
     operators: tuple[Operator, ...] = ()
@@ -83,12 +84,12 @@ async def _applied(cluster: _Cluster, wanted: Wanted) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder)
         if archive is not None:
-            _unpack(archive[FILES], directory)
+            unpack(archive[FILES], directory)
         bring_up_to_date(directory, cluster.namespace, wanted)
-        packed, objects = _packed(directory), objects_of(directory, wanted)
+        files, objects = packed(directory), objects_of(directory, wanted)
     if archive is None:
         await _check_unused(cluster, objects)
-    everything: Objects = {("secrets", ARCHIVE): {FILES: packed}, **objects}
+    everything: Objects = {("secrets", ARCHIVE): {FILES: files}, **objects}
     return [name for (kind, name), data in everything.items() if await cluster.write(kind, name, data)]
 
 
@@ -191,15 +192,16 @@ def _hosts(namespace: str, domain: str) -> dict[str, list[str]]:
     return found
 
 
-def _unpack(packed: bytes, directory: Path) -> None:
-    for path, text in msgspec.json.decode(packed, type=dict[str, str]).items():
+def unpack(files: bytes, directory: Path) -> None:
+    """Raises msgspec.MsgspecError."""
+    for path, text in msgspec.json.decode(files, type=dict[str, str]).items():
         file = directory / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
 
 
-def _packed(directory: Path) -> bytes:
-    """Without what is made from the rest."""
+def packed(directory: Path) -> bytes:
+    """The texts of all files by their paths, as JSON; without what is made from the rest."""
     files = sorted(file for file in directory.rglob("*") if file.is_file())
     texts = {str(file.relative_to(directory)): file.read_text() for file in files}
     return msgspec.json.format(msgspec.json.encode({name: texts[name] for name in texts if name != str(ACCOUNTS)}))
@@ -209,7 +211,8 @@ def _packed(directory: Path) -> bytes:
 
 
 def objects_of(directory: Path, wanted: Wanted) -> Objects:
-    """What pods mount, by the names that their manifests have. Raises UserError for names that Kubernetes cannot have."""
+    """What pods mount, by the names that their manifests have. Raises UserError for two operators of
+    one name there."""
     found: Objects = {("configmaps", "nats-accounts"): {"accounts.conf": (directory / ACCOUNTS).read_bytes()}}
     for role in (*ROLES, MONITOR):
         found["secrets", f"key-{role}"] = {"seed": (directory / f"{role}{SEED}").read_bytes()}
@@ -227,9 +230,7 @@ def objects_of(directory: Path, wanted: Wanted) -> Objects:
         found["secrets", "resmgr-tls"] = _files(tls, "resmgr.pem", "resmgr.key")
         found["secrets", "placement-tls"] = _files(tls, "client-placement.pem", "client-placement.key")
         for client in wanted.clients:
-            found["secrets", f"client-{client}"] = _files(
-                tls, "ca.pem", f"client-{client}.pem", f"client-{client}.key"
-            )
+            found["secrets", f"client-{client}"] = _files(tls, "ca.pem", f"client-{client}.pem", f"client-{client}.key")
     return found
 
 

@@ -46,7 +46,9 @@ def cluster_keys(
     ] = None,
     front_end: Annotated[
         list[str] | None,
-        typer.Option(help='In whose names it acts, as web=OPERATOR,OPERATOR; "web=*": any name and groups. Repeatable.'),
+        typer.Option(
+            help='In whose names it acts, as web=OPERATOR,OPERATOR; "web=*": any name and groups. Repeatable.'
+        ),
     ] = None,
     certificates: Annotated[
         bool, typer.Option(help="Make a CA and certificates, too; without, they are your own.")
@@ -63,15 +65,13 @@ def cluster_keys(
     ] = None,
     namespace: Annotated[str | None, typer.Option(help="Default: that of the pod or of the kubeconfig.")] = None,
 ) -> None:
-    """Create the keys and certificates of an installation on Kubernetes, as Secrets and ConfigMaps. Resource managers and
-    operators that are not named lose their keys. The Helm chart runs this before each installation and upgrade."""
+    """Create the keys and certificates of an installation on Kubernetes, as Secrets and ConfigMaps. Resource managers
+    and operators that are not named lose their keys. The Helm chart runs this before it installs or upgrades."""
     from ..admin.cluster_keys import cluster_keys as make
     from ..admin.cluster_keys import parsed
 
     clients = (client or []) if certificates else None
-    make(
-        parsed(rm or [], operator or [], front_end or [], clients, password or [], domain), kubeconfig, namespace
-    )
+    make(parsed(rm or [], operator or [], front_end or [], clients, password or [], domain), kubeconfig, namespace)
 
 
 def add(rm: Rm, keys: KeyDirectory = KEYS) -> None:

@@ -1,8 +1,8 @@
-"""The chart on a real API server, by a real Helm: its objects are accepted, its job makes keys with which a real NATS server
-and a client understand each other, and releases are upgraded, rolled back and removed.
+"""The chart on a real API server, by a real Helm: its objects are accepted, its job makes keys with which real services
+work, and releases are upgraded, rolled back and removed.
 
-There are no nodes. A kubelet of the test runs the job of the keys as a process with the rights of its service account, and says of
-all other pods that they run.
+There are no nodes. A kubelet of the test runs the job of the keys as a process with the rights of its service account,
+and says of all other pods that they run.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import re
 import subprocess
 import sys
 import sysconfig
-from copy import deepcopy
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +38,8 @@ from tests.chart.helm import (
     manifests_in,
     rendered,
 )
-from tests.patience import PATIENCE
 from tests.chart.system.test_rendered import VARIANTS
+from tests.patience import PATIENCE
 
 pytestmark = [
     pytest.mark.skipif(not is_installed(), reason=MISSING),
@@ -195,7 +195,9 @@ async def release(plane: ControlPlane, name: str) -> AsyncIterator[tuple[Release
                 await under_test.end("uninstall", ignore_not_found=True)
             for kind in ("secrets", "configmaps", "pods", "serviceaccounts", "persistentvolumeclaims"):
                 await client.call("DELETE", f"/api/v1/namespaces/{NAMESPACE}/{kind}")
-            await client.call("DELETE", f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs", {"propagationPolicy": "Background"})
+            await client.call(
+                "DELETE", f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs", {"propagationPolicy": "Background"}
+            )
             task.cancel()
             await asyncio.wait([task])
 
@@ -224,7 +226,8 @@ async def test_a_release_is_installed_upgraded_rolled_back_and_removed(plane: Co
         assert not (await one.data("secrets", "operators"))  # alice is not wanted any more
         changed = await one.get("statefulsets", "nats", "/apis/apps/v1")
         assert changed is not None and changed["metadata"]["uid"] == servers["metadata"]["uid"]
-        assert changed["spec"]["template"]["metadata"]["annotations"] != servers["spec"]["template"]["metadata"]["annotations"]  # fmt: skip
+        pods, former = (it["spec"]["template"]["metadata"] for it in (changed, servers))
+        assert pods["annotations"] != former["annotations"]  # so the servers are replaced, and read who has access
 
         await one.end("rollback", version=1)
         again = await one.get("statefulsets", "nats", "/apis/apps/v1")
@@ -267,7 +270,8 @@ async def test_the_former_chart_is_upgraded_in_place(plane: ControlPlane, tmp_pa
 
 async def _uids(one: Release) -> dict[tuple[str, str], str]:
     kinds = (
-        "/apis/apps/v1|deployments", "/api/v1|services", "/api/v1|serviceaccounts", "/apis/networking.k8s.io/v1|networkpolicies",
+        "/apis/apps/v1|deployments", "/api/v1|services", "/api/v1|serviceaccounts",
+        "/apis/networking.k8s.io/v1|networkpolicies",
         "/apis/policy/v1beta1|poddisruptionbudgets", "/apis/rbac.authorization.k8s.io/v1|roles",
         "/apis/rbac.authorization.k8s.io/v1|rolebindings",
     )  # fmt: skip
@@ -298,39 +302,89 @@ def _remuda(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
     )  # fmt: skip
 
 
-# Keys, certificates and configuration in use
+# Keys, certificates and settings in use
 
 
-async def test_a_server_and_clients_understand_each_other(plane: ControlPlane, tmp_path: Path) -> None:
-    """With the files that the pods mount: the server's configuration and certificate, the keys of the administrator and of
-    the RM of `helm test`. The server refuses one without a key."""
+SERVICES = ("core", "rmproxy", "config", "events", "web")
+
+
+async def test_what_pods_mount_makes_a_system_that_helm_test_passes(plane: ControlPlane, tmp_path: Path) -> None:
+    """A server and services as processes, with the files of the pods; then what the pod of `helm test` runs."""
     async with release(plane, "remuda") as (one, _):
         await one.apply("install", file="minimal.yaml")
-        etc, run = tmp_path / "nats", tmp_path / "run"
-        for folder, kind, name in (
-            (etc, "configmaps", "nats"), (etc / "keys", "configmaps", "nats-accounts"), (run, "secrets", "nats-tls"),
-            (tmp_path / "admin", "secrets", "key-admin"), (tmp_path / "rm", "secrets", "key-rm-helm-test"),
-            (tmp_path / "ca", "configmaps", "ca"),
-        ):  # fmt: skip
-            folder.mkdir(exist_ok=True)
+        mounted = {
+            "nats": ("configmaps", "nats"), "nats/keys": ("configmaps", "nats-accounts"),
+            "tls": ("secrets", "nats-tls"), "ca": ("configmaps", "ca"),
+            "settings": ("configmaps", "settings"), "queues": ("configmaps", "queues"),
+        } | {name: ("secrets", f"key-{name}") for name in ("admin", "rm-helm-test", *SERVICES)}  # fmt: skip
+        for folder, (kind, name) in mounted.items():
+            (tmp_path / folder).mkdir()
             for key, content in (await one.data(kind, name)).items():
-                (folder / key).write_bytes(content)
+                (tmp_path / folder / key).write_bytes(content)
+        (test,) = (it for it in rendered(file="minimal.yaml") if it["metadata"]["name"] == "remuda-test")
+    port = _configure_server(tmp_path)
+    url = f"tls://127.0.0.1:{port}"
+    settings = tmp_path / "settings/remuda.yaml"
+    text = re.sub(r"url: tls://\S+", f"url: {url}", settings.read_text())
+    settings.write_text(text.replace("/run/secrets/tls", str(tmp_path / "ca")).replace("/etc/remuda", str(tmp_path)))
+    access = {"REMUDA_NATS_URL": url, "REMUDA_NATS_CA": str(tmp_path / "ca/ca.pem")}
+    with Processes(tmp_path) as processes:
+        processes.start(
+            "nats", Path(sysconfig.get_path("scripts")) / "nats-server", "--config", tmp_path / "nats/nats.conf"
+        )
+        declare = ("declare", "--settings", str(settings))
+        declared = await asyncio.to_thread(_remuda, *declare, REMUDA_NATS_SEED=str(tmp_path / "admin/seed"))
+        assert declared.returncode == 0, (declared, processes.log("nats"))
+        for name in SERVICES:
+            processes.start(
+                name, sys.executable, "-m", "remuda", "run", name, "--settings", settings,
+                REMUDA_INSTANCE=name, REMUDA_NATS_SEED=str(tmp_path / name / "seed"),
+                REMUDA_WEB_PORT=str(free_port("127.0.0.1")),
+            )  # fmt: skip
+        for container in test["spec"]["containers"]:
+            (key,) = (it["name"] for it in container["volumeMounts"] if it["mountPath"] == "/run/secrets/key")
+            seed = tmp_path / {"admin": "admin", "rm": "rm-helm-test"}[key] / "seed"
+            domain = {it["name"]: it["value"] for it in container["env"] if it["name"] == "REMUDA_NATS_DOMAIN"}
+            async with asyncio.timeout(60 * PATIENCE):
+                while True:  # as `helm test` is run once pods are ready
+                    done = await asyncio.to_thread(
+                        _remuda, *container["args"], **access, **domain, REMUDA_NATS_SEED=str(seed)
+                    )
+                    if done.returncode == 0 or "not running" not in done.stderr:
+                        break
+            assert done.returncode == 0, (container["name"], done, *map(processes.log, SERVICES))
+        without_key = await asyncio.to_thread(_remuda, "status", **access)
+        assert without_key.returncode == 1 and "uthorization" in without_key.stderr, without_key
+
+
+class Processes:
+    """Killed in the end. `log`: what one has printed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> Processes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._processes:
+            process.kill()
+            process.wait()
+
+    def start(self, name: str, *command: str | Path, **environment: str) -> None:
+        given = os.environ | {"NATS_NAME": "nats-0", "NATS_MAX_STORE": "120GB"} | environment
+        with (self._folder / f"{name}.log").open("wb") as log:
+            self._processes.append(subprocess.Popen(command, env=given, stdout=log, stderr=log))
+
+    def log(self, name: str) -> str:
+        return (self._folder / f"{name}.log").read_text()[-2000:]
+
+
+def _configure_server(folder: Path) -> int:
+    """The configuration of the pod, with ports and folders of this test. Returns the port for clients."""
     port, monitor = free_port("127.0.0.1"), free_port("127.0.0.1")
-    text = (etc / "nats.conf").read_text().replace("/run/secrets", str(run)).replace("/data", str(tmp_path / "data"))
-    (etc / "nats.conf").write_text(text.replace("0.0.0.0:4222", f"127.0.0.1:{port}").replace(":8222", f":{monitor}"))
-    process = subprocess.Popen(
-        [Path(sysconfig.get_path("scripts")) / "nats-server", "--config", etc / "nats.conf"],
-        env=os.environ | {"NATS_NAME": "nats-0", "NATS_MAX_STORE": "120GB"}, stderr=(tmp_path / "log").open("wb"),
-    )  # fmt: skip
-    try:
-        access = {"REMUDA_NATS_URL": f"tls://127.0.0.1:{port}", "REMUDA_NATS_CA": str(tmp_path / "ca/ca.pem")}
-        admin = access | {"REMUDA_NATS_SEED": str(tmp_path / "admin/seed")}
-        declared = await asyncio.to_thread(_remuda, "declare", **admin)
-        assert "all streams and buckets exist" in declared.stdout, (declared, (tmp_path / "log").read_text())
-        status = await asyncio.to_thread(_remuda, "status", "--json", **admin)
-        assert "not running: rmproxy" in status.stderr
-        refused = await asyncio.to_thread(_remuda, "status", "--json", **access)
-        assert "not running" not in refused.stderr and refused.returncode == 1
-    finally:
-        process.terminate()
-        process.wait()
+    file = folder / "nats/nats.conf"
+    text = file.read_text().replace("/run/secrets", str(folder / "tls")).replace("/data", str(folder / "data"))
+    file.write_text(text.replace("0.0.0.0:4222", f"127.0.0.1:{port}").replace(":8222", f":{monitor}"))
+    return port

@@ -1,4 +1,4 @@
-"""What the chart renders to, by a real Helm: the objects that kustomize applies, valid, confined, and each part by itself."""
+"""What the chart renders to, by a real Helm: what kustomize applies, valid, confined, and each part by itself."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
+from ruamel.yaml import YAML
 
 from remuda.admin.cluster_keys import bring_up_to_date, objects_of, parsed
 from remuda.local.services import SERVICES, check_settings
-from ruamel.yaml import YAML
 from tests.chart.helm import CHART, MISSING, HelmFailed, Manifest, by_name, call, is_installed, pod_of, rendered
 from tests.repository import test_kubernetes_manifests as of_front_ends
 from tests.repository import test_manifests as of_stack
@@ -170,9 +170,8 @@ def test_each_object_is_valid(name: str, version: str) -> None:
 @pytest.mark.parametrize("name", VARIANTS)
 def test_each_object_is_in_the_namespace_of_the_release(name: str) -> None:
     file, values = VARIANTS[name]
-    of_cluster = {
-        "ClusterRole", "ClusterRoleBinding", "FlowSchema", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
-    }  # fmt: skip
+    admission = "ValidatingAdmissionPolicy"
+    of_cluster = {"ClusterRole", "ClusterRoleBinding", "FlowSchema", admission, f"{admission}Binding"}
     for one in rendered(values, file=file, namespace="other"):
         assert one["metadata"].get("namespace") == (None if one["kind"] in of_cluster else "other"), one["metadata"]
         assert all(subject["namespace"] == "other" for subject in one.get("subjects", []))
@@ -244,6 +243,9 @@ def of(arguments: list[str], option: str) -> list[str]:
     return [one.partition("=")[2] for one in arguments if one.startswith(f"--{option}=")]
 
 
+KINDS = {"secrets": "Secret", "configmaps": "ConfigMap"}
+
+
 @pytest.mark.parametrize("name", ["default", "everything", "minimal"])
 def test_what_pods_mount_is_in_the_chart_or_made_by_the_job(tmp_path: Path, name: str) -> None:
     arguments = job_arguments(variant(name))
@@ -253,7 +255,7 @@ def test_what_pods_mount_is_in_the_chart_or_made_by_the_job(tmp_path: Path, name
         of(arguments, "password"), domain,
     )  # fmt: skip
     bring_up_to_date(tmp_path, "remuda", wanted)
-    made = {("Secret" if kind == "secrets" else "ConfigMap", one): data for (kind, one), data in objects_of(tmp_path, wanted).items()}  # fmt: skip
+    made = {(KINDS[kind], one): data for (kind, one), data in objects_of(tmp_path, wanted).items()}
     there = by_name(variant(name))
     for owner, pod in pods(name):
         containers = [*pod["spec"].get("initContainers", []), *pod["spec"]["containers"]]
@@ -267,7 +269,7 @@ def test_what_pods_mount_is_in_the_chart_or_made_by_the_job(tmp_path: Path, name
                 if reference := variable.get("valueFrom", {}).get("secretKeyRef"):
                     assert reference["key"] in made["Secret", reference["name"]]
     rules = there["Role", "remuda-keys"]["rules"]
-    named = {("Secret" if rule["resources"] == ["secrets"] else "ConfigMap", one) for rule in rules for one in rule.get("resourceNames", [])}  # fmt: skip
+    named = {(KINDS[rule["resources"][0]], one) for rule in rules for one in rule.get("resourceNames", [])}
     assert named >= made.keys() | {("Secret", "keys")}
 
 
@@ -285,7 +287,8 @@ def test_each_part_can_be_switched_off(part: str) -> None:
     off: dict[str, Any] = PELOTON | {part: {"enabled": False, **({"url": "tls://x:4222"} if part == "nats" else {})}}
     found = by_name(rendered(off))
     name = {"webhook": "remuda-webhook"}.get(part, part)
-    assert not {("Deployment", name), ("StatefulSet", name), ("PodDisruptionBudget", name), ("Service", name)} & found.keys()
+    kinds = ("Deployment", "StatefulSet", "PodDisruptionBudget", "Service")
+    assert not {(kind, name) for kind in kinds} & found.keys()
     others = by_name(rendered(PELOTON))
     workloads = {key for key in others if key[0] in ("Deployment", "StatefulSet")}
     assert workloads - found.keys() == {key for key in workloads if key[1] == name}
@@ -312,17 +315,34 @@ def test_front_only_has_the_objects_of_the_former_chart() -> None:
             assert found[key]["spec"]["selector"] == one["spec"]["selector"]
 
 
-def test_steps_of_an_upgrade_have_a_tag_each() -> None:
-    values = {"image": {"tag": "1.0"}, "nats": {"tag": "1.1"}, "core": {"tag": "1.1"}}
-    found = by_name(rendered(values))
-    images = {name: one["spec"]["template"]["spec"]["containers"][0]["image"] for (kind, name), one in found.items() if kind in ("Deployment", "StatefulSet")}  # fmt: skip
-    assert images["nats"] == "remuda/nats:1.1" and images["core"] == "remuda/core:1.1"
-    assert images["rmproxy"] == "remuda/rmproxy:1.0" and images["kubernetes"] == "remuda/kubernetes:1.0"
+@pytest.mark.parametrize(
+    ("through", "new"),
+    [
+        ("nats", {"nats"}),
+        ("core", {"nats", "core"}),
+        ("rmproxy", {"nats", "core", "rmproxy"}),
+        ("events", {"nats", "core", "rmproxy", "config", "events"}),
+    ],
+)
+def test_an_upgrade_by_steps_is_in_order(through: str, new: set[str]) -> None:
+    """The streams first, by the new version; those that are in no order last."""
+    found = rendered({"image": {"tag": "1.1"}, "upgrade": {"from": "1.0", "through": through}})
+    images = {
+        one["metadata"]["name"]: container["image"]
+        for one in found
+        if (pod := pod_of(one)) and (container := pod["spec"]["containers"][0])["image"].startswith("remuda/")
+    }
+    (declare,) = (image for name, image in images.items() if name.startswith("declare-"))
+    assert declare == images["remuda-keys"] == "remuda/cli:1.1"
+    services = {name: image for name, image in images.items() if "/cli:" not in image}
+    assert {name for name, image in services.items() if image.endswith(":1.1")} == new
+    assert {name for name, image in services.items() if image.endswith(":1.0")} == services.keys() - new
 
 
 @pytest.mark.parametrize(
     ("values", "told"),
     [
+        ({"upgrade": {"through": "core"}}, "upgrade.from: expected"),
         ({"natsUrl": "tls://x:4222"}, "natsUrl"),
         ({"webhook": True}, "/webhook"),
         ({"core": {"replica": 3}}, "replica"),

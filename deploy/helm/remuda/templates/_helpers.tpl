@@ -1,6 +1,30 @@
+{{/* The order of an upgrade (docs/operations.md), behind the streams. All others come last. */}}
+{{- define "remuda.order" -}}
+nats core rmproxy config events
+{{- end }}
+
+{{/* The tag of an image. In an upgrade by steps, services behind `through` keep that of the version before. */}}
+{{- define "remuda.tag" -}}
+{{- $order := splitList " " (include "remuda.order" .root) -}}
+{{- $done := true -}}
+{{- if and .root.Values.upgrade.through (ne .name "cli") -}}
+{{- $done = false -}}
+{{- $reached := false -}}
+{{- range $name := $order -}}
+{{- if and (not $reached) (eq $name $.name) -}}{{- $done = true -}}{{- end -}}
+{{- if eq $name $.root.Values.upgrade.through -}}{{- $reached = true -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if $done -}}
+{{- .root.Values.image.tag -}}
+{{- else -}}
+{{- required "upgrade.from: expected the tag of the version before, because upgrade.through is given" .root.Values.upgrade.from -}}
+{{- end -}}
+{{- end }}
+
 {{/* The whole name of an image of remuda: (dict "root" $ "name" "core" "of" .Values.core) */}}
 {{- define "remuda.image" -}}
-{{- .of.image | default (printf "%sremuda/%s:%s" .root.Values.image.registry .name (.of.tag | default .root.Values.image.tag)) -}}
+{{- .of.image | default (printf "%sremuda/%s:%s" .root.Values.image.registry .name (include "remuda.tag" .)) -}}
 {{- end }}
 
 {{/* The addresses of the NATS servers, for clients. */}}
