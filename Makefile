@@ -83,7 +83,7 @@ kubernetes: $(READY)    ## pods on a real control plane, which is built once: 5 
 
 helm: $(READY) $(HELM)/.ready ## the Helm chart: rendered, installed on a real control plane and upgraded by a real Helm: 2 minutes
 	@nice integrations/kubernetes/tests/control_plane/build.sh
-	@REMUDA_HELM='$(HELM)' $(PYTEST) -o cache_dir=.pytest_cache/helm tests/chart $(ARGS)
+	@REMUDA_HELM='$(HELM)' $(PYTEST) -o cache_dir=.pytest_cache/helm tests/chart/system $(ARGS)
 
 $(HELM)/.ready: requirements-helm.lock
 	@test -x $(HELM)/bin/python || { echo "setting up $(HELM) ..."; $(PYTHON) -m venv $(HELM); }

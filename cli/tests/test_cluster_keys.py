@@ -10,14 +10,14 @@ import pytest
 from cryptography import x509
 
 from remuda.access.certificates import Certificates
-from remuda.admin.cluster_keys import bring_up_to_date, objects_of, packed, parsed, unpack
+from remuda.admin.cluster_keys import Wanted, bring_up_to_date, objects_of, packed, parsed, unpack
 from remuda.errors import UserError
 from remuda_operations.operators import Operator
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def wanted(rms: tuple[str, ...] = (), operators: tuple[str, ...] = (), clients: tuple[str, ...] | None = ()):  # type: ignore[no-untyped-def]
+def wanted(rms: tuple[str, ...] = (), operators: tuple[str, ...] = (), clients: tuple[str, ...] | None = ()) -> Wanted:
     return parsed(rms, operators, ["web=*"], clients, ["grafana"], "cluster.local")
 
 

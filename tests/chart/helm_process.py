@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import helm_python
@@ -62,7 +63,7 @@ def _merge(into: dict[str, Any], more: dict[str, Any]) -> None:
             into[key] = value
 
 
-CALLS = {"render": render, "lint": lint, "apply": apply, "end": end}
+CALLS: dict[str, Callable[..., Any]] = {"render": render, "lint": lint, "apply": apply, "end": end}
 
 if __name__ == "__main__":
     main()

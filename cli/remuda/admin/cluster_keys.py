@@ -131,9 +131,10 @@ class _Cluster:
 
     async def _found(self, kind: str, name: str) -> dict[str, Any] | None:
         try:
-            return await self._client.get(f"{self._path(kind)}/{name}", dict[str, Any])
+            content = await self._client.call("GET", f"{self._path(kind)}/{name}")
         except NotFound:
             return None
+        return msgspec.json.decode(content, type=dict[str, Any])
 
     def _path(self, kind: str) -> str:
         return f"/api/v1/namespaces/{self.namespace}/{kind}"

@@ -120,9 +120,10 @@ class Release:
 
     async def get(self, kind: str, name: str, group: str = "/api/v1") -> Manifest | None:
         try:
-            return await self.client.get(f"{group}/namespaces/{NAMESPACE}/{kind}/{name}", dict[str, Any])
+            content = await self.client.call("GET", f"{group}/namespaces/{NAMESPACE}/{kind}/{name}")
         except NotFound:
             return None
+        return msgspec.json.decode(content, type=dict[str, Any])
 
     async def data(self, kind: str, name: str) -> dict[str, bytes]:
         found = await self.get(kind, name)
