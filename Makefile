@@ -45,7 +45,7 @@ sim: SECONDS ?= 60
 fuzz: SECONDS ?= 60
 E2E ?= tests/e2e
 
-.PHONY: demo test system integrations everything flakes long kubernetes kubernetes-suite helm chaos dist test-dist images e2e sim mutants fuzz attacks docs site read lint generated recordings bench conformance conformance-config conformance-rest conformance-peloton proto fmt lock clean
+.PHONY: demo test system integrations everything flakes long kubernetes kubernetes-suite helm chaos dist test-dist images e2e sim mutants fuzz attacks docs site read pictures lint generated recordings bench conformance conformance-config conformance-rest conformance-peloton proto fmt lock clean
 
 $(READY): requirements.lock release/metadata.py release/version.txt $(addsuffix /pyproject.toml,$(ROOMS))
 	@test -x $(BIN)/python || { echo "setting up $(VENV) ..."; $(PYTHON) -m venv $(VENV); }
@@ -168,6 +168,9 @@ site: $(DOCS)/.ready    ## the documentation as a site, in site/
 
 read: $(DOCS)/.ready    ## the site with its search at http://127.0.0.1:8000, anew with each change of a page
 	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs serve --quiet --dev-addr 127.0.0.1:8000
+
+pictures: $(READY) $(DOCS)/.ready ## take the pictures of the page and of the terminal in docs/images anew: 2 minutes
+	@$(DOCS)/bin/python docs/pictures.py
 
 $(DOCS)/.ready: requirements-docs.lock
 	@test -x $(DOCS)/bin/python || { echo "setting up $(DOCS) ..."; $(PYTHON) -m venv $(DOCS); }
