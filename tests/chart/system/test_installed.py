@@ -11,12 +11,14 @@ import asyncio
 import base64
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from copy import deepcopy
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -310,9 +312,9 @@ SERVICES = ("core", "rmproxy", "config", "events", "web")
 
 
 async def test_what_pods_mount_makes_a_system_that_helm_test_passes(plane: ControlPlane, tmp_path: Path) -> None:
-    """A server and services as processes, with the files of the pods; then what the pod of `helm test` runs."""
+    """Three servers and services as processes, with the files of the pods; then what the pod of `helm test` runs."""
     async with release(plane, "remuda") as (one, _):
-        await one.apply("install", file="minimal.yaml")
+        await one.apply("install", {"tempo": {"enabled": False}})
         mounted = {
             "nats": ("configmaps", "nats"), "nats/keys": ("configmaps", "nats-accounts"),
             "tls": ("secrets", "nats-tls"), "ca": ("configmaps", "ca"),
@@ -322,20 +324,20 @@ async def test_what_pods_mount_makes_a_system_that_helm_test_passes(plane: Contr
             (tmp_path / folder).mkdir()
             for key, content in (await one.data(kind, name)).items():
                 (tmp_path / folder / key).write_bytes(content)
-        (test,) = (it for it in rendered(file="minimal.yaml") if it["metadata"]["name"] == "remuda-test")
-    port = _configure_server(tmp_path)
-    url = f"tls://127.0.0.1:{port}"
+        (test,) = (it for it in rendered() if it["metadata"]["name"] == "remuda-test")
+    servers = _servers(tmp_path)
+    url = ",".join(server.url for server in servers)
     settings = tmp_path / "settings/remuda.yaml"
     text = re.sub(r"url: tls://\S+", f"url: {url}", settings.read_text())
     settings.write_text(text.replace("/run/secrets/tls", str(tmp_path / "ca")).replace("/etc/remuda", str(tmp_path)))
     access = {"REMUDA_NATS_URL": url, "REMUDA_NATS_CA": str(tmp_path / "ca/ca.pem")}
     with Processes(tmp_path) as processes:
-        processes.start(
-            "nats", Path(sysconfig.get_path("scripts")) / "nats-server", "--config", tmp_path / "nats/nats.conf"
-        )
+        for server in servers:
+            command = (Path(sysconfig.get_path("scripts")) / "nats-server", "--config", server.file)
+            processes.start(server.name, *command, **server.environment)
         declare = ("declare", "--settings", str(settings))
         declared = await asyncio.to_thread(_remuda, *declare, REMUDA_NATS_SEED=str(tmp_path / "admin/seed"))
-        assert declared.returncode == 0, (declared, processes.log("nats"))
+        assert declared.returncode == 0, (declared, processes.log("nats-0"))
         for name in SERVICES:
             processes.start(
                 name, sys.executable, "-m", "remuda", "run", name, "--settings", settings,
@@ -374,7 +376,7 @@ class Processes:
             process.wait()
 
     def start(self, name: str, *command: str | Path, **environment: str) -> None:
-        given = os.environ | {"NATS_NAME": "nats-0", "NATS_MAX_STORE": "120GB"} | environment
+        given = os.environ | environment
         with (self._folder / f"{name}.log").open("wb") as log:
             self._processes.append(subprocess.Popen(command, env=given, stdout=log, stderr=log))
 
@@ -382,10 +384,31 @@ class Processes:
         return (self._folder / f"{name}.log").read_text()[-2000:]
 
 
-def _configure_server(folder: Path) -> int:
-    """The configuration of the pod, with ports and folders of this test. Returns the port for clients."""
-    port, monitor = free_port("127.0.0.1"), free_port("127.0.0.1")
-    file = folder / "nats/nats.conf"
-    text = file.read_text().replace("/run/secrets", str(folder / "tls")).replace("/data", str(folder / "data"))
-    file.write_text(text.replace("0.0.0.0:4222", f"127.0.0.1:{port}").replace(":8222", f":{monitor}"))
-    return port
+@dataclass(frozen=True)
+class Server:
+    name: str
+    file: Path  # its configuration
+    url: str
+    environment: dict[str, str]
+
+
+def _servers(folder: Path) -> list[Server]:
+    """The configuration of the pods, with ports and folders of this test."""
+    ports = [[free_port("127.0.0.1") for _ in range(3)] for _ in range(3)]
+    routes = ", ".join(f"nats://localhost:{cluster}" for _, cluster, _ in ports)
+    servers = []
+    for number, (client, cluster, monitor) in enumerate(ports):
+        name = f"nats-{number}"
+        shutil.copytree(folder / "nats", folder / name)
+        replaced = {
+            "/run/secrets": str(folder / "tls"), "/data": str(folder / name / "data"),
+            "0.0.0.0:4222": f"127.0.0.1:{client}", "0.0.0.0:6222": f"127.0.0.1:{cluster}", ":8222": f":{monitor}",
+        }  # fmt: skip
+        for file in (folder / name).glob("*.conf"):
+            text = file.read_text()
+            for former, latter in replaced.items():
+                text = text.replace(former, latter)
+            file.write_text(text)
+        environment = {"NATS_NAME": name, "NATS_MAX_STORE": "120GB", "NATS_ROUTES": f"[{routes}]"}
+        servers.append(Server(name, folder / name / "cluster.conf", f"tls://127.0.0.1:{client}", environment))
+    return servers
