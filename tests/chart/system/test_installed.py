@@ -270,6 +270,12 @@ async def test_the_former_chart_is_upgraded_in_place(plane: ControlPlane, tmp_pa
         }
         assert not kubelet.ran
 
+        # And the scheduler beside it: nothing runs whose streams a job could declare before the upgrade.
+        await one.apply("upgrade", file="minimal.yaml")
+        assert kubelet.ran[0] == "remuda-keys" and "declare-before-upgrade" not in kubelet.ran
+        after = await _uids(one)
+        assert before.items() <= after.items() and ("deployments", "core") in after
+
 
 async def _uids(one: Release) -> dict[tuple[str, str], str]:
     kinds = (
