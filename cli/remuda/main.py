@@ -99,7 +99,7 @@ def _version(is_asked: bool) -> None:
     if is_asked:
         from importlib.metadata import version
 
-        print(f"remuda {version('remuda')}")
+        print(f"remuda {version('remuda-scheduler')}")
         raise typer.Exit
 
 

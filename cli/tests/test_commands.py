@@ -92,7 +92,7 @@ def test_names(monkeypatch, capsys, arguments: list[str], name: str) -> None:
 def test_help_shows_the_name_of_an_extra(monkeypatch, capsys) -> None:
     """Brackets are markup."""
     _, out, _ = command(monkeypatch, capsys, "load", "--help")
-    assert "remuda[plot]" in out
+    assert "remuda-scheduler[plot]" in out
 
 
 @pytest.mark.parametrize("arguments", NUMBERS)

@@ -181,7 +181,7 @@ def load(
     plot: Annotated[
         Path | None,
         typer.Option(
-            help="Plot utilisation over time into this file (.png, .svg, .pdf). Needs the extra `remuda\\[plot]`.",
+            help="Plot utilisation over time into this file (.png, .svg, .pdf). Needs `remuda-scheduler\\[plot]`.",
             callback=arguments.path,
         ),
     ] = None,

@@ -44,7 +44,7 @@ async def serve(bus: Bus, settings: WebSettings) -> None:
     source = BusSource(bus)
     kept = KeptSource(source)
     started_ms = time.time_ns() // 1_000_000
-    app = Application(kept, version("remuda-web"), started_ms, settings.log_level, bus, fresh=source)
+    app = Application(kept, version("remuda-scheduler"), started_ms, settings.log_level, bus, fresh=source)
     server = Server(settings, _guarded(KeptAnswers(app, kept), app, settings))
     tasks = [
         asyncio.create_task(source.watch(), name="RMs"),
