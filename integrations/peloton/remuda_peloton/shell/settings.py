@@ -1,4 +1,4 @@
-"""Settings of the processes of Peloton's resource manager and of its placement engines, beyond those of every service."""
+"""Settings of Peloton's resource manager and of its placement engines, beyond those of every service."""
 
 from __future__ import annotations
 
