@@ -54,7 +54,8 @@ define install
 @{ '$(1)/bin/python' -m pip install --disable-pip-version-check --progress-bar off --no-deps --require-hashes -r $(2) || echo failed; } \
   | awk -v of="$$(grep -c '^[^ ]*==' $(2))" -v live="$$([ -t 2 ] && echo 1)" ' \
     function say(text) { if (live) printf "\r\033[K%s", text; else print text; fflush() } \
-    /^Collecting / { sub(/==.*/, "", $$2); if (live || ++n % 10 == 0) say("  " (live ? ++n : n) " of " of ": " $$2) } \
+    /^(Collecting|Processing|Ignoring) / { sub(/.*\//, "", $$2); sub(/[=:].*|-[0-9].*/, "", $$2); n++ } \
+    /^(Collecting|Processing|Ignoring) / && (live || n % 10 == 0) { say("  " n " of " of ": " $$2) } \
     /^Installing collected/ { say("  unpacking ...") } \
     /^failed$$/ { bad = 1 } \
     END { if (live) say(""); exit bad }'
