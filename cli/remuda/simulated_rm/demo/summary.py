@@ -123,7 +123,7 @@ def next_steps() -> str:
     command = own_command()
     steps = (
         (f"{command} demo --web", "the same with its web page, until Ctrl-C"),
-        (f"{command} up --config queues.yaml", f"a system with queues of your own; then {command} load --nats URL"),
+        (f"{command} init", "queues of your own; then up --config queues.yaml, and load --nats URL"),
         ("README.md", "a resource manager in 20 lines, all commands, the documentation"),
     )
     width = max(len(step) for step, _ in steps)
