@@ -15,7 +15,7 @@ from cli.tests.test_import import queues
 from cli.tests.test_mistakes import command
 from remuda.admin.init import next_commands
 from remuda.drafts import fresh
-from remuda.local.services import check_settings, installed
+from remuda.local.services import SERVICES, check_settings
 from remuda.main import cli
 from remuda.terminal.quick_start import group_of
 from remuda_config import load
@@ -53,7 +53,7 @@ def test_what_it_writes_is_accepted(monkeypatch, capsys, tmp_path: Path, kind: s
     assert found["root.red"].guaranteed.resources[gpu].value == 6
     assert found["root.red"].limits[0].max_resources.resources["vcore"].value == 4000
     assert found["root.blue"].guaranteed.resources["vcore"].value == 16_000
-    check_settings(installed(), directory / "remuda.yaml", (), environment=False)
+    check_settings(SERVICES, directory / "remuda.yaml", (), environment=False)
     assert f"remuda up --config {directory}/queues.yaml --settings {directory}/remuda.yaml" in out
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -17,7 +18,7 @@ def test_files_of_the_chart_are_those_of_the_stack() -> None:
 
 
 def test_chart_has_the_version_of_the_packages() -> None:
-    version = (DEPLOY.parent / "release/version.txt").read_text().strip()
+    version = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())["project"]["version"]
     chart = YAML(typ="safe").load(CHART / "Chart.yaml")
     assert (chart["version"], chart["appVersion"]) == (version, version)
 

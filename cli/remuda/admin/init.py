@@ -17,7 +17,7 @@ from remuda_config import load
 from ..drafts import fresh
 from ..drafts.amounts import Amounts, parse_list
 from ..errors import UserError
-from ..local.services import check_settings, installed
+from ..local.services import SERVICES, check_settings
 from ..terminal.output import console
 
 T = TypeVar("T")
@@ -70,7 +70,7 @@ def _check_settings(text: str) -> None:
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "remuda.yaml"
         file.write_text(text, encoding="utf-8")
-        check_settings(installed(), file, (), environment=False)
+        check_settings(SERVICES, file, (), environment=False)
 
 
 # Answers
