@@ -199,7 +199,7 @@ PREEMPTION: Walk = (
         (
             Hop("remuda_core.cycle.schedule:schedule", "begins a pass: no node has room for the ask"),
             Hop("remuda_core.cycle.preempt:preempt", "is the last step of the pass, for asks that still wait"),
-            Hop("remuda_core.index.preemptors:Preemptors.next_ask", "finds the ask that has been due for longest"),
+            Hop("remuda_core.index.preemption:Preemptors.next_ask", "finds the ask that has been due for longest"),
             Hop("remuda_core.cycle.preempt:attempt", "plans, and carries the plan out or yields `PreemptionRefused`"),
             Hop("remuda_core.cycle.preemption_plan:plan", "checks whether the ask may preempt at all"),
             Hop("remuda_core.cycle.preemption_plan:queue_shortfalls", "computes what its queues lack"),

@@ -11,9 +11,9 @@ from remuda_core.cycle import preempt, preemption_plan, schedule, victims
 from remuda_core.cycle.preempt import attempt, interval_of
 from remuda_core.cycle.victims import Shortfall, VictimSearch
 from remuda_core.facts import Fact
-from remuda_core.index.admission import full_queue, limit_of
+from remuda_core.index.limits import full_queue, limit_of
 from remuda_core.index.partition import PartitionIndex
-from remuda_core.index.preemptors import can_preempt
+from remuda_core.index.preemption import can_preempt
 from remuda_core.rules.properties import is_priority_fence, preemption_delay_ms, priority_offset
 from remuda_core.rules.required_node import required_node
 from remuda_core.rules.resource import items_of

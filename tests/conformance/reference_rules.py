@@ -29,15 +29,15 @@ from remuda_core.decide import BY_COMMAND, allocation, ask, expire, names, node,
 from remuda_core.evolve import BY_FACT, allocations, asks
 from remuda_core.facts import Ask, AskChanged, NodeReserved, NodeUnreserved
 from remuda_core.index import nodes
-from remuda_core.index.admission import full_queue, limit_of
-from remuda_core.index.ask_classes import AskClass
-from remuda_core.index.gang_changes import change_task_group
+from remuda_core.index.asks import AskClass
 from remuda_core.index.index import Index
-from remuda_core.index.kept_nodes import KeptNodes
-from remuda_core.index.leaf_order import LeafOrder
+from remuda_core.index.leaves import LeafOrder
+from remuda_core.index.limits import full_queue, limit_of
 from remuda_core.index.node_groups import Demand
 from remuda_core.index.partition import PartitionIndex
-from remuda_core.index.queue_order import ParentOrder, QueueOrder
+from remuda_core.index.queues import ParentOrder, QueueOrder
+from remuda_core.index.reservations import ReservedNodes
+from remuda_core.index.updates import change_task_group
 from remuda_core.rules import placement
 from remuda_core.rules.lifecycle import COMPLETE, COMPLETING
 from remuda_core.rules.placement import NotPlaced, Placed, Queues
@@ -138,16 +138,16 @@ def rank_updated_asks_as_new_ones() -> AbstractContextManager[object]:
 def reserve_without_bounds() -> Iterator[None]:
     """Any number of nodes is reserved, whatever the quotas, until the ask is placed, and nobody takes them."""
 
-    def nothing_in_the_way(kept: KeptNodes, pending: PendingAsk, bound: bool) -> None:
+    def nothing_in_the_way(kept: ReservedNodes, pending: PendingAsk, bound: bool) -> None:
         return None
 
     def nobody_may_take(pending: PendingAsk, node: Node) -> bool:
         return node.reservation in (None, pending)
 
     with (
-        patch.object(KeptNodes, "in_the_way", nothing_in_the_way),
-        patch.object(KeptNodes, "unjustified", lambda _: iter(())),
-        patch.object(KeptNodes, "next_claimants", lambda _: []),
+        patch.object(ReservedNodes, "in_the_way", nothing_in_the_way),
+        patch.object(ReservedNodes, "unjustified", lambda _: iter(())),
+        patch.object(ReservedNodes, "next_claimants", lambda _: []),
         patch.object(preemption_plan, "may_take", nobody_may_take),
     ):
         yield

@@ -188,12 +188,18 @@ RESERVATIONS: Final = (
     *_of(
         "cycle.reserve",
         ("kept_bound_where_nominal", "11: a node is reserved for an ask bound to it only where that can be obtained", "covers(index.nodes.obtainable(node), demand.need)", "covers(index.nodes.vector(node.capacity), demand.need)"),
-        ("kept_for_ever_unjustified", "11: a reservation ends when a condition is gone", "    for node, reason in index.kept.unjustified():\n", "    for node, reason in ():\n"),
+        ("kept_for_ever_unjustified", "11: a reservation ends when a condition is gone", "    for node, reason in index.reserved_nodes.unjustified():\n", "    for node, reason in ():\n"),
     ),
     *_of(
-        "index.kept_nodes",
+        "index.reservations",
         ("kept_beyond_maxima", "11: what is reserved fits every maximum and limit", "            if self._has_no_room(limit, resource):\n", "            if False:\n"),
+    ),
+    *_of(
+        "index.limits",
         ("kept_beyond_limits", "11: what is reserved fits the limits of users", "return (*application.queue.path_to_root, *application.trackers)", "return application.queue.path_to_root"),
+    ),
+    *_of(
+        "index.reservations",
         ("kept_beyond_the_share_of_a_queue", "11: asks of one queue keep a quarter of the nodes", "        if len(self.shares.get(application.queue, ())) >= self.most(", "        if False and len(self.shares.get(application.queue, ())) >= self.most("),
         ("kept_beyond_the_share", "11: asks keep half of the nodes", "        return self._index.partition if self.is_full() else None", "        return None"),
         ("kept_bound_within_the_share", "11: asks that are bound to a node have no share", "        if bound:\n            return None\n", ""),
@@ -249,13 +255,13 @@ PASS: Final = (
         ("scheduling_while_paused", "14: nothing new while the RM is away", "    if state.rm_state != RUNNING:\n        return\n", ""),
     ),
     *_of(
-        "index.queue_order",
+        "index.queues",
         ("queues_not_by_priority", "9: priority first", "return (-queue.priority, share, -self.weight, queue.path)", "return (share, -queue.priority, -self.weight, queue.path)"),
         ("smaller_pending_first", "9: the larger pending amount first", "return (-queue.priority, share, -self.weight, queue.path)", "return (-queue.priority, share, self.weight, queue.path)"),
         ("held_quota_is_taken", "13: what is kept under a maximum for a preempting ask is left to no other", "            if held:\n                over += held.get(name, 0)\n", ""),
     ),
     *_of(
-        "index.leaf_order",
+        "index.leaves",
         ("fifo_not_by_priority", "9: fifo is by priority, then age", "return (-application.priority, application.seq)", "return (application.seq, -application.priority)"),
         ("fair_not_by_priority", "9: fair is by priority, then share", "return (-application.priority, shares, application.id)", "return (shares, -application.priority, application.id)"),
     ),
@@ -269,9 +275,9 @@ PASS: Final = (
         ("full_node_takes_more_in_a_pass", "10: a node takes only so many allocations", "        if node.allocations_left <= 0:\n", "        if False:\n"),
     ),
     *_of(
-        "index.packs",
+        "index.nodes",
         ("not_packed", "10: a packed application goes to a node on which it is already", "        if demand.required_node or not application.allocations:", "        if True:"),
-        ("packed_node_stays_full", "10: a packed application goes to a node on which it is already, once that has room again", "        if packs and room is not None:", "        if False:"),
+        ("packed_node_stays_full", "10: a packed application goes to a node on which it is already, once that has room again", "        if applications and room is not None:", "        if False:"),
         ("bound_ask_is_packed", "10: an ask with requiredNode runs on that node, packed or not", "        if demand.required_node or not application.allocations:", "        if not application.allocations:"),
     ),
     *_of(
@@ -301,7 +307,7 @@ PASS: Final = (
         ("kept_for_one_node_only", "11: a reserved ask goes to any node with room", "        return self._next_elsewhere() if self.opened else None", "        return None"),
     ),
     *_of(
-        "index.admission",
+        "index.limits",
         ("limits_of_users_ignored", "5: what users and groups may use", "        if not tracker.has_room(resource, NOTHING_HELD if has_place else tracker.held):", "        if False:"),
         ("any_number_runs", "9: maxapplications", "        if not gate.has_running_slot():\n            return gate\n", "        pass\n"),
         ("held_under_limits_is_taken", "13: what is kept under a limit for a preempting ask is left to no other", "NOTHING_HELD if has_place else tracker.held):", "NOTHING_HELD):"),
@@ -357,7 +363,7 @@ ADMINISTRATION: Final = (
         ("admin_killed_gang_is_replaced", "19: a killed gang that was resuming replaces nothing", "[each for each in group.free if each.releasing]", "[]"),
     ),
     *_of(
-        "index.admission",
+        "index.limits",
         ("admin_parents_do_not_hold", "19: a hold counts for the queues below", "for above in queue.path_to_root if above.hold", "for above in queue.path_to_root[:1] if above.hold"),
     ),
     *_of(

@@ -19,7 +19,7 @@ PREDICATE_CLASSES: Final = (
         ("batch_questions_begin_anew", "10: a question goes on behind the last one", "merge(*(group.behind(after) for group in groups))", "merge(*(group.behind(\"\") for group in groups))"),
     ),
     *mutants_of(
-        "index.accepted_nodes",
+        "index.nodes",
         ("batch_better_nodes_come_late", "10: the accepted node with the best score is chosen", "if known is None or group.score < known:", "if known is None:"),
     ),
     *mutants_of(
@@ -36,7 +36,7 @@ PREDICATE_CLASSES: Final = (
         ("batch_verdicts_hold_for_ever", "10: a verdict may hold for a time", "verdict.holds_ms and until_ms(verdict.holds_ms, now_ms)", "0"),
     ),
     *mutants_of(
-        "index.reserving_demands",
+        "index.reservations",
         ("batch_reserved_while_asked", "10: no node is reserved before the RM has answered", "if found is not None and (found.question or demand in self._demands.unasked):", "if False:"),
     ),
     *mutants_of(

@@ -48,7 +48,7 @@ PREEMPTION: Final = (
         ("bound_preempt_higher_priority", "13: nothing of higher priority goes for a bound ask", "QueueEligibility(pending.ask.priority, (), 0)", 'QueueEligibility(float("inf"), (), 0)'),
     ),
     *mutants_of(
-        "index.preemptors",
+        "index.preemption",
         ("preempts_twice", "13: once per allocation of an ask", "and ask.pending and ask.preemption is None and not index.awaits_place(ask):", "and ask.pending and not index.awaits_place(ask):"),
         ("preempts_once", "13: an ask preempts for each of its allocations", "and ask.pending and ask.preemption is None and not", "and ask.pending and not ask.preempted_at_ms and not"),
         ("refused_tries_at_once", "13: what was refused is tried again after the interval", "max(first_ms, refused_ms + interval_ms)", "first_ms"),
@@ -59,7 +59,7 @@ PREEMPTION: Final = (
         ("used_up_preempts_at_once", "13: a pass whose budget is used up leaves preemption to the next", "        if used_up and not is_put_off_for_long(", "        if False and not is_put_off_for_long("),
     ),
     *mutants_of(
-        "index.bound_preemptors",
+        "index.preemption",
         ("bound_try_again_at_once", "13: what was refused to a bound ask is tried again after the interval", "    if refused_ms is not None and refused_ms + interval_ms > now_ms:", "    if False:"),
         ("bound_preempt_once", "13: an ask that is bound to a node preempts for each of its allocations", "ask.preemption is not None or demand is None", "ask.preempted_at_ms or demand is None"),
         ("bound_preempt_bound", "13: a node reserved for a bound ask is not taken by another", "        if node.reservation is not None and node.reservation is not ask and bound_to(node.reservation):", "        if False:"),

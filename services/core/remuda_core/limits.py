@@ -10,8 +10,8 @@ ALLOCATIONS_PER_PASS: Final = 2_000
 # The most that a setting may ask for: a pass, and the commit that holds it, then take a quarter of a second.
 MOST_ALLOCATIONS_PER_PASS: Final = 20_000
 
-# Steps of work (`index.work`) of one pass in all partitions (50 ms): searches take longer where nodes and asks differ.
-# Where they are alike a pass reaches ALLOCATIONS_PER_PASS first.
+# Steps (`PassBudget`) of one pass in all partitions (50 ms): searches take longer where nodes and asks differ. Where
+# they are alike a pass reaches ALLOCATIONS_PER_PASS first.
 STEPS_PER_PASS: Final = 9_000
 STEPS_PER_PLACEMENT: Final = 4
 STEPS_PER_QUEUE: Final = 2

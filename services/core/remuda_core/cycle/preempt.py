@@ -9,9 +9,8 @@ from remuda_proto.guests import name_for
 
 from .. import facts
 from ..facts import Fact
-from ..index.bound_preemptors import preempts_in_turn
 from ..index.partition import PartitionIndex
-from ..index.preemptors import Preemptors
+from ..index.preemption import Preemptors, preempts_in_turn
 from ..limits import (
     ALLOCATIONS_PER_MS_OF_REST,
     ANSWER_WITHIN_MS,

@@ -10,7 +10,7 @@ from operator import itemgetter
 
 import msgspec
 
-from ..index.admission import full_queue, held_queue, limit_of
+from ..index.limits import full_queue, held_queue, limit_of
 from ..limits import NODES_PER_PLAN, PREEMPTIONS_PER_QUEUE
 from ..rules.required_node import required_node
 from ..rules.resource import show

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 
 from ..facts import PLACEHOLDER_REPLACED, TIMEOUT, Allocated, Fact, ReplacementAsked, ReplacementStarted
-from ..index.gangs import Awaiting
+from ..index.gangs import AwaitingAsks
 from ..index.partition import PartitionIndex
 from ..limits import ANSWER_WITHIN_MS
 from ..rules.lifecycle import RESUMING
@@ -37,7 +37,7 @@ def find_place(index: PartitionIndex, pending: PendingAsk) -> Generator[Fact, No
     """(placeholder to replace, node for the ask); None if there is none. Asks the RM to release placeholders that are
     too small for the ask, unless the gang is resuming: then all of them are released anyway."""
     line, need = index.lines.get(pending), pending.ask.resource
-    if not isinstance(line, Awaiting) or not line.group.free:
+    if not isinstance(line, AwaitingAsks) or not line.group.free:
         return None
     free = line.group.free
     resuming = line.gang.application.state == RESUMING
@@ -48,7 +48,7 @@ def find_place(index: PartitionIndex, pending: PendingAsk) -> Generator[Fact, No
     return place(index, line, pending) if index.lines.get(pending) is line else None
 
 
-def place(index: PartitionIndex, line: Awaiting, pending: PendingAsk) -> tuple[Allocation, Node] | None:
+def place(index: PartitionIndex, line: AwaitingAsks, pending: PendingAsk) -> tuple[Allocation, Node] | None:
     """The oldest placeholder that is large enough and whose node takes the ask; else the oldest that is large enough,
     and another node with room."""
     first, bound_to = None, required_node(pending.ask.tags)

@@ -8,10 +8,10 @@ from remuda_proto.guests import name_for
 
 from .. import facts
 from ..facts import Fact
-from ..index.admission import exceeds, full_queue
-from ..index.ask_classes import AskClass
-from ..index.fit_list import covers
+from ..index.asks import AskClass
+from ..index.limits import exceeds, full_queue
 from ..index.node_groups import Demand
+from ..index.ordered import covers
 from ..index.partition import PartitionIndex
 from ..rules.required_node import required_node
 from ..state import Node, Partition, PendingAsk, State
@@ -29,9 +29,9 @@ def reserve(
         return 0
     if not index.reserving.fits_total(demand):
         return 0
-    in_the_way = index.kept.in_the_way(pending, bound=bool(demand.required_node))
+    in_the_way = index.reserved_nodes.in_the_way(pending, bound=bool(demand.required_node))
     if in_the_way is not None:
-        index.kept.wait(ask_class, in_the_way)
+        index.reserved_nodes.wait(ask_class, in_the_way)
         return 0
     if demand.required_node:
         node = partition.nodes.get(demand.required_node)
@@ -84,7 +84,7 @@ def gives_way(kept_for: PendingAsk, pending: PendingAsk) -> str:
 
 def end_unjustified(partition: Partition, index: PartitionIndex) -> Iterator[Fact]:
     """End the reservations of which a condition is gone."""
-    for node, reason in index.kept.unjustified():
+    for node, reason in index.reserved_nodes.unjustified():
         yield from ended(partition, node, reason)
 
 

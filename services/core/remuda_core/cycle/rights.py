@@ -11,8 +11,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from ..facts import Fact
-from ..index.admission import full_queue, limit_of
-from ..index.ask_classes import AskClass
+from ..index.asks import AskClass
+from ..index.limits import full_queue, limit_of
 from ..index.node_groups import Demand
 from ..index.partition import PartitionIndex
 from ..limits import KEPT_NODES_PER_CLAIMANT
@@ -37,7 +37,9 @@ def take_kept(
 ) -> Generator[Fact, None, int]:
     """Asks that fit no other node take nodes that are kept for asks of less right, in the order of queues. Returns how
     many were placed or had a node reserved, at most `limit`. Looks at CLAIMANTS_PER_PASS ask classes."""
-    claims = [claim for one in index.kept.next_claimants() if (claim := _claim(partition, index, one)) is not None]
+    claims = [
+        claim for one in index.reserved_nodes.next_claimants() if (claim := _claim(partition, index, one)) is not None
+    ]
     if not claims:
         return 0
     index.measure()
@@ -66,7 +68,7 @@ def _claim(partition: Partition, index: PartitionIndex, ask_class: AskClass) -> 
         return None if _fits_elsewhere(index, demand) else Claim(ask_class, pending, node, True)
     if not index.reserving.may_reserve(demand, pending):
         return None
-    in_the_way = index.kept.in_the_way(pending, bound=False)
+    in_the_way = index.reserved_nodes.in_the_way(pending, bound=False)
     if in_the_way is not None and in_the_way is not partition:
         return None
     node = _takeable(index, demand, pending, obtainable=True)
@@ -78,7 +80,7 @@ def _claim(partition: Partition, index: PartitionIndex, ask_class: AskClass) -> 
 
 
 def _takeable(index: PartitionIndex, demand: Demand, pending: PendingAsk, *, obtainable: bool) -> Node | None:
-    for node in islice(index.kept.with_room(demand, obtainable=obtainable), KEPT_NODES_PER_CLAIMANT):
+    for node in islice(index.reserved_nodes.with_room(demand, obtainable=obtainable), KEPT_NODES_PER_CLAIMANT):
         if node.reservation is not pending and may_take(pending, node):
             return node if full_queue(pending) is None and limit_of(pending) is None else None
     return None

@@ -67,14 +67,14 @@ def schedule(state: State, index: Index, command: Schedule, now_ms: int) -> Iter
             if placed < limit:
                 placed += yield from place_pending(state, partition, one, limit - placed, now_ms)
             budget -= placed
-            if one.work.left <= 0:
+            if one.budget.left <= 0:
                 continue
             if placed < limit:
                 unused[partition.name] = limit - placed
             elif limit == share or questions_left(state, partition):  # accepted nodes take no question
                 still_busy.append(partition)
         busy = still_busy[: max(0, budget)]
-    index.unfinished = any(index.of(state, partition).work.left <= 0 for partition in scheduled)
+    index.unfinished = any(index.of(state, partition).budget.left <= 0 for partition in scheduled)
     for partition in scheduled:
         one = index.of(state, partition)
         yield from end_unjustified(partition, one)
@@ -107,18 +107,20 @@ def place_pending(
 ) -> Generator[Fact, None, int]:
     """Step 2: all other asks, in the order of queues. Returns how many were placed, at most `limit`; a reservation
     counts as one. Ends early when the work of the pass is over."""
-    placed, work, packs, asks_first, freed = 0, index.work, index.packs, state.predicates, index.freed_nodes
-    while placed < limit and work.left > 0:
+    placed, budget, packing, asks_first, freed = 0, index.budget, index.packing, state.predicates, index.freed_nodes
+    while placed < limit and budget.left > 0:
         if index.gangs_to_serve:
             placed += yield from replace(state, index, limit - placed, now_ms)
             continue
         ask_class = index.next_ask_class()
         if ask_class is None:
             break
-        work.left -= STEPS_PER_PLACEMENT
-        work.found = True
+        budget.left -= STEPS_PER_PLACEMENT
+        budget.found = True
         pending, demand = ask_class.first(), ask_class.demand
-        node = packs.best(pending.application, demand) if packs is not None and index.some_node_fits(demand) else None
+        node = None
+        if packing is not None and index.some_node_fits(demand):
+            node = packing.best(pending.application, demand)
         if node is None:
             node = index.nodes.best(demand) if demand.open else index.best_freed_node(demand)
         if node is not None:

@@ -14,7 +14,7 @@ from ..explain.constraints import (
     standing_constraints,
 )
 from ..facts import Constraint, Fact
-from ..index.ask_classes import ApplicationAsks
+from ..index.asks import ApplicationAsks
 from ..index.node_groups import Demand
 from ..index.partition import PartitionIndex
 from ..limits import (

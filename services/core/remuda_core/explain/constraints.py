@@ -30,8 +30,8 @@ from remuda_proto.guests import name_for
 
 from ..cycle.preemption_plan import obstacle
 from ..facts import Constraint
-from ..index.admission import NOTHING_HELD
-from ..index.leaf_order import LeafOrder
+from ..index.leaves import LeafOrder
+from ..index.limits import NOTHING_HELD
 from ..index.partition import PartitionIndex
 from ..limits import ALLOCATIONS_PER_NODE, ALLOCATIONS_PER_RM
 from ..rules import lifecycle

@@ -5,7 +5,7 @@ change meanwhile.
 from __future__ import annotations
 
 from ..facts import Constraint
-from ..index.ask_classes import ApplicationAsks
+from ..index.asks import ApplicationAsks
 from ..index.index import Index
 from ..index.partition import PartitionIndex
 from ..rules.connection import RUNNING

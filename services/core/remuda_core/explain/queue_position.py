@@ -14,7 +14,7 @@ import msgspec
 
 from ..evolve.lookups import sum_pending
 from ..index.index import Index
-from ..index.leaf_order import LeafOrder
+from ..index.leaves import LeafOrder
 from ..index.partition import PartitionIndex
 from ..state import Application, PendingAsk, Queue
 

@@ -6,7 +6,7 @@ from math import gcd
 
 import msgspec
 
-from ..index.admission import NOTHING_HELD
+from ..index.limits import NOTHING_HELD
 from ..state import Partition, PendingAsk, Queue, Tracker
 from .steps import LIMIT, MAX, MAX_APPLICATIONS, Step
 

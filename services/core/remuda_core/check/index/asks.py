@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from ...index.ask_classes import Admission, AskClass
-from ...index.asks_by_turn import AsksByTurn
-from ...index.leaf_order import LeafOrder
+from ...index.asks import Admission, AskClass, PriorityFifo
+from ...index.leaves import LeafOrder
 from ...index.partition import PartitionIndex
 from ...rules import lifecycle
 from ...rules.properties import is_state_aware
@@ -77,7 +76,7 @@ def _lines(ask_class: AskClass, index: PartitionIndex) -> dict[str, list[Pending
     return {line.application.id: list(asks_of(line, index)) for line in ask_class.ranking.members}
 
 
-def asks_of(line: AsksByTurn, index: PartitionIndex) -> Iterator[PendingAsk]:
+def asks_of(line: PriorityFifo, index: PartitionIndex) -> Iterator[PendingAsk]:
     """The asks of a class in the order in which they are scheduled."""
     seen: set[int] = set()
     head = line.first_ask()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from ...index.ask_classes import AskClass
-from ...index.demand_bits import FREED, RESERVING
-from ...index.fit_list import covers
+from ...index.asks import AskClass
+from ...index.demands import FREED, RESERVING
 from ...index.node_groups import Demand
+from ...index.ordered import covers
 from ...index.partition import PartitionIndex
-from ...index.preemptors import can_preempt
+from ...index.preemption import can_preempt
 from ...rules.required_node import required_node
 from ...state import Node, Partition
 from .reservations import check_reservation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from ...index.fit_list import Vector
+from ...index.ordered import Vector
 from ...index.partition import PartitionIndex
 from ...state import Partition
 

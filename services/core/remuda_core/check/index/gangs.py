@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from ...index.leaf_order import LeafOrder
+from ...index.leaves import LeafOrder
 from ...index.partition import PartitionIndex
-from ...index.queue_order import ParentOrder
+from ...index.queues import ParentOrder
 from ...rules.required_node import required_node
 from ...rules.resource import Items, items_of
 from ...state import PendingAsk, Queue, Refusals

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from ...index.fit_list import covers
-from ...index.kept_nodes import KeptNodes, Limit
+from ...index.limits import Limit
+from ...index.ordered import covers
 from ...index.partition import PartitionIndex
+from ...index.reservations import ReservedNodes
 from ...rules.required_node import required_node
 from ...rules.resource import items_of, total_of
 from ...state import Node, Partition, PendingAsk, Queue
 
 
 def check_kept_nodes(partition: Partition, index: PartitionIndex) -> None:
-    kept, nodes = index.kept, [node for node in partition.nodes.values() if node.reservation is not None]
+    kept, nodes = index.reserved_nodes, [node for node in partition.nodes.values() if node.reservation is not None]
     assert kept.of.keys() == set(nodes), f"{partition.name}: other nodes are reserved"
     for node in nodes:
         _check_node(node, index)
@@ -43,7 +44,7 @@ def _preempts(node: Node) -> bool:
 
 
 def _check_node(node: Node, index: PartitionIndex) -> None:
-    ask, kept, vector = _ask(node), index.kept.of[node], index.nodes.vector
+    ask, kept, vector = _ask(node), index.reserved_nodes.of[node], index.nodes.vector
     bound = required_node(ask.ask.tags)
     need = vector(ask.ask.resource)
     fine = (
@@ -52,7 +53,7 @@ def _check_node(node: Node, index: PartitionIndex) -> None:
         and all(name in index.names for name, amount in ask.ask.resource.items() if amount)
         and covers(vector(node.obtainable()), need)
     )
-    assert fine or node in index.kept.doubted, f"node {node.id}: its reservation is not justified"
+    assert fine or node in index.reserved_nodes.doubted, f"node {node.id}: its reservation is not justified"
     if not bound:
         rooms = (kept.available.room, kept.obtainable.room)
         assert rooms == (vector(node.available()), vector(node.obtainable())), f"node {node.id}: its room is another"
@@ -60,7 +61,7 @@ def _check_node(node: Node, index: PartitionIndex) -> None:
     assert listed == (not bound, not bound), f"node {node.id}: it may be taken: {listed}"
 
 
-def _check_limit(limit: Limit, nodes: list[Node], kept: KeptNodes) -> None:
+def _check_limit(limit: Limit, nodes: list[Node], kept: ReservedNodes) -> None:
     assert kept.under[limit].keys() == set(nodes), f"{limit}: other nodes are reserved under it"
     counting = [_ask(node).ask.resource for node in nodes if not (_preempts(node) and _ask(node).has_place)]
     reserved = total_of(counting)
@@ -79,7 +80,7 @@ def _check_limit(limit: Limit, nodes: list[Node], kept: KeptNodes) -> None:
     )
 
 
-def _check_shares(partition: Partition, nodes: list[Node], kept: KeptNodes) -> None:
+def _check_shares(partition: Partition, nodes: list[Node], kept: ReservedNodes) -> None:
     shared = [node for node in nodes if not required_node(_ask(node).ask.tags) and not _preempts(node)]
     assert kept.in_share.keys() == set(shared), f"{partition.name}: other nodes count in the share"
     by_leaf: dict[Queue, list[Node]] = {}

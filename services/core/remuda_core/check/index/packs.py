@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ...index.fit_list import covers
+from ...index.ordered import covers
 from ...index.partition import PartitionIndex
 from ...state import Partition
 
 
 def check_packs(partition: Partition, index: PartitionIndex) -> None:
-    packs = index.packs
+    packs = index.packing
     assert (packs is not None) == (partition.settings.pack == "application"), f"{partition.name}: packed, or not"
     for application, pack in packs.of.items() if packs is not None else ():
         assert not application.terminal, f"application {application.id} has ended and is packed"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...index.leaf_order import LeafOrder
+from ...index.leaves import LeafOrder
 from ...index.partition import PartitionIndex
-from ...index.queue_order import ParentOrder
+from ...index.queues import ParentOrder
 from ...state import Partition, Queue
 from .asks import check_leaf
 from .demands import check_demands, check_preemptors

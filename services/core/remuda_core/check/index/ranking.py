@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from ...index.fit_list import covers
-from ...index.lazy_ranking import LazyRanking
-from ...index.leaf_order import LeafOrder
+from ...index.leaves import LeafOrder
+from ...index.ordered import LazyRanking, covers
 from ...index.partition import PartitionIndex
-from ...index.queue_order import ParentOrder
+from ...index.queues import ParentOrder
 from ...rules.share import weight
 from ...state import Queue
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...index.admission import NOTHING_HELD, exceeds, limit_of
-from ...index.fit_list import covers
+from ...index.limits import NOTHING_HELD, exceeds, limit_of
 from ...index.node_groups import Demand
+from ...index.ordered import covers
 from ...index.partition import PartitionIndex
 from ...state import Node, PendingAsk
 

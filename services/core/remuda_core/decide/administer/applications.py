@@ -12,7 +12,7 @@ from ...actions import KillApplication, MoveApplication
 from ...commands import Administer
 from ...cycle.reserve import unreserved
 from ...facts import Fact
-from ...index.admission import held_queue
+from ...index.limits import held_queue
 from ...rules import lifecycle
 from ...rules.acl import may_submit
 from ...rules.limits import applying

@@ -1,36 +1,35 @@
-"""Keep the asks of a leaf queue in scheduling order (semantics section 9) as facts change them.
+"""The asks of a leaf queue in scheduling order (semantics section 9), as facts change them.
 
-    LeafOrder      its ask classes by rank, in a BitTree: finds the first one whose demand is schedulable, O(log n)
-      AskClass     asks that are equal to the rules, see `ask_classes`
+    LeafOrder        the ask classes of a leaf queue by rank; finds the first one whose demand is schedulable
+    StateawareTurn   which application of a `stateaware` leaf queue may start
 
-An ask class stays where it ranks while no node fits its demand: the search passes over it. One whose limit has no room
-or slot is parked at that limit until it has.
+An ask class stays where it ranks while no node fits its demand: the search passes over it. An ask class whose limit has
+no room or slot is parked at that limit until it has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
+from heapq import heapify, heappop, heappush
 from typing import Any, Protocol
 
 from ..limits import LEFTOVERS
+from ..rules import lifecycle
 from ..rules.properties import FAIR, STATE_AWARE, sort_policy, sorts_by_priority
 from ..rules.share import raw_shares, share_list, weight
 from ..state import Application, PendingAsk, Queue, Tracker
-from .admission import held_queue
-from .ask_classes import Admission, ApplicationAsks, AskClass
-from .bit_tree import BitTree
-from .blocked import BlockedBy
-from .fit_list import Rank, Vector, covers
-from .freed_nodes import FreedNodes
-from .lazy_ranking import LazyRanking, Member
+from .asks import Admission, ApplicationAsks, AskClass
+from .demands import FreedNodes
+from .limits import BlockedBy, held_queue
 from .node_groups import Demand
-from .preemptors import Preemptors
-from .queue_order import ParentOrder, QueueIndex, QueueOrder
-from .stateaware_turn import StateawareTurn
+from .ordered import LazyRanking, Member, Rank, Vector, covers
+from .preemption import Preemptors
+from .queues import ParentOrder, QueueIndex, QueueOrder
+from .trees import BitTree
 
 
 class LeafQueueIndex(QueueIndex, Protocol):
-    """The partition's index, as the orders of leaf queues see it."""
+    """The index of the partition, as the orders of leaf queues see it."""
 
     @property
     def lines(self) -> MutableMapping[PendingAsk, Any]: ...
@@ -54,6 +53,8 @@ class LeafQueueIndex(QueueIndex, Protocol):
 
 
 class LeafOrder(QueueOrder):
+    """A leaf queue: which of its asks is next."""
+
     __slots__ = (
         "ask_classes",
         "by_priority",
@@ -77,22 +78,28 @@ class LeafOrder(QueueOrder):
         super().__init__(queue, above, index)
         policy = sort_policy(queue.settings.properties)
         self.fair = policy == FAIR
-        self.held = held_queue(queue) is not None
         self.stateaware_turn = StateawareTurn() if policy == STATE_AWARE else None
         self.by_priority = sorts_by_priority(queue.settings.properties)
+        # Whether an operator holds the queue, or a queue above.
+        self.held = held_queue(queue) is not None
+        # The asks with free repeats: by demand and limits, and the asks of each application by demand. An application
+        # is here exactly while it has such asks.
         self.ask_classes: dict[tuple[Demand, Admission], AskClass] = {}
-        self.only: AskClass | None = None  # the ask class, if there is exactly one: it needs no rank
         self.lines: dict[Application, dict[Demand, ApplicationAsks]] = {}
-        self.order: BitTree[AskClass] = BitTree(index.work)
+        self.numbers = 0  # the number of the ask class that was made last
+        # The ask class, if there is exactly one: it needs no rank.
+        self.only: AskClass | None = None
+        # The ask classes that are not hidden, by rank; and those whose rank has to be computed again.
+        self.order: BitTree[AskClass] = BitTree(index.budget)
+        self.dirty_ask_classes: list[AskClass] = []
         # Gangs with placeholders that can be replaced now.
         self.gangs: LazyRanking[Member] = LazyRanking()
         # The ask class found last, the headroom it was found under, and at which count of `Demands.risen`: as long as
-        # there is no more headroom and no other demand is schedulable, none before it is next. None: another may be.
+        # there is no more headroom and no other demand is schedulable, no ask class before it is next. None: another
+        # one may be.
         self.found: AskClass | None = None
         self.found_under: Vector | None = None
         self.found_at = 0
-        self.dirty_ask_classes: list[AskClass] = []
-        self.numbers = 0
 
     def total_changed(self) -> None:
         super().total_changed()
@@ -121,7 +128,7 @@ class LeafOrder(QueueOrder):
             if only.demand.open and not only.limited:
                 return only
             return only if self._may_be_next(only) else None
-        demands, work = self.index.demands, self.index.work
+        demands, budget = self.index.demands, self.index.budget
         ask_class = self.found
         if (
             ask_class is not None
@@ -141,14 +148,14 @@ class LeafOrder(QueueOrder):
             if fits and self._may_be_next(ask_class):
                 self.found, self.found_under, self.found_at = ask_class, negated_headroom, demands.risen
                 return ask_class
-            if work.left <= 0:
+            if budget.left <= 0:
                 return None
             if ask_class.bits & mask and rank is not None:
                 start = (*rank, 0)  # right behind it
         return None
 
     def _is_no_more(self, negated_headroom: Vector | None) -> bool:
-        """Than the headroom that the ask class was found under."""
+        """Whether the headroom is no more than that under which the last ask class was found."""
         under = self.found_under
         return under is None or (negated_headroom is not None and covers(negated_headroom, under))
 
@@ -161,7 +168,7 @@ class LeafOrder(QueueOrder):
         return False
 
     def wanted(self) -> int:
-        """The demands of its ask classes that are not hidden, as bits. Settled."""
+        """The demands of its ask classes that are not hidden, as bits."""
         return self.only.bits if self.only is not None else self.order.bits()
 
     def _passes(self, ask_class: AskClass) -> bool:
@@ -172,7 +179,7 @@ class LeafOrder(QueueOrder):
         return limit is None
 
     def _settle(self) -> None:
-        self.index.work.left -= len(self.dirty_ask_classes)
+        self.index.budget.left -= len(self.dirty_ask_classes)
         order = self.order
         for ask_class in self.dirty_ask_classes:
             ask_class.dirty = False
@@ -208,14 +215,14 @@ class LeafOrder(QueueOrder):
         self.enter(more, line.ask_class.bits)
 
     def _waits_since(self, ask_class: AskClass, ask: PendingAsk | None) -> None:
-        """An ask was added to the ask class, and may be the oldest one."""
+        """Note that an ask was added to the ask class, and may be the oldest one."""
         if ask is not None and ask.at_ms < ask_class.since_ms:
             self.index.age(ask_class, ask)
         if ask_class.aside:
             self.index.look_again(ask_class)
 
     def taken(self, line: ApplicationAsks) -> None:
-        """An ask of the line was allocated or withdrawn: another one may be first."""
+        """Follow an ask of the application that was allocated or withdrawn: another ask may be first."""
         ask_class = line.ask_class
         if not line.best:
             self._drop(line)
@@ -227,6 +234,7 @@ class LeafOrder(QueueOrder):
             ask_class.touch()
 
     def application_rank(self, application: Application) -> Rank:
+        """The rank of the application under the sort policy of the queue: the lowest is next."""
         if self.fair:
             if self.index.raw_shares:
                 shares = raw_shares(application.allocated, self.queue.settings.guaranteed)
@@ -240,7 +248,7 @@ class LeafOrder(QueueOrder):
         return (application.seq, -application.priority)
 
     def application_changed(self, application: Application) -> None:
-        """The share or priority of the application changed: another ask may be first in its ask classes."""
+        """Rank the application again: its share or priority changed, so another ask may be first in its ask classes."""
         gangs = self.index.gangs
         if gangs and application in gangs:
             self.gangs.touch(gangs[application])
@@ -253,7 +261,7 @@ class LeafOrder(QueueOrder):
     # Limits and turns of applications
 
     def regroup(self, application: Application) -> None:
-        """Limits or the turn of the application changed: move its asks to the ask classes they belong to."""
+        """Move the asks of the application to the ask classes they belong to: its limits or its turn changed."""
         if self.index.preemptors is not None:
             self.index.preemptors.wake_application(application)
         lines = self.lines.get(application)
@@ -274,7 +282,7 @@ class LeafOrder(QueueOrder):
             self.enter(0, new.bits)
 
     def application_asks(self, application: Application) -> None:
-        """The application has asks, which it may not have had before."""
+        """Note that the application has asks, which it may not have had before."""
         if self.stateaware_turn is not None:
             self.stateaware_turn.asks(application)
             self.take_stateaware_turn(self.stateaware_turn)
@@ -329,3 +337,69 @@ class LeafOrder(QueueOrder):
             if len(self.dirty_ask_classes) > 2 * len(self.ask_classes) + LEFTOVERS:
                 self.dirty_ask_classes = [each for each in self.dirty_ask_classes if each.ranking.members]
             self.index.ask_class_gone(ask_class)
+
+
+class StateawareTurn:
+    """Which application of a `stateaware` leaf queue may start (semantics section 9). O(log n) for each change.
+
+    Of the applications that are not yet Running, at most one is scheduled. While one is Starting, it is that one.
+    Otherwise it is the oldest Accepted application with asks, whether its asks fit or not."""
+
+    __slots__ = ("_accepted", "_starting", "_waiting", "whose")
+
+    def __init__(self) -> None:
+        # The Accepted application that may start. None: an application is Starting, or no Accepted one has asks.
+        self.whose: Application | None = None
+        self._starting: dict[Application, None] = {}
+        # Accepted applications with asks; and a heap of the same by age, in which those that left stay for a while.
+        self._waiting: dict[Application, None] = {}
+        self._accepted: list[tuple[int, Application]] = []
+
+    def first(self) -> Application | None:
+        """The application that has to be Running before another may start."""
+        return next(iter(self._starting), self.whose)
+
+    def hold_back(self, application: Application) -> bool:
+        """Whether the asks of the application have to wait for the turn of another."""
+        return application.state == lifecycle.ACCEPTED and application is not self.whose
+
+    def state_changed(self, application: Application) -> None:
+        if application.state == lifecycle.STARTING:
+            self._starting[application] = None
+        else:
+            self._starting.pop(application, None)
+        if application.asks:
+            self.asks(application)
+        else:
+            self.stops(application)
+
+    def asks(self, application: Application) -> None:
+        """Note that the application has asks now."""
+        if application.state != lifecycle.ACCEPTED:
+            self.stops(application)
+        elif application not in self._waiting:
+            self._waiting[application] = None
+            heappush(self._accepted, (application.seq, application))
+
+    def stops(self, application: Application) -> None:
+        """Note that the application has no asks, or is not Accepted."""
+        self._waiting.pop(application, None)
+        if len(self._accepted) > 2 * len(self._waiting) + LEFTOVERS:
+            self._accepted = [(each.seq, each) for each in self._waiting]
+            heapify(self._accepted)
+
+    def leave(self, application: Application) -> None:
+        """Forget an application that is in another queue now."""
+        self._starting.pop(application, None)
+        self.stops(application)
+
+    def settle(self) -> tuple[Application, ...]:
+        """Find whose turn it is. Returns the applications that lost and got the turn; empty if nothing changed. Asks
+        that the RM is asked about still count as asks."""
+        accepted = self._accepted
+        while accepted and accepted[0][1] not in self._waiting:
+            heappop(accepted)
+        was, self.whose = self.whose, None if self._starting or not accepted else accepted[0][1]
+        if was is self.whose:
+            return ()
+        return tuple(application for application in (was, self.whose) if application is not None)

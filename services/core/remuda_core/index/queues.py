@@ -1,39 +1,40 @@
-"""Keep queues in scheduling order (semantics section 9) as facts change them.
+"""The queues of a partition in scheduling order (semantics section 9), as facts change them.
 
-    ParentOrder     children with pending asks, in a ranking by (priority, share, pending, name)
-      LeafOrder     the ask classes of a leaf queue, see `leaf_order`
+    QueueOrder        a queue: its rank among its siblings, its headroom, what its maximum holds back
+      ParentOrder     the children with pending asks, in a ranking by priority, share, pending and name
+      LeafOrder       the ask classes of a leaf queue (`leaves`)
+    DormantQueues     the children of a parent that have asks and nothing schedulable
 
-A queue with nothing schedulable leaves its parent's ranking and is dormant: it stands in a tree by rank, beside the
+A queue with nothing schedulable leaves the ranking of its parent and is dormant: it is in a tree by rank, beside the
 demands of its asks as bits. When a demand becomes schedulable, the search finds the first queue there that wants it,
-and nothing is done queue by queue. Under a maximum only the demands that fit the headroom count, until it grows.
-Looking for the next ask may tidy these structures but never changes what they say.
+and nothing is done queue by queue. Under a maximum only the demands that fit the headroom count, until it grows. A
+search for the next ask may tidy these structures, which never changes what they say.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..limits import STEPS_PER_QUEUE
 from ..rules.properties import sorts_by_priority
 from ..rules.share import dominant_share, due_to_queue, raw_shares
 from ..state import Node, Partition, Queue
-from .ask_classes import AskClass
+from .asks import AskClass
 from .demands import Demands
-from .dormant_queues import DormantQueues
-from .fit_list import Rank, Vector
-from .lazy_ranking import Entry, LazyRanking
+from .ordered import Entry, LazyRanking, Rank, Vector
 from .reservations import Reservations
-from .work import Work
+from .trees import BitTree, PassBudget
 
-# More than any sum of amounts, and yet less than FitList's infinities.
+# More than any sum of amounts, and less than the infinities of a FitList.
 UNLIMITED = 2.0**200
 # The bits of all demands.
 ANY = -1
 
 
 class QueueIndex(Protocol):
-    """The partition's index, as the orders of queues see it."""
+    """The index of the partition, as the orders of queues see it."""
 
     @property
     def partition(self) -> Partition: ...
@@ -49,7 +50,7 @@ class QueueIndex(Protocol):
     def reservations(self) -> Reservations: ...
     def order_of(self, queue: Queue) -> QueueOrder | None: ...
     @property
-    def work(self) -> Work: ...
+    def budget(self) -> PassBudget: ...
     @property
     def demands(self) -> Demands: ...
 
@@ -57,8 +58,8 @@ class QueueIndex(Protocol):
 class QueueOrder:
     """A queue in scheduling order: its rank among its siblings, and its headroom.
 
-    `serving`: its entry in the parent's ranking of queues with ready gangs; None if no gang below is ready. `weight`:
-    of all pending asks below. Vectors and weights are by the partition's resource names and total."""
+    Vectors are in the order of the resource names of the index; weights and shares are by the total of the
+    partition."""
 
     __slots__ = (
         "above",
@@ -83,24 +84,29 @@ class QueueOrder:
         self.settings = queue.settings  # the settings that this order was made from
         self.above = above
         self.index = index
+        # Whether priority comes before share in the rank, which a setting of the parent says.
         self.by_parents_priority = above is not None and above.by_priority
+        # The weight of all pending asks below.
         self.weight = 0
+        # The place in the ranking of the parent (`Member`), or among its dormant queues. At most one of the two is set.
         self.entry: Entry | None = None
         self.dirty = False
-        self.dormant_rank: Rank | None = None  # its rank among the dormant queues of its parent; None: not among them
-        # (place in a vector, name, amount)
+        self.dormant_rank: Rank | None = None
+        # The maxima of resources that a node has: the place in a vector, the name, the amount.
         self.maxima: tuple[tuple[int, str, int], ...] = ()
-        self.limited = False
+        self.limited = False  # whether there are any
         self.read_maxima()
+        # The entry in the parent's ranking of queues with ready gangs. None: no gang below is ready.
         self.serving: Serving | None = None
         # Orders below that left their ranking under a headroom that the maximum of this queue may have caused.
         self.parked: dict[QueueOrder, None] = {}
-        # Reserved nodes to whose asks its maximum leaves no room.
+        # Reserved nodes to whose asks the maximum of this queue leaves no room.
         self.stalled: dict[Node, None] = {}
+        # What the queue is due of each resource, by which its share is measured.
         self.due = self._due()
 
     def read_maxima(self) -> None:
-        """Resources that no node has are left out: nothing of them is ever used."""
+        """Read the maxima of the queue. Resources that no node has are left out: nothing of them is ever used."""
         names = self.index.names
         found = self.queue.settings.max.items()
         self.maxima = tuple((names[name], name, most) for name, most in found if name in names)
@@ -115,13 +121,14 @@ class QueueOrder:
         return due_to_queue(self.queue.settings.guaranteed, self._fair_max(), self.index.partition.total)
 
     def _fair_max(self) -> dict[str, int]:
-        """Per resource, the nearest maximum from here up."""
+        """The nearest maximum of each resource, from this queue up."""
         nearest: dict[str, int] = {}
         for queue in self.queue.path_to_root:
             nearest = {**queue.settings.max, **nearest}
         return nearest
 
     def rank(self) -> Rank:
+        """The rank among the siblings: the lowest is next."""
         queue = self.queue
         share: Any
         if self.index.raw_shares:
@@ -133,28 +140,28 @@ class QueueOrder:
         return (share, -queue.priority, -self.weight, queue.path)
 
     def total_changed(self) -> None:
-        """The partition's total changed: shares and weights are measured by another one."""
+        """Measure shares and weights again: the total of the partition changed."""
         self.due = self._due()
         self.weight = self._weight()
         if self.above is not None:
             self.above.touch(self)
 
     def _weight(self) -> int:
-        """The weight of all pending asks below, by the partition's total now."""
+        """The weight of all pending asks below, by the total of the partition now."""
         raise NotImplementedError
 
     def first(self, negated_headroom: Vector | None) -> AskClass | None:
         """The ask class whose first ask is next, of those that fit the headroom and that some node may fit.
-        `negated_headroom`: what the queues above and this one leave; None: there is no maximum on the way."""
+        `negated_headroom`: what the queues above and this queue leave; None: there is no maximum on the way."""
         raise NotImplementedError
 
     def wanted(self) -> int:
-        """The demands of the asks below that may be schedulable, as bits. Only after a search found none."""
+        """The demands of the asks below that may be schedulable, as bits. Valid after a search that found none."""
         raise NotImplementedError
 
     def negated_headroom(self, outer: Vector | None) -> Vector:
         """The headroom of the queue and all queues above: max - allocated - held. Negated, as demands are in a FitList.
-        `outer`: that of the parent; None: no maximum above. O(maxima)."""
+        `outer`: the negated headroom of the parent; None: no maximum above. O(maxima)."""
         allocated, held = self.queue.allocated, self.queue.held
         negated_headroom = list(self.index.no_limits if outer is None else outer)
         for place, name, most in self.maxima:
@@ -166,8 +173,8 @@ class QueueOrder:
         return tuple(negated_headroom)
 
     def enter(self, more: int = 0, bits: int = 0) -> None:
-        """Asks below, with demands of these bits, may be schedulable: be found by the parents. 0: any ask may be.
-        `more`: weight of asks that were added. O(depth)."""
+        """Let the parents find the queue: asks below, with demands of these bits, may be schedulable. 0: any ask may
+        be. `more`: the weight of asks that were added. O(depth)."""
         order = self
         while (above := order.above) is not None:
             order.weight += more
@@ -182,8 +189,8 @@ class QueueOrder:
             order = above
 
     def changed(self, less: int = 0) -> None:
-        """The rank of the queue changed, and that of its parents. `less`: weight of asks that are pending no more.
-        O(depth)."""
+        """Note that the ranks of the queue and of its parents may have changed. `less`: the weight of asks that are
+        pending no more. O(depth)."""
         order = self
         while (above := order.above) is not None:
             order.weight -= less
@@ -196,18 +203,18 @@ class QueueOrder:
             order = above
 
     def weigh(self) -> None:
-        """Compute the weight again: other asks are pending."""
+        """Compute the weight of the queue and its parents again: other asks are pending."""
         self.changed(self.weight - self._weight())
 
     def released(self) -> None:
-        """An allocation below was released: this queue and its parents have room under their maxima again."""
+        """Wake what the maxima of the queue and its parents held back: an allocation below was released."""
         order: QueueOrder | None = self
         while order is not None:
             order.look_again()
             order = order.above
 
     def look_again(self) -> None:
-        """The maximum of the queue may leave more room: wake what it held back."""
+        """Wake what the maximum of the queue held back: it may leave more room."""
         for gave_up in self.parked:
             gave_up.enter()
         self.parked.clear()
@@ -216,7 +223,7 @@ class QueueOrder:
             self.stalled.clear()
 
     def park(self) -> None:
-        """Left the ranking although it has asks: be woken by the maxima of this queue and its parents."""
+        """Let the maxima of the queue and its parents wake it: it left the ranking although it has asks."""
         order: QueueOrder | None = self
         while order is not None:
             if order.limited:
@@ -224,31 +231,29 @@ class QueueOrder:
             order = order.above
 
 
+@dataclass(slots=True, eq=False)
 class Serving:
-    """The entry of a queue in its parent's ranking of queues with ready gangs."""
+    """A queue as `Member` of its parent's ranking of queues with ready gangs."""
 
-    __slots__ = ("dirty", "entry", "order")
-
-    def __init__(self, order: QueueOrder) -> None:
-        self.order = order
-        self.entry: Entry | None = None
-        self.dirty = False
+    order: QueueOrder
+    entry: Entry | None = None
+    dirty: bool = False
 
     def rank(self) -> Rank:
         return self.order.rank()
 
 
 class ParentOrder(QueueOrder):
-    """`ranking`: children that may have a schedulable ask; `dormant`: children with asks that had none; `gangs`:
-    children with ready gangs."""
+    """A parent queue: which of its children is next."""
 
     __slots__ = ("by_priority", "dormant", "gangs", "ranking")
 
     def __init__(self, queue: Queue, above: ParentOrder | None, index: QueueIndex) -> None:
         super().__init__(queue, above, index)
         self.by_priority = sorts_by_priority(queue.settings.properties)
+        # The children that may have a schedulable ask; those with asks that had none; those with ready gangs.
         self.ranking: LazyRanking[QueueOrder] = LazyRanking()
-        self.dormant: DormantQueues[QueueOrder] = DormantQueues(index.work)
+        self.dormant: DormantQueues = DormantQueues(index.budget)
         self.gangs: LazyRanking[Serving] = LazyRanking()
 
     def total_changed(self) -> None:
@@ -262,24 +267,25 @@ class ParentOrder(QueueOrder):
         return sum(order.weight for order in children if order is not None)
 
     def touch(self, child: QueueOrder) -> None:
-        """The rank of the child may have changed."""
+        """Note that the rank of the child may have changed."""
         (self.ranking if child.dormant_rank is None else self.dormant).touch(child)
         if child.serving is not None:
             self.gangs.touch(child.serving)
 
     def rouse(self, child: QueueOrder) -> None:
-        """A dormant child may have a schedulable ask, whatever its demand is."""
+        """Return a dormant child to the ranking: it may have a schedulable ask, whatever the demand is."""
         self.dormant.remove_queue(child)
         self.ranking.enter(child)
 
     def remove(self, child: QueueOrder) -> None:
-        """The child is gone."""
+        """Remove a child that was removed, or whose order is made anew."""
         if child.dormant_rank is not None:
             self.dormant.remove_queue(child)
         self.ranking.leave(child)
 
     def rank_anew(self) -> None:
-        """Ranks of children are of another kind now, and do not compare with the old ones."""
+        """Compute the ranks of all children again, which are of another kind now and do not compare with the old
+        ones."""
         for _, child, _ in self.dormant.items():
             self.rouse(child)
         self.ranking.rank_anew()
@@ -292,7 +298,7 @@ class ParentOrder(QueueOrder):
             child = ranking.leader or ranking.first()
             if child is not None and not child.limited and (found := child.first(None)) is not None:
                 return found
-        work = self.index.work
+        budget = self.index.budget
         mask = 0
         start: Rank = ()
         if dormant.size or negated_headroom is not None:
@@ -314,9 +320,9 @@ class ParentOrder(QueueOrder):
                 if child.dormant_rank is not None and found.demand.open:
                     self.rouse(child)
                 return found
-            if work.left <= 0:
+            if budget.left <= 0:
                 return None
-            work.left -= STEPS_PER_QUEUE
+            budget.left -= STEPS_PER_QUEUE
             start = (*self._fall_asleep(child, inner), 0)  # right behind it
 
     def _ranks_before(self, other: QueueOrder, child: QueueOrder) -> bool:
@@ -326,7 +332,7 @@ class ParentOrder(QueueOrder):
         return rank < (entry if entry is not None and len(self.ranking.members) > 1 else child.rank())
 
     def _fall_asleep(self, child: QueueOrder, negated_headroom: Vector | None) -> Rank:
-        """The child has nothing schedulable. Returns its rank."""
+        """Make a child dormant that has nothing schedulable. Returns its rank."""
         bits = child.wanted()
         if negated_headroom is not None:
             bits &= self.index.demands.in_headroom(negated_headroom)
@@ -343,3 +349,53 @@ class ParentOrder(QueueOrder):
 
     def wanted(self) -> int:
         return ANY if self.ranking.members else self.dormant.bits()
+
+
+class DormantQueues(BitTree[QueueOrder]):
+    """The children of a parent that have asks and nothing schedulable, by their ranks, with the demands of their asks
+    as bits. A queue whose rank may have changed is ranked again before the next search."""
+
+    __slots__ = ("_dirty",)
+
+    def __init__(self, budget: PassBudget) -> None:
+        super().__init__(budget)
+        self._dirty: list[QueueOrder] = []
+
+    def add_queue(self, queue: QueueOrder, bits: int) -> Rank:
+        """Add a queue that is in no ranking. Returns its rank."""
+        rank = queue.dormant_rank = queue.rank()
+        queue.dirty = False
+        self.put(queue, rank, bits)
+        return rank
+
+    def remove_queue(self, queue: QueueOrder) -> None:
+        assert queue.dormant_rank is not None, "only what is dormant is removed"
+        self.remove(queue.dormant_rank)
+        queue.dormant_rank = None
+        queue.dirty = False
+        if not self.size:
+            self._dirty.clear()
+
+    def touch(self, queue: QueueOrder) -> None:
+        """Note that the rank of the queue may have changed."""
+        if not queue.dirty:
+            queue.dirty = True
+            self._dirty.append(queue)
+
+    def want(self, queue: QueueOrder, bits: int) -> None:
+        """Note that the queue has asks of these demands, too."""
+        assert queue.dormant_rank is not None, "only what is dormant has bits here"
+        self.add_bits(queue.dormant_rank, bits)
+        self.touch(queue)
+
+    def settle(self) -> None:
+        """Rank the queues again whose ranks may have changed. O(log n) each."""
+        for queue in self._dirty:
+            old = queue.dormant_rank
+            if old is not None and queue.dirty:
+                queue.dirty = False
+                rank = queue.rank()
+                if rank != old:
+                    self.move(old, rank)
+                    queue.dormant_rank = rank
+        self._dirty.clear()
