@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from remuda_core import timeouts
 from remuda_core.commands import ReleaseAllocation
-from remuda_core.cycle import preempt, preemption_plan
+from remuda_core.cycle import preempt
 from remuda_core.cycle.reserve import within_quotas
 from remuda_core.cycle.transitions import transition
 from remuda_core.cycle.victims import VictimSearch
@@ -45,7 +45,7 @@ from remuda_core.rules.placement_rules import Applicant
 from remuda_core.rules.required_node import required_node
 from remuda_core.settings import PartitionSettings, PlacementRule
 from remuda_core.state import Allocation, Application, Node, Partition, PendingAsk, State, TaskGroup
-from remuda_core.state.placeholders import FreePlaceholders
+from remuda_core.state.application import FreePlaceholders
 
 Rule = Callable[[], AbstractContextManager[object]]
 
@@ -99,9 +99,9 @@ def order_equals_by_chance(seed: int) -> Iterator[None]:
                 found.append(((opted_out, any(fact.originator for fact in facts), len(facts), turn), best))
         return min(found, key=itemgetter(0))[1] if found else None
 
-    begin, each, best_node = VictimSearch.__init__, FreePlaceholders.__iter__, preemption_plan.best_node
+    begin, each, best_node = VictimSearch.__init__, FreePlaceholders.__iter__, preempt.best_node
     with (
-        patch.object(preemption_plan, "best_node", node_of_chance),
+        patch.object(preempt, "best_node", node_of_chance),
         patch.object(QueueOrder, "rank", shuffled(QueueOrder.rank)),
         patch.object(LeafOrder, "application_rank", shuffled(LeafOrder.application_rank)),
         patch.object(VictimSearch, "__init__", of_chance),
@@ -148,7 +148,7 @@ def reserve_without_bounds() -> Iterator[None]:
         patch.object(ReservedNodes, "in_the_way", nothing_in_the_way),
         patch.object(ReservedNodes, "unjustified", lambda _: iter(())),
         patch.object(ReservedNodes, "next_claimants", lambda _: []),
-        patch.object(preemption_plan, "may_take", nobody_may_take),
+        patch.object(preempt, "may_take", nobody_may_take),
     ):
         yield
 
@@ -308,13 +308,13 @@ def limit_everything_by_the_cluster() -> Iterator[None]:
 def keep_nothing_for_preemptors() -> Iterator[None]:
     """The room freed for an ask that is bound to no node goes to the first ask that comes. Its node is reserved only if
     the ask fits under every maximum, and in the cluster as a whole, before the victims have gone."""
-    carry_out, plan = preempt.carry_out, preemption_plan.plan
+    carry_out, plan = preempt.carry_out, preempt.plan
 
-    def planned(state: State, partition: Partition, *rest: Any) -> preemption_plan.Plan | str:
+    def planned(state: State, partition: Partition, *rest: Any) -> preempt.Plan | str:
         with patch.object(partition, "preemptions", {}):
             return plan(state, partition, *rest)
 
-    def carried_out(core: Any, partition: Partition, found: preemption_plan.Plan) -> Iterator[Any]:
+    def carried_out(core: Any, partition: Partition, found: preempt.Plan) -> Iterator[Any]:
         reserves = required_node(found.pending.ask.tags) or within_quotas(partition, found.pending)
         for fact in carry_out(core, partition, found):
             if reserves or not isinstance(fact, NodeReserved | NodeUnreserved):

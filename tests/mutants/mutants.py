@@ -123,7 +123,7 @@ NODES: Final = _of(
 )  # fmt: skip
 
 QUEUES: Final = _of(
-    "decide.clean",
+    "decide.configure",
     ("dynamic_queues_stay", "6: a dynamic queue goes when nothing is in it", "        if not queue.children and not queue.applications:", "        if queue.managed and not queue.children and not queue.applications:"),
     ("configured_queues_go", "6: a configured queue stays, empty or not", " and (not q.managed or q.draining)]", "]"),
 )  # fmt: skip
@@ -166,7 +166,7 @@ GANGS: Final = (
         ("each_placeholder_starts", "12: of placeholders the last one starts the gang", "    if ask.placeholder and not is_last_placeholder(application, ask.resource):", "    if False:"),
     ),
     *_of(
-        "state.placeholders",
+        "state.application",
         ("refused_place_goes_last", "12: a placeholder that was refused is the first to be taken again", "        for _, _, uuid in self._order:\n            yield self._by_uuid[uuid]", "        yield from self._by_uuid.values()"),
         ("youngest_place_first", "12: the placeholder kept longest is taken first", "        for _, _, uuid in self._order:", "        for _, _, uuid in reversed(self._order):"),
     ),
@@ -218,7 +218,7 @@ RESERVATIONS: Final = (
         ("kept_priority_without_fence", "11: priorities are compared through fences", "(0 if is_priority_fence(properties) else priority)", "priority"),
     ),
     *_of(
-        "cycle.rights",
+        "cycle.reserve",
         ("kept_from_the_guaranteed", "11: an ask within its guaranteed takes a node from one that is not", "    if guaranteed != other_guaranteed:\n        return guaranteed\n", ""),
         ("kept_from_priority", "11: an ask of higher priority takes a node", "    return not node.preempting and has_higher_priority(pending, kept_for)", "    return False"),
         ("kept_not_from_equals", "11: an ask of equal right takes no node", "return _priority_below(one, common) > _priority_below(other, common)", "return _priority_below(one, common) >= _priority_below(other, common)"),
@@ -230,7 +230,7 @@ RESERVATIONS: Final = (
         ("kept_taken_though_another_could_be_kept", "11: a reservation is taken over only where no other node will do", "    if in_the_way is None and not index.reserving.finds_no_node(demand):\n", "    if False:\n"),
     ),
     *_of(
-        "cycle.preemption_plan",
+        "cycle.preempt",
         ("kept_from_preemption", "11: an ask of more right preempts on a node that is kept", "if not node.schedulable or node in others or not may_take(pending, node):", "if not node.schedulable or node in others or node.reservation not in (None, pending):"),
     ),
     *_of(
@@ -239,7 +239,7 @@ RESERVATIONS: Final = (
         ("kept_at_once_again", "11: after a time-out the ask waits anew", "        pending.timed_out_ms, pending.timed_out_on = state.now_ms, node.id\n", "        pending.timed_out_on = node.id\n"),
     ),
     *_of(
-        "decide.administer.applications",
+        "decide.administer",
         ("kept_when_it_moves", "11: a reservation ends when the application moves", "            if not node.preempting:\n", "            if False:\n"),
     ),
 )  # fmt: skip
@@ -321,20 +321,20 @@ ADMINISTRATION: Final = (
         ("admin_submitters_administer", "19: the submit ACL gives no right to administer", "return any(allows(s.admin_acl, user, groups) for s in settings)", "return may_submit(settings, user, groups)"),
     ),
     *_of(
-        "decide.administer.problem",
+        "decide.administer",
         ("admin_everybody_acts_on_queues", "19: an operator needs the adminacl", "    if not may_administer([", "    if False and not may_administer(["),
-        ("admin_not_from_above", "19: the adminacl of a queue above suffices", "for above in queue.path_to_root]", "for above in queue.path_to_root[:1]]"),
+        ("admin_not_from_above", "19: the adminacl of a queue above suffices", "for above in queue.path_to_root], command.operator", "for above in queue.path_to_root[:1]], command.operator"),
         ("admin_everybody_drains", "19: nodes need a scheduler administrator", "    if not command.scheduler_administrator:", "    if False:"),
     ),
     *_of(
-        "decide.administer.act",
+        "decide.administer",
         ("admin_acts_twice", "19: a repeated action changes nothing", "    if known is not None:", "    if False:"),
         ("admin_other_action_same_id", "19: another action with a known ID is refused", "    if known.action == action:", "    if True:"),
         ("admin_force_breaks_all", "19: hard rules hold whatever is forced", "    if found and not (soft and command.force):", "    if found and not command.force:"),
         ("admin_soft_rules_are_hard", "19: force allows what soft rules refuse", "    if found and not (soft and command.force):", "    if found:"),
     ),
     *_of(
-        "decide.administer.applications",
+        "decide.administer",
         ("admin_moves_to_any_queue", "19: the operator administers the other queue, too", "        return\n    yield from problems_of_access(queue, command)\n    leaf =", "        return\n    leaf ="),
         ("admin_moves_into_draining", "19: a draining queue takes no applications", "    if draining is not None:", "    if False:"),
         ("admin_moves_without_submit", "19: the user may submit to the other queue", "    if not may_submit(", "    if False and not may_submit("),
@@ -358,7 +358,7 @@ ADMINISTRATION: Final = (
         ("admin_removed_node_stays_drained", "19: a drain ends with the node", "    state.drains.pop((fact.partition, fact.node_id), None)\n", ""),
     ),
     *_of(
-        "evolve.task_groups",
+        "evolve.booking",
         ("time_ends_with_the_last_place", "12: the timeout of a gang goes on while placeholders are pending", "    if not application.placeholders_coming or not state.timers.has(timer):", "    if True:"),
         ("admin_killed_gang_is_replaced", "19: a killed gang that was resuming replaces nothing", "[each for each in group.free if each.releasing]", "[]"),
     ),
@@ -371,7 +371,7 @@ ADMINISTRATION: Final = (
         ("admin_held_gangs_go_on", "19: in a held queue no placeholder is replaced", "    if leaf.held:\n        return\n", ""),
     ),
     *_of(
-        "decide.administer.queues",
+        "decide.administer",
         ("admin_questions_stay_open", "19: a hold ends open questions", "        if question.application.id in ids:", "        if False:"),
         ("admin_reservations_stay", "19: a hold ends reservations", "        for pending in sorted(application.reserving.values(), key=attrgetter(\"seq\")):", "        for pending in ():"),
     ),

@@ -12,9 +12,7 @@ from ..rules.lifecycle import RESUMING
 from ..rules.required_node import required_node
 from ..rules.resource import Resource, show
 from ..state import Allocation, Node, PendingAsk, State
-from .place import allocate
-from .release import release_requested
-from .verdicts import accepted, class_of
+from .place import accepted, allocate, class_of, release_requested
 
 
 def replace(state: State, index: PartitionIndex, budget: int, now_ms: int) -> Generator[Fact, None, int]:

@@ -1,20 +1,29 @@
-"""Reserve a node for an ask that fits its quotas and no node (semantics section 11)."""
+"""Reserve a node for an ask that fits its quotas and no node, and give a reserved node to an ask with more right to it
+(semantics section 11).
+
+An ask whose queue stays within its guaranteed goes before one whose queue does not; among equals the higher priority
+decides. So the right is an order, and two asks never take the same node from each other in turn.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from itertools import islice
+from typing import NamedTuple
 
 from remuda_proto.guests import name_for
 
 from .. import facts
 from ..facts import Fact
 from ..index.asks import AskClass
-from ..index.limits import exceeds, full_queue
+from ..index.limits import exceeds, full_queue, limit_of
 from ..index.node_groups import Demand
 from ..index.ordered import covers
 from ..index.partition import PartitionIndex
+from ..limits import KEPT_NODES_PER_CLAIMANT
+from ..rules.properties import priority_seen_above
 from ..rules.required_node import required_node
-from ..state import Node, Partition, PendingAsk, State
+from ..state import Node, Partition, PendingAsk, Queue, State
 from .place import place
 
 
@@ -104,3 +113,120 @@ def unreserved(partition: Partition, pending: PendingAsk, node: Node, reason: st
         partition.name, ask.application_id, ask.allocation_key, node.id, ask.resource, reason, node.kept_by_preemption,
         timed_out,
     )  # fmt: skip
+
+
+class Claim(NamedTuple):
+    """The first ask of the class takes the node: at once if it `fits`, else it is kept for this ask from now on."""
+
+    ask_class: AskClass
+    pending: PendingAsk
+    node: Node
+    fits: bool
+
+
+def take_kept(
+    state: State, partition: Partition, index: PartitionIndex, limit: int, now_ms: int
+) -> Generator[Fact, None, int]:
+    """Asks that fit no other node take nodes that are kept for asks of less right, in the order of queues. Returns how
+    many were placed or had a node reserved, at most `limit`. Looks at CLAIMANTS_PER_PASS ask classes."""
+    claims = [
+        claim for one in index.reserved_nodes.next_claimants() if (claim := _claim(partition, index, one)) is not None
+    ]
+    if not claims:
+        return 0
+    index.measure()
+    taken = 0
+    for ask_class in [one.ask_class for one in sorted(claims, key=lambda one: index.ask_rank(one.pending))]:
+        while taken < limit and (claim := _claim(partition, index, ask_class)) is not None:
+            pending, node = claim.pending, claim.node
+            assert node.reservation is not None, "it is kept"
+            yield from ended(partition, node, gives_way(node.reservation, pending))
+            if claim.fits:
+                yield from place(state, partition, pending, node, now_ms)
+            else:
+                yield reserved(partition, pending, node)
+            taken += 1
+    return taken
+
+
+def _claim(partition: Partition, index: PartitionIndex, ask_class: AskClass) -> Claim | None:
+    """The node that the first ask of the class may take; None if there is none."""
+    demand = ask_class.demand
+    if ask_class.hidden or not demand.possible or demand.required_node or not ask_class.ranking.members:
+        return None
+    pending = ask_class.first()
+    node = _takeable(index, demand, pending, obtainable=False)
+    if node is not None:
+        return None if _fits_elsewhere(index, demand) else Claim(ask_class, pending, node, True)
+    if not index.reserving.may_reserve(demand, pending):
+        return None
+    in_the_way = index.reserved_nodes.in_the_way(pending, bound=False)
+    if in_the_way is not None and in_the_way is not partition:
+        return None
+    node = _takeable(index, demand, pending, obtainable=True)
+    if node is None or _fits_elsewhere(index, demand):
+        return None
+    if in_the_way is None and not index.reserving.finds_no_node(demand):
+        return None  # it reserves another one in its turn
+    return Claim(ask_class, pending, node, False)
+
+
+def _takeable(index: PartitionIndex, demand: Demand, pending: PendingAsk, *, obtainable: bool) -> Node | None:
+    for node in islice(index.reserved_nodes.with_room(demand, obtainable=obtainable), KEPT_NODES_PER_CLAIMANT):
+        if node.reservation is not pending and may_take(pending, node):
+            return node if full_queue(pending) is None and limit_of(pending) is None else None
+    return None
+
+
+def _fits_elsewhere(index: PartitionIndex, demand: Demand) -> bool:
+    """Some node that is kept for nobody fits it, or may do so when the RM has answered."""
+    if demand.open:
+        fits = index.nodes.best(demand) is not None
+    else:
+        fits = index.some_node_fits(demand)
+    found = demand.predicate_class
+    return fits or (found is not None and (found.question > 0 or bool(index.nodes.without_verdict(demand, ""))))
+
+
+def may_take(pending: PendingAsk, node: Node) -> bool:
+    """Whether the node is kept for nobody, for this ask, or for one that has less right to it. From an ask for which
+    others are preempted there, only a guarantee takes it; from one that is bound to it, nothing."""
+    kept_for = node.reservation
+    if kept_for is None or kept_for is pending:
+        return True
+    if required_node(kept_for.ask.tags):
+        return False
+    guaranteed, other_guaranteed = within_guaranteed(pending), within_guaranteed(kept_for)
+    if guaranteed != other_guaranteed:
+        return guaranteed
+    return not node.preempting and has_higher_priority(pending, kept_for)
+
+
+def within_guaranteed(pending: PendingAsk) -> bool:
+    """Whether its queue stays within its guaranteed with one more allocation of the ask. For each resource the nearest
+    queue that guarantees it counts; something has to be guaranteed."""
+    path_to_root = pending.application.queue.path_to_root
+    found = False
+    for name, amount in pending.ask.resource.items():
+        by = next((queue for queue in path_to_root if name in queue.settings.guaranteed), None) if amount else None
+        if by is not None:
+            found = True
+            if by.allocated.get(name, 0) - by.preempting.get(name, 0) + amount > by.settings.guaranteed[name]:
+                return False
+    return found
+
+
+def has_higher_priority(one: PendingAsk, other: PendingAsk) -> bool:
+    """As the nearest queue above both sees it, through offsets and fences."""
+    above = set(one.application.queue.path_to_root)
+    common = next(queue for queue in other.application.queue.path_to_root if queue in above)
+    return _priority_below(one, common) > _priority_below(other, common)
+
+
+def _priority_below(pending: PendingAsk, common: Queue) -> float:
+    priority: float = pending.ask.priority
+    for queue in pending.application.queue.path_to_root:
+        if queue is common:
+            break
+        priority = priority_seen_above(queue.settings.properties, priority)
+    return priority

@@ -31,12 +31,10 @@ from ..rules import lifecycle
 from ..rules.connection import RUNNING
 from ..rules.resource import INT64_MAX
 from ..state import Partition, State
-from .place import allocate, place
+from .place import allocate, ask_for_more, expired, place
 from .preempt import preempt, preempt_in_turn, preempt_where_bound
 from .replace import replace
-from .reserve import end_unjustified, reserve, unreserved
-from .rights import take_kept
-from .verdicts import ask_for_more, expired
+from .reserve import end_unjustified, reserve, take_kept, unreserved
 
 
 def schedule(state: State, index: Index, command: Schedule, now_ms: int) -> Iterator[Fact]:

@@ -1,5 +1,5 @@
-"""Register and Configure: applies a configuration to the existing queues (001, Configuration updates; semantics section
-16).
+"""Register, Configure and CleanQueues: applies a configuration to the existing queues (001, Configuration updates;
+semantics section 16), and removes queues and partitions that are no longer needed (semantics section 6).
 
 A configuration is applied as a whole, one fact per change, or refused with all reasons. Running allocations stay; new
 limits take effect as they end.
@@ -16,7 +16,7 @@ from remuda_proto.bounds import SETTINGS, VERSION_BYTES, joined, problem_of_map,
 from remuda_proto.patterns import BadPattern, compiled
 
 from .. import facts
-from ..commands import Configure, Register
+from ..commands import CleanQueues, Configure, Register
 from ..facts import Fact
 from ..index.scores import SCORES
 from ..limits import RESOURCE_NAMES_PER_PARTITION
@@ -228,3 +228,18 @@ def flatten(partition: PartitionSettings) -> Iterator[tuple[str, bool, QueueSett
 
 def _without_queues(queue: QueueSettings) -> QueueSettings:
     return replace(queue, queues=()) if queue.queues else queue
+
+
+def clean_queues(state: State, command: CleanQueues, now_ms: int) -> Iterator[Fact]:
+    for partition in list(state.partitions.values()):
+        yield from clean(partition)
+
+
+def clean(partition: Partition) -> Iterator[Fact]:
+    """Remove empty dynamic queues, empty draining queues, and the partition if it is draining and empty."""
+    removable = [q for q in partition.queues.values() if q.parent is not None and (not q.managed or q.draining)]
+    for queue in sorted(removable, key=lambda q: q.path, reverse=True):  # children before parents
+        if not queue.children and not queue.applications:
+            yield facts.QueueRemoved(partition.name, queue.path, queue.managed)
+    if partition.draining and not partition.nodes and not any(not a.terminal for a in partition.applications.values()):
+        yield facts.PartitionRemoved(partition.name)

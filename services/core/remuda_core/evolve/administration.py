@@ -8,8 +8,7 @@ from .. import facts
 from ..limits import ACTIONS_KEPT
 from ..rules.resource import add
 from ..state import Application, Hold, Queue, State, Tracker
-from .pending import prioritise_queue
-from .tracking import book_held, count_running, track, untrack
+from .booking import book_held, count_running, prioritise_queue, track, untrack
 
 
 def action_handled(state: State, fact: facts.ActionTaken | facts.ActionRefused) -> None:

@@ -1,25 +1,24 @@
-"""Facts of the replacement of placeholders."""
+"""Facts of the replacement of placeholders, and the counts of placeholders by task group (semantics section 12)."""
 
 from __future__ import annotations
 
 from .. import facts, timeouts
 from ..limits import REFUSALS_LAST_MS
-from ..state import (
-    Allocation,
-    Application,
-    Partition,
-    PendingAsk,
-    Replacement,
-    State,
-)
+from ..state import Allocation, Application, Partition, PendingAsk, Replacement, State
 from .allocations import allocation_goes
 from .asks import ask_comes
-from .booking import allocation_comes, book_allocated, book_arriving
-from .pending import book_pending, one_more_pending, prioritise
+from .booking import (
+    allocation_comes,
+    book_allocated,
+    book_arriving,
+    book_pending,
+    count_coming,
+    may_be_replaced,
+    one_more_pending,
+    prioritise,
+)
 from .preemption import preemption_over
-from .questions import replacement_question_over
-from .refusals import forget_if_served
-from .task_groups import count_coming, may_be_replaced
+from .questions import forget_if_served, replacement_question_over
 
 
 def replacement_started(state: State, fact: facts.ReplacementStarted) -> PendingAsk:

@@ -19,14 +19,12 @@ from remuda_proto.bounds import shown
 
 from ..core import Core
 from ..decide.names import plain
-from ..explain.explanations import Explanations
-from ..explain.queue_position import Positions
+from ..explain import Explanations, Positions
 from ..limits import LISTINGS, PAGE_NODE_LOOKS, SORTED_ANEW, SUMS_KEPT_S
 from ..rules.connection import RUNNING
 from ..state import Application, Partition, PendingAsk, State
 from . import guests, views
-from .listing import Listing
-from .pages import page
+from .pages import Listing, page
 from .usage import Usage, usage_of
 
 Request = Mapping[str, Any]

@@ -8,9 +8,8 @@ from itertools import islice, zip_longest
 from msgspec.structs import asdict
 
 from ..decide.names import plain
-from ..evolve.lookups import sum_pending
-from ..explain.holders import Holders
-from ..explain.queue_position import Position
+from ..evolve.booking import sum_pending
+from ..explain import Holders, Position
 from ..facts import ActionRefused, ActionTaken, Constraint
 from ..limits import DRAIN_REPORT_NAMES, REJECTED_SHOWN
 from ..rules import lifecycle

@@ -8,16 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import facts
-from ..state import (
-    NEVER_MS,
-    Application,
-    Node,
-    Partition,
-    PendingAsk,
-    Queue,
-    State,
-    with_rejected,
-)
+from ..state import NEVER_MS, Application, Node, Partition, PendingAsk, Queue, State, with_rejected
 from . import records
 from .records import Record
 

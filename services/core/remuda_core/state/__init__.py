@@ -14,26 +14,26 @@ from .application import (
     NO_RESERVATIONS,
     Allocation,
     Application,
+    Hold,
     Like,
     Node,
+    PastConstraint,
     PendingAsk,
+    PendingSum,
+    PredicateClass,
     Preemption,
     Queue,
+    QuotaExcess,
     Refusals,
+    RejectedAllocation,
     Replacement,
     TaskGroup,
     Tracker,
+    to_give_back,
+    with_rejected,
 )
-from .give_back import to_give_back
-from .hold import Hold
 from .left_guest import LeftGuest
-from .partition import KeyHolders, Partition, RejectedApplication, ResourceNames
-from .past_constraint import PastConstraint
-from .pending_sum import PendingSum
-from .predicate_class import PredicateClass
-from .question import Question
-from .quota_excess import QuotaExcess
-from .rejected_allocation import RejectedAllocation, with_rejected
+from .partition import KeyHolders, Partition, Question, RejectedApplication, ResourceNames
 from .state import FIRST_UUID, State
 from .timers import NEVER_MS, Timer, Timers, after
 

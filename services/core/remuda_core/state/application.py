@@ -1,24 +1,66 @@
-"""Nodes, queues and applications, with all that they hold. They refer to each other, so they are in one module."""
+"""Nodes, queues, applications and asks, with all that they hold. They refer to each other, so they share a module."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from .. import facts
+from ..facts import Allocated
 from ..limits import ALLOCATIONS_PER_NODE, FIRST_STATES, LAST_STATES
 from ..rules import lifecycle
-from ..rules.resource import Items, Resource, Sums, sums, times, total_of
+from ..rules.resource import Items, Resource, Sums, add, amounts_above, sums, times, total_of
 from ..settings import Limit, QueueSettings
-from .hold import Hold
-from .past_constraint import PastConstraint
-from .pending_sum import PendingSum
-from .placeholders import FreePlaceholders
-from .predicate_class import PredicateClass
-from .quota_excess import QuotaExcess
-from .rejected_allocation import RejectedAllocation
+from .timers import NEVER_MS
+
+
+class PredicateClass:
+    """Stands as `PendingAsk.refused` of all asks of the class: a container of the nodes that the RM refuses for them.
+    False, because it holds no refusals of one ask alone."""
+
+    __slots__ = (
+        "accepted", "answer_by_ms", "asked", "asks", "name", "question", "refusal", "refused", "until_ms",
+    )  # fmt: skip
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.asks = 0  # asks of this class that are pending or in question
+        # Verdicts in force: node ID -> when it ends, in ms; NEVER_MS: when the node changes.
+        self.accepted: dict[str, int] = {}
+        self.refused: dict[str, int] = {}
+        self.refusal = ""  # the last node that was refused, and why
+        self.until_ms = NEVER_MS  # when a verdict ends by time: that of the timer; NEVER_MS: none does
+        # The open question: its number (0: none), the nodes in it that have not changed since, and its deadline.
+        self.question = 0
+        self.asked: dict[str, None] = {}
+        self.answer_by_ms = 0
+
+    def __contains__(self, node_id: object) -> bool:
+        """The RM refuses the node."""
+        return node_id in self.refused
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __iter__(self) -> Iterator[str]:
+        """The refused nodes."""
+        return iter(self.refused)
+
+    @property
+    def verdicts(self) -> int:
+        return len(self.accepted) + len(self.refused)
+
+    def accepts(self, node_id: str, now_ms: int) -> bool:
+        """The RM has accepted the node, and the verdict is in force."""
+        return self.accepted.get(node_id, 0) > now_ms
+
+    def has_verdict(self, node_id: str) -> bool:
+        return node_id in self.accepted or node_id in self.refused
+
 
 # (resource, required node, priority): asks of a queue that preemption treats alike.
 Like = tuple[Items, str, int]
@@ -145,6 +187,64 @@ class Replacement(msgspec.Struct, eq=False):
     def elsewhere(self) -> bool:
         """The allocation will be on another node than the placeholder; the resources are held there."""
         return self.node is not self.placeholder.node
+
+
+class Placeholder(Protocol):
+    """The fields of an allocation that determine the order."""
+
+    fact: Allocated
+    at_ms: int
+    asked_seq: int
+
+
+P = TypeVar("P", bound=Placeholder)
+
+# (at_ms, allocated by the core, uuid). The core's UUIDs of one millisecond are in the order of allocation.
+_Key = tuple[int, bool, str]
+
+
+def _key(placeholder: Placeholder) -> _Key:
+    return placeholder.at_ms, placeholder.asked_seq > 0, placeholder.fact.uuid
+
+
+class FreePlaceholders(Generic[P]):
+    """Ordered by age. A placeholder whose replacement is cancelled returns to its old position."""
+
+    __slots__ = ("_by_uuid", "_order")
+
+    def __init__(self, placeholders: Iterable[P] = ()) -> None:
+        self._by_uuid: dict[str, P] = {}
+        self._order: list[_Key] = []
+        for placeholder in placeholders:
+            self.add_placeholder(placeholder)
+
+    def add_placeholder(self, placeholder: P) -> None:
+        key = _key(placeholder)
+        self._by_uuid[placeholder.fact.uuid] = placeholder
+        if not self._order or self._order[-1] < key:
+            self._order.append(key)
+        else:
+            insort(self._order, key)
+
+    def discard_placeholder(self, uuid: str) -> bool:
+        """True if it was there."""
+        placeholder = self._by_uuid.pop(uuid, None)
+        if placeholder is not None:
+            del self._order[bisect_left(self._order, _key(placeholder))]
+        return placeholder is not None
+
+    def __iter__(self) -> Iterator[P]:
+        for _, _, uuid in self._order:
+            yield self._by_uuid[uuid]
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __contains__(self, uuid: str) -> bool:
+        return uuid in self._by_uuid
+
+    def uuids(self) -> tuple[str, ...]:
+        return tuple(uuid for _, _, uuid in self._order)
 
 
 @dataclass(slots=True, eq=False)
@@ -423,3 +523,88 @@ class Queue:
         yield self
         for name in sorted(self.children):
             yield from self.children[name].below()
+
+
+class RejectedAllocation(msgspec.Struct, eq=False):
+    """It runs on the node `fact.node_id`, so its resource counts as occupied there. `name`: as in
+    ExistingAllocationRejected."""
+
+    name: str
+    fact: Allocated
+    reason: str
+
+
+class RejectedAllocations:
+    """Those of a partition, by their name and node, and by their application."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, dict[str, RejectedAllocation]] = {}
+        self.by_application: dict[str, dict[RejectedAllocation, None]] = {}
+        self.count = 0
+
+    def add(self, one: RejectedAllocation) -> None:
+        self.count += 1
+        self.by_name.setdefault(one.name, {})[one.fact.node_id] = one
+        self.by_application.setdefault(one.fact.application_id, {})[one] = None
+
+    def remove(self, one: RejectedAllocation) -> None:
+        self.count -= 1
+        nodes, others = self.by_name[one.name], self.by_application[one.fact.application_id]
+        del nodes[one.fact.node_id], others[one]
+        if not nodes:
+            del self.by_name[one.name]
+        if not others:
+            del self.by_application[one.fact.application_id]
+
+    def of_application(self, application_id: str) -> list[RejectedAllocation]:
+        return list(self.by_application.get(application_id, ()))
+
+    def named(self, name: str, application_id: str) -> list[RejectedAllocation]:
+        """The first of this name, as a release names it: without `application_id`, of any application."""
+        found = self.by_name.get(name, {}).values()
+        return [one for one in found if application_id in ("", one.fact.application_id)][:1]
+
+
+def with_rejected(occupied: Resource, rejected: Iterable[RejectedAllocation], times: int = 1) -> Resource:
+    """`occupied` and the resources of the rejected allocations; without them, if `times` is -1."""
+    total = dict(occupied)
+    add(total, total_of(one.fact.resource for one in rejected), times)
+    return total
+
+
+class Hold(msgspec.Struct, frozen=True):
+    """An operator holds a queue, or drains a node, since `at_ms`."""
+
+    operator: str
+    reason: str
+    at_ms: int
+
+
+class PendingSum(msgspec.Struct, eq=False):
+    """The pending allocations of an application: their number and their resources."""
+
+    pieces: int
+    amounts: Sums
+
+
+class PastConstraint(NamedTuple):
+    """A constraint (Constraint.key) that was in the way of an ask from `since_ms` until it was reported to be over."""
+
+    key: tuple[str, str, str]
+    since_ms: int
+    ended_ms: int
+
+
+class QuotaExcess(msgspec.Struct, frozen=True):
+    """`since_ms`: when the queue exceeded its maximum. `max` and `delay_ms`: those that set the clock; with others it
+    starts again. `preempt_at_ms`: when allocations are preempted, or are preempted next."""
+
+    since_ms: int
+    max: Resource
+    delay_ms: int
+    preempt_at_ms: int
+
+
+def to_give_back(queue: Queue) -> dict[str, int]:
+    """The amounts above the maximum that quota preemption will take from the queue."""
+    return amounts_above(queue.allocated, queue.settings.max) if queue.excess is not None else {}

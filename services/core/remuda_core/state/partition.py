@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 
 import msgspec
 
@@ -11,14 +12,21 @@ from remuda_proto.bounds import shown
 from remuda_proto.guests import is_guest
 
 from .. import facts
-from ..limits import KEYS_LISTED, RESOURCE_NAMES_PER_PARTITION
+from ..limits import KEYS_LISTED, LEFTOVERS, RESOURCE_NAMES_PER_PARTITION
 from ..rules.resource import Resource
 from ..settings import PartitionSettings
-from .application import Allocation, Application, Like, Node, PendingAsk, Preemption, Queue, Replacement
-from .ended import Ended
-from .predicate_class import PredicateClass
-from .question import Question
-from .rejected_allocation import RejectedAllocations
+from .application import (
+    Allocation,
+    Application,
+    Like,
+    Node,
+    PendingAsk,
+    PredicateClass,
+    Preemption,
+    Queue,
+    RejectedAllocations,
+    Replacement,
+)
 
 
 class RejectedApplication(msgspec.Struct):
@@ -111,6 +119,40 @@ class KeyHolders:
         return self._ids is None or application_id in self._ids.get(key, ())
 
 
+class Ended:
+    """A heap in which removed applications stay until they reach the front, or outnumber the others."""
+
+    __slots__ = ("_heap", "_there")
+
+    def __init__(self) -> None:
+        # (at_ms, seq, application): the same order live and after a restart.
+        self._heap: list[tuple[int, int, Application]] = []
+        self._there: dict[Application, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._there)
+
+    def __contains__(self, application: Application) -> bool:
+        return application in self._there
+
+    def add_application(self, application: Application) -> None:
+        self._there[application] = None
+        heappush(self._heap, (application.state_at_ms, application.seq, application))
+
+    def discard_application(self, application: Application) -> None:
+        """Does nothing if it is not there."""
+        self._there.pop(application, None)
+        if len(self._heap) > 2 * len(self._there) + LEFTOVERS:
+            self._heap = [entry for entry in self._heap if entry[-1] in self._there]
+            heapify(self._heap)
+
+    def first(self) -> Application:
+        """The application that ended first. There must be one."""
+        while self._heap[0][-1] not in self._there:
+            heappop(self._heap)
+        return self._heap[0][-1]
+
+
 @dataclass(slots=True, eq=False)
 class Partition:
     name: str
@@ -168,3 +210,11 @@ class Partition:
             found = self.applications.get(application_id)
             return [found] if found is not None else []
         return [one for one in self.holders.of(key, self.applications) if not is_guest(one.id)] if key else []
+
+
+class Question(msgspec.Struct, eq=False):
+    """A question to the RM whether an ask may start on a node. The resources are booked until it is answered."""
+
+    fact: facts.PredicateAsked
+    node: Node
+    application: Application

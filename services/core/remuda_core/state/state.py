@@ -10,7 +10,7 @@ from ..limits import ALLOCATIONS_PER_RM
 from ..rules import connection
 from ..rules.predicate_class import BATCH
 from ..settings import Timing
-from .hold import Hold
+from .application import Hold
 from .left_guest import LeftGuest
 from .partition import Partition
 from .timers import NEVER_MS, Timers

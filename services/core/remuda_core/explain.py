@@ -1,5 +1,7 @@
-"""The constraints of a waiting ask, computed from the state on request.
+"""Why an ask waits: what is in its way, who holds that, and how many come before it (semantics sections 9 and 17).
 
+`Explanations` has the constraints of several waiting asks of one state, `holders_of` the applications that hold what a
+constraint is about, `Positions` the place of an ask in the scheduling order. All is computed from the state on request.
 A constraint is of one of these kinds:
 
     rm                  the RM is not Running
@@ -23,22 +25,100 @@ A constraint is of one of these kinds:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import Any, Final
+
+import msgspec
 
 from remuda_proto.guests import name_for
 
-from ..cycle.preemption_plan import obstacle
-from ..facts import Constraint
-from ..index.leaves import LeafOrder
-from ..index.limits import NOTHING_HELD
-from ..index.partition import PartitionIndex
-from ..limits import ALLOCATIONS_PER_NODE, ALLOCATIONS_PER_RM
-from ..rules import lifecycle
-from ..rules.properties import is_state_aware
-from ..rules.required_node import required_node
-from ..rules.resource import Resource, show, total_of
-from ..state import Application, Hold, Node, Partition, PendingAsk, PredicateClass, Queue, State, Tracker, to_give_back
+from .cycle.preempt import obstacle
+from .evolve.booking import sum_pending
+from .facts import Constraint
+from .index.asks import ApplicationAsks
+from .index.index import Index
+from .index.leaves import LeafOrder
+from .index.limits import NOTHING_HELD
+from .index.partition import PartitionIndex
+from .limits import ALLOCATIONS_PER_NODE, ALLOCATIONS_PER_RM, HOLDERS_LOOKED, HOLDERS_SHOWN
+from .rules import lifecycle
+from .rules.connection import RUNNING
+from .rules.properties import is_state_aware
+from .rules.required_node import required_node
+from .rules.resource import Resource, items_of, show, total_of
+from .state import Application, Hold, Node, Partition, PendingAsk, PredicateClass, Queue, State, Tracker, to_give_back
+
+
+class Explanations:
+    def __init__(self, state: State, index: Index) -> None:
+        self._state = state
+        self._index = index
+        self._standing: dict[ApplicationAsks, list[Constraint]] = {}
+        self._nodes: dict[object, list[Constraint]] = {}
+        self._preemption: dict[object, list[Constraint]] = {}
+        self._holders: dict[tuple[Application, Constraint], Holders] = {}
+        # How often nodes or victims were searched, which determines the duration.
+        self.looks = 0
+
+    def of(self, partition: Partition, ask: PendingAsk) -> list[Constraint]:
+        """The constraints of the ask. Empty: it waits only for its turn."""
+        found = self._of_its_own(partition, ask)
+        rm_state = self._state.rm_state
+        return found if rm_state == RUNNING else [Constraint("rm", "", f"the resource manager is {rm_state}"), *found]
+
+    def holders(self, partition: Partition, ask: PendingAsk, constraint: Constraint) -> Holders:
+        """Who holds what the constraint is about. All asks of an application have the same answer."""
+        like = ask.application, constraint
+        found = self._holders.get(like)
+        if found is None:
+            found = self._holders[like] = holders_of(partition, ask, constraint)
+            self.looks += 1
+        return found
+
+    def _of_its_own(self, partition: Partition, ask: PendingAsk) -> list[Constraint]:
+        if not ask.pending:
+            return [Constraint(QUESTION, "", "the RM is asked whether it may run where there is room for it")]
+        if waits := place_constraints(ask):
+            return [*hold_constraints(ask.application.queue), *waits]
+        # An ask with reserved nodes has more nodes to choose from than others of its demand.
+        index = self._index.find(partition)
+        line = index.lines.get(ask) if index is not None else None
+        asks = line if isinstance(line, ApplicationAsks) else None
+        like = ask if asks is None or ask.reservations else asks.ask_class.demand
+        nodes = self._nodes.get(like)
+        if nodes is None:
+            nodes = self._nodes[like] = node_constraints(partition, ask, index)
+            self.looks += 1
+        found = [*self._standing_of(ask, asks, index), *nodes]
+        return [*found, *self._of_preemption(partition, ask)] if found else found
+
+    def _standing_of(
+        self, ask: PendingAsk, asks: ApplicationAsks | None, index: PartitionIndex | None
+    ) -> list[Constraint]:
+        """`asks`: of the same application, and like it."""
+        if asks is None or ask.has_place:
+            return [*room_constraints(self._state), *standing_constraints(ask, index)]
+        found = self._standing.get(asks)
+        if found is None:
+            found = [*room_constraints(self._state), *standing_constraints(ask, index)]
+            self._standing[asks] = found
+        return found
+
+    def _of_preemption(self, partition: Partition, ask: PendingAsk) -> list[Constraint]:
+        wants = ask.ask
+        bound_to = required_node(wants.tags)
+        if ask.preemption is not None or not (wants.allow_preempt_other or bound_to):
+            return preemption_constraints(self._state, partition, ask)
+        queue, resource = ask.application.queue, items_of(wants.resource)
+        like = queue, resource, bound_to, wants.priority, wants.allow_preempt_other
+        found = self._preemption.get(like)
+        if found is None:
+            found = self._preemption[like] = preemption_constraints(self._state, partition, ask)
+            self.looks += bool(found)
+        return found
+
 
 QUESTION: Final = "question"
 # Those that looking at the nodes finds, and that stay until a node changes.
@@ -361,3 +441,190 @@ def _lacks_most(need: Resource, available: Resource) -> tuple[str, int, int]:
     else:
         name = min(name for name, have in available.items() if have < 0)
     return name, need.get(name, 0), available.get(name, 0)
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """`amount`: what the application holds of the constraint's resource, or on its node. `allocations`: how many it has
+    there. `since_ms`: the time of the oldest of them, or since when it waits. `key`: of the ask, if it holds by one."""
+
+    application: str
+    amount: int = 0
+    allocations: int = 0
+    since_ms: int = 0
+    key: str = ""
+
+
+class Holders(msgspec.Struct, frozen=True):
+    """The first of `total`. `complete`: no application was left out."""
+
+    total: int
+    rows: list[Holder]
+    complete: bool = True
+
+
+NOBODY = Holders(0, [])
+
+
+def holders_of(partition: Partition, ask: PendingAsk, constraint: Constraint) -> Holders:
+    match constraint.constraint:
+        case "queue":
+            queue = partition.queues[constraint.where]
+            return _holding(_applications_below(queue), constraint.resource)
+        case "user" | "group":
+            kind, name, resource = constraint.constraint, constraint.where, constraint.resource
+            full = [
+                tracker
+                for tracker in ask.application.trackers
+                if (tracker.kind, tracker.name) == (kind, name) and resource in tracker.limit.max_resources
+            ]
+            top = full[-1] if full else None
+            return NOBODY if top is None else _holding(_tracked(top), resource)
+        case "maxapplications":
+            limit = next(
+                one
+                for one in ask.application.application_limits
+                if not one.has_running_slot() and constraint.where == (one.path if isinstance(one, Queue) else one.name)
+            )
+            among = _applications_below(limit) if isinstance(limit, Queue) else _tracked(limit)
+            return _shown(
+                [Holder(a.id, 0, len(a.allocations), a.state_at_ms) for a in among if a.counts_as_running],
+                complete=True,
+            )
+        case "stateaware":
+            first = first_to_start(ask.application.queue, None)
+            since = 0 if first is None else first.state_at_ms if first.state == lifecycle.STARTING else first.at_ms
+            return NOBODY if first is None else Holders(1, [Holder(first.id, 0, len(first.allocations), since)])
+        case "node" | "full_node" if constraint.where:
+            return _on_node(partition, constraint)
+        case "reserved":
+            node = partition.nodes[constraint.where]
+            kept_for = node.reservation
+            assert kept_for is not None, "the node is reserved"
+            holder = Holder(kept_for.application.id, since_ms=kept_for.at_ms, key=kept_for.ask.allocation_key)
+            return Holders(1, [holder])
+    return NOBODY
+
+
+def _applications_below(queue: Queue) -> Iterator[Application]:
+    for below in queue.below():
+        yield from below.applications.values()
+
+
+def _tracked(tracker: Tracker) -> Iterator[Application]:
+    return (a for a in _applications_below(tracker.queue) if tracker in a.trackers)
+
+
+def _holding(applications: Iterable[Application], resource: str) -> Holders:
+    found: list[Holder] = []
+    complete = True
+    for number, application in enumerate(applications):
+        if number >= HOLDERS_LOOKED:
+            complete = False
+            break
+        amount = application.allocated.get(resource, 0)
+        amount += application.allocated_placeholder.get(resource, 0)
+        if amount > 0:
+            found.append(Holder(application.id, amount, len(application.allocations), _oldest(application)))
+    return _shown(found, complete)
+
+
+def _oldest(application: Application) -> int:
+    """The time of its first allocation, in ms: allocations are kept in their order."""
+    return next((allocation.at_ms for allocation in application.allocations.values()), 0)
+
+
+def _on_node(partition: Partition, constraint: Constraint) -> Holders:
+    node = partition.nodes[constraint.where]
+    amounts: dict[str, tuple[int, int, int]] = {}
+    for allocation in node.allocations.values():
+        held = allocation.fact.resource.get(constraint.resource, 0)
+        if constraint.resource and not held:
+            continue
+        amount, count, since = amounts.get(allocation.application.id, (0, 0, allocation.at_ms))
+        amount += held
+        amounts[allocation.application.id] = amount, count + 1, min(since, allocation.at_ms)
+    return _shown([Holder(name, *sums) for name, sums in amounts.items()], complete=True)
+
+
+def _shown(found: list[Holder], complete: bool) -> Holders:
+    first = sorted(found, key=lambda one: (-one.amount, -one.allocations, one.application))[:HOLDERS_SHOWN]
+    return Holders(len(found), first, complete)
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """The queue is at `place` (1: next) among the children of its parent with pending asks."""
+
+    queue: str
+    place: int
+    among: int
+
+
+class Position(msgspec.Struct, frozen=True):
+    """`ahead` of the `waiting` pending allocations of the leaf queue come before the first one of the ask. `turns`: of
+    the queues on the path, root's child first."""
+
+    ahead: int
+    waiting: int
+    turns: list[Turn]
+
+
+class Positions:
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._turns: dict[Queue, list[Turn]] = {}
+        # By leaf: the pending allocations ahead of each application, and their total.
+        self._before: dict[Queue, tuple[dict[Application, int], int]] = {}
+        self._own: dict[Application, tuple[list[tuple[int, int, int]], list[int]]] = {}
+
+    def of(self, ask: PendingAsk) -> Position:
+        application, index = ask.application, self._index.partitions.get(ask.ask.partition)
+        before, waiting = self._queue(application.queue, index)
+        if application not in before:  # its asks are newer than the count
+            del self._before[application.queue]
+            before, waiting = self._queue(application.queue, index)
+        ahead = before[application] + self._ahead_of_its_own(ask)
+        return Position(ahead, waiting, self._turns_of(application.queue, index))
+
+    def _queue(self, queue: Queue, index: PartitionIndex | None) -> tuple[dict[Application, int], int]:
+        found = self._before.get(queue)
+        if found is None:
+            if index is not None:
+                index.measure()
+            leaf = index.order_of(queue) if index is not None else None
+            rank = leaf.application_rank if isinstance(leaf, LeafOrder) else _unranked
+            asking = sorted((a for a in queue.applications.values() if a.asks), key=lambda a: (rank(a), a.seq))
+            sums = list(accumulate((sum_pending(a).pieces for a in asking), initial=0))
+            found = self._before[queue] = dict(zip(asking, sums, strict=False)), sums[-1]
+        return found
+
+    def _ahead_of_its_own(self, ask: PendingAsk) -> int:
+        """Pending allocations of the same application that come before: higher priority first, then older asks."""
+        own = self._own.get(ask.application)
+        if own is None:
+            asks = sorted((-a.ask.priority, a.seq, a.pending) for a in ask.application.asks.values())
+            own = self._own[ask.application] = asks, list(accumulate((one[2] for one in asks), initial=0))
+        asks, sums = own
+        return sums[bisect_left(asks, (-ask.ask.priority, ask.seq, 0))]
+
+    def _turns_of(self, leaf: Queue, index: PartitionIndex | None) -> list[Turn]:
+        found = self._turns.get(leaf)
+        if found is None:
+            found = self._turns[leaf] = [_turn(queue, index) for queue in reversed(leaf.path_to_root[:-1])]
+        return found
+
+
+def _turn(queue: Queue, index: PartitionIndex | None) -> Turn:
+    assert queue.parent is not None, "root has no turn"
+    siblings = [child for child in queue.parent.children.values() if child.priorities]
+    order = index.order_of(queue) if index is not None else None
+    if index is None or order is None:
+        return Turn(queue.path, 0, len(siblings))
+    index.measure()
+    rank = order.rank()
+    orders = map(index.order_of, siblings)
+    ahead = sum(sibling.rank() < rank for sibling in orders if sibling is not None)
+    return Turn(queue.path, ahead + 1, len(siblings))
+
+
+def _unranked(application: Application) -> tuple[Any, ...]:
+    return ()

@@ -1,4 +1,5 @@
-"""Searches the smallest changes that let an ask run: of as few kinds as possible, and each as small as possible.
+"""The smallest change that would let a waiting ask run, found by trials on copies of the state
+(docs/adr/explanations-and-previews.md). Nothing of the live state is touched: the caller makes the copies.
 
 A change is a set of steps of one to WHAT_IF_KINDS kinds; no part of it suffices. The amounts of quotas and nodes begin
 with what the ask needs itself. Where other asks would take that, the change is tried at its largest, and then made
@@ -7,25 +8,34 @@ smaller, one amount after the other.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
-from typing import Final
+from math import gcd
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
+from .. import facts
 from ..core import Core
-from ..explain.constraints import missing
+from ..explain import Explanations, missing
 from ..facts import Constraint
-from ..limits import WHAT_IF_CANDIDATES, WHAT_IF_KINDS, WHAT_IF_SCANNED, WHAT_IF_TOGETHER, WHAT_IF_TRIALS
+from ..index.limits import NOTHING_HELD
+from ..limits import (
+    WHAT_IF_CANDIDATES,
+    WHAT_IF_KINDS,
+    WHAT_IF_PASSES,
+    WHAT_IF_SCANNED,
+    WHAT_IF_TOGETHER,
+    WHAT_IF_TRIALS,
+)
 from ..rules.required_node import required_node
-from ..rules.resource import Resource
-from ..state import Application, Partition
+from ..rules.resource import Resource, add
+from ..state import Application, Node, Partition, PendingAsk, Queue, Tracker
 from . import steps
-from .frees import frees, helps
-from .quotas import Dimension
-from .steps import Step
-from .trial import Ask, GivenUp, OnCopy, Trials
+from .play import GivenUp, OnCopy, Played, play
+from .steps import LIMIT, MAX, MAX_APPLICATIONS, Step, carry_out
 
 # Kinds of changes, in the order in which they are tried. `quota` and `node` have amounts.
 QUOTA: Final = "quota"
@@ -276,3 +286,236 @@ def _lowered(
         else:
             low = middle
     return at(high), False
+
+
+T = TypeVar("T")
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """`partition`: the name in the state."""
+
+    partition: str
+    application: str
+    key: str
+
+    def of(self, core: Core) -> tuple[Partition, PendingAsk]:
+        partition = core.state.partitions[self.partition]
+        return partition, partition.applications[self.application].asks[self.key]
+
+
+class Unchanged(msgspec.Struct, frozen=True):
+    """What happens without a change. `runs`: the ask does. `constraints`: what is in its way after the passes."""
+
+    runs: bool
+    constraints: list[Constraint]
+
+
+class Amounts(msgspec.Struct, frozen=True):
+    """`quotas`: None: one that is in the way cannot be changed."""
+
+    quotas: list[Dimension] | None
+    node: list[Dimension]
+
+
+class Trials:
+    """At most `most` trials. Each one plays on a copy of its own."""
+
+    def __init__(self, on_copy: OnCopy, ask: Ask, now_ms: int, most: int) -> None:
+        self._on_copy = on_copy
+        self._ask = ask
+        self._now_ms = now_ms
+        self._most = most
+        self.made = 0
+
+    def unchanged(self) -> Unchanged:
+        def work(core: Core) -> Unchanged:
+            played = play(core, WHAT_IF_PASSES, self._now_ms)
+            partition = core.state.partitions[self._ask.partition]
+            application = partition.applications.get(self._ask.application)
+            left = application.asks.get(self._ask.key) if application is not None else None
+            if self._ran(played) or left is None:
+                return Unchanged(self._ran(played), [])
+            if core.state.rm_state == "Running":
+                core.index.of(core.state, partition)
+            return Unchanged(False, Explanations(core.state, core.index).of(partition, left))
+
+        return self._on(work, Unchanged)
+
+    def runs(self, steps: Sequence[Step]) -> bool:
+        """Raises GivenUp."""
+
+        def work(core: Core) -> bool:
+            decided = self._carry_out(core, steps)
+            return self._got_a_node(decided) or self._ran(play(core, WHAT_IF_PASSES, self._now_ms))
+
+        return self._on(work, bool)
+
+    def amounts(self, steps: Sequence[Step], node_id: str) -> Amounts:
+        """The amounts that can be changed beside these steps. Raises GivenUp."""
+
+        def work(core: Core) -> Amounts:
+            self._carry_out(core, steps)
+            partition, ask = self._ask.of(core)
+            return Amounts(of_quotas(partition, ask), of_node(partition, ask, node_id))
+
+        return self._on(work, Amounts)
+
+    def _on(self, work: Callable[[Core], T], kind: type[T]) -> T:
+        if self.made >= self._most:
+            raise GivenUp
+        self.made += 1
+        return msgspec.msgpack.decode(self._on_copy(lambda core: msgspec.msgpack.encode(work(core))), type=kind)
+
+    def _carry_out(self, core: Core, steps: Sequence[Step]) -> list[facts.Fact]:
+        partition = core.state.partitions[self._ask.partition]
+        return carry_out(core, partition, (self._ask.application, self._ask.key), steps, self._now_ms)
+
+    def _ran(self, played: Played) -> bool:
+        wanted = (self._ask.partition, self._ask.application, self._ask.key)
+        return any((one.partition, one.application, one.key) == wanted for one in played.placements)
+
+    def _got_a_node(self, decided: Sequence[facts.Fact]) -> bool:
+        wanted = (self._ask.partition, self._ask.application, self._ask.key)
+        return any(
+            (one.partition, one.application_id, one.allocation_key) == wanted
+            for one in decided
+            if isinstance(one, facts.Allocated)
+        )
+
+
+class Dimension(msgspec.Struct, frozen=True):
+    """An amount of a change. The ask cannot run while it is below `least`; `least` = `before`: it needs no more. More
+    than `most` helps no ask that waits now. Only multiples of `unit` beyond `least` make a difference."""
+
+    step: Step
+    least: int
+    most: int
+    unit: int = 1
+
+    @property
+    def before(self) -> int:
+        return self.step.before
+
+
+def of_quotas(partition: Partition, ask: PendingAsk) -> list[Dimension] | None:
+    """Maxima and limits on the path to root. None: one that the ask does not fit cannot be changed: the number of
+    applications of a queue that nobody has configured."""
+    found = [*_of_resources(partition, ask), *_of_applications(partition, ask)]
+    fixed = [one for one in found if one.step.step != MAX and not partition.queues[one.step.where].managed]
+    if any(one.least > one.before for one in fixed):
+        return None
+    return [one for one in found if one not in fixed]
+
+
+def _of_resources(partition: Partition, ask: PendingAsk) -> list[Dimension]:
+    found = []
+    for queue in ask.application.queue.path_to_root:
+        held = NOTHING_HELD if ask.has_place else queue.held
+        for name, maximum in sorted(queue.settings.max.items()):
+            if need := ask.ask.resource.get(name, 0):
+                least = queue.allocated.get(name, 0) + held.get(name, 0) + need
+                step = Step(MAX, queue.path, resource=name, before=maximum)
+                found.append(_dimension(partition, step, least, queue))
+    for tracker in ask.application.trackers:
+        held = NOTHING_HELD if ask.has_place else tracker.held
+        for name, maximum in sorted(tracker.limit.max_resources.items()):
+            if need := ask.ask.resource.get(name, 0):
+                least = tracker.used.get(name, 0) + held.get(name, 0) + need
+                step = Step(LIMIT, tracker.queue.path, who=_who(tracker), resource=name, before=maximum)
+                found.append(_dimension(partition, step, least, tracker.queue))
+    return found
+
+
+def _dimension(partition: Partition, step: Step, least: int, queue: Queue) -> Dimension:
+    least = max(least, step.before)
+    name = step.resource
+    unit = unit_of(partition, name)
+    return Dimension(step, least, least + -(-queue.pending.get(name, 0) // unit) * unit, unit)
+
+
+def _of_applications(partition: Partition, ask: PendingAsk) -> list[Dimension]:
+    if ask.application.counts_as_running:
+        return []
+    found = []
+    for one in ask.application.application_limits:
+        queue = one if isinstance(one, Queue) else one.queue
+        who = _who(one) if isinstance(one, Tracker) else ""
+        waiting = sum(bool(a.asks) and not a.counts_as_running for a in partition.applications.values())
+        step = Step(MAX_APPLICATIONS, queue.path, who=who, before=one.most_running)
+        least = max(one.most_running, one.running + 1)
+        found.append(Dimension(step, least, least + waiting))
+    return found
+
+
+def _who(tracker: Tracker) -> str:
+    return f"{tracker.kind} {tracker.name}"
+
+
+def of_node(partition: Partition, ask: PendingAsk, node_id: str) -> list[Dimension]:
+    """The capacity of a node that is added; by resource. `node_id`: of the node that the ask is bound to, or ""."""
+    pending = partition.root.pending
+    found = []
+    for name, need in sorted(ask.ask.resource.items()):
+        if need > 0:
+            unit = unit_of(partition, name)
+            more = -(-pending.get(name, 0) // unit) * unit
+            found.append(Dimension(Step("node", node_id, resource=name), need, need + more, unit))
+    return found
+
+
+def unit_of(partition: Partition, name: str) -> int:
+    """The greatest common divisor of what waiting asks need of the resource: their sums are multiples of it."""
+    needs = (ask.ask.resource.get(name, 0) for a in partition.applications.values() for ask in a.asks.values())
+    return gcd(*needs) or 1
+
+
+def frees(partition: Partition, ask: PendingAsk, application_id: str, constraints: Sequence[Constraint]) -> bool:
+    """The end of the application would remove each of these constraints, as far as one can tell without trying."""
+    application = partition.applications[application_id]
+    return all(_frees(partition, ask, application, constraint) for constraint in constraints)
+
+
+def helps(partition: Partition, ask: PendingAsk, application_id: str, constraints: Sequence[Constraint]) -> bool:
+    """The end of the application would take something from one of these constraints."""
+    application = partition.applications[application_id]
+    any_amount = [replace(one, need=1, have=0) for one in constraints]
+    return any(
+        bool(application.allocations) if one.constraint == "node" else _frees(partition, ask, application, one)
+        for one in any_amount
+    )
+
+
+def _frees(partition: Partition, ask: PendingAsk, application: Application, constraint: Constraint) -> bool:
+    short = constraint.need - constraint.have
+    match constraint.constraint:
+        case "queue":
+            queue = partition.queues[constraint.where]
+            return queue in application.queue.path_to_root and _held(application, constraint.resource) >= short
+        case "user" | "group":
+            counted = {(one.kind, one.name) for one in application.trackers}
+            named = (constraint.constraint, constraint.where) in counted
+            return named and _held(application, constraint.resource) >= short
+        case "node":
+            return _makes_room(ask, application)
+        case "maxapplications":
+            return application.counts_as_running
+        case "stateaware":
+            return application.queue is ask.application.queue
+    return True
+
+
+def _held(application: Application, resource: str) -> int:
+    return application.allocated.get(resource, 0) + application.allocated_placeholder.get(resource, 0)
+
+
+def _makes_room(ask: PendingAsk, application: Application) -> bool:
+    """On one of its nodes the ask would fit without it."""
+    freed: dict[Node, dict[str, int]] = defaultdict(dict)
+    for allocation in application.allocations.values():
+        add(freed[allocation.node], allocation.fact.resource)
+    need = {name: amount for name, amount in ask.ask.resource.items() if amount > 0}
+    for node, amounts in freed.items():
+        available = node.available()
+        if all(amount <= available.get(name, 0) + amounts.get(name, 0) for name, amount in need.items()):
+            return True
+    return False

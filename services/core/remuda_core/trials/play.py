@@ -1,16 +1,29 @@
-"""Plays the next scheduling passes of a copy of a core, as its leader would run them if nothing arrived meanwhile."""
+"""Plays the next scheduling passes on a copy of a core, as its leader would run them if nothing arrived meanwhile.
+
+Both trials are made of this: a preview plays with a proposed configuration and without it, a search for the smallest
+change plays after each change that it tries.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import msgspec
 
 from .. import facts
 from ..commands import AnswerPredicates, Schedule, Tick, Verdict
-from ..core import Core
+from ..core import Core, next_tick_ms
 from ..facts import Fact
 from ..limits import ALLOCATIONS_PER_PASS, TICK_MS
-from ..next_tick import next_tick_ms
+from ..snapshot import restore, save
 from ..state import State
+
+# Does work on a copy of the core, and returns what the work returns. It may raise GivenUp.
+OnCopy = Callable[[Callable[[Core], bytes]], bytes]
+
+
+class GivenUp(Exception):
+    """There is no time for another trial, or there were too many."""
 
 
 class Placement(msgspec.Struct, frozen=True, gc=False):
@@ -48,6 +61,14 @@ class Played(msgspec.Struct, frozen=True):
 
     placements: list[Placement]
     victims: list[Victim]
+
+
+def copy_of(core: Core) -> Core:
+    """A core with a copy of the state, and without an index."""
+    rm_id = core.state.rm_id
+    copy = Core(rm_id)
+    copy.go_on_from(restore(rm_id, save(core.state)))
+    return copy
 
 
 def play(core: Core, passes: int, now_ms: int) -> Played:
