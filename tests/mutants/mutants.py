@@ -248,8 +248,8 @@ PASS: Final = (
     *_of(
         "cycle.schedule",
         ("reserved_after_normal", "11: reserved asks go before all others", "            placed += yield from place_reserved(state, partition, one, limit - placed, now_ms)\n", "            placed += yield from place_pending(state, partition, one, limit - placed, now_ms)\n            placed += yield from place_reserved(state, partition, one, limit - placed, now_ms)\n"),
-        ("budget_is_not_shared", "9: partitions share the limit of a pass evenly", "max(1, budget // len(busy)), []", "max(1, budget), []"),
-        ("rest_of_budget_is_lost", "9: what one partition does not need goes to the others", "        busy = still_busy[: max(0, budget)]", "        busy = []"),
+        ("budget_is_not_shared", "9: partitions share the limit of a pass evenly", "max(1, left // len(busy)), []", "max(1, left), []"),
+        ("rest_of_budget_is_lost", "9: what one partition does not need goes to the others", "        busy = still_busy[: max(0, left)]", "        busy = []"),
         ("bound_do_not_preempt_first", "9: asks their node is reserved for preempt before normal asks", "            yield from preempt_where_bound(state, partition, one, now_ms)", "            yield from ()"),
         ("bound_do_not_preempt_in_turn", "13: a bound ask preempts in its turn among all others", "                yield from preempt_in_turn(state, partition, index, pending, now_ms)\n", "                yield from ()\n"),
         ("scheduling_while_paused", "14: nothing new while the RM is away", "    if state.rm_state != RUNNING:\n        return\n", ""),
