@@ -19,8 +19,8 @@ PLACE = "place"
 
 
 def place(state: State, partition: Partition, pending: PendingAsk, node: Node, now_ms: int) -> Iterator[Fact]:
-    """The question, where the RM declares predicates and has given no verdict. Else the application's new state if it
-    has another one, then the allocation."""
+    """Place the ask: yield the question, where the RM declares predicates and has given no verdict; else the new state
+    of the application if it has another one, then the allocation."""
     if state.predicates and not accepted(pending, node, now_ms):
         yield ask_before_placing(state, pending, node, now_ms)
         return
@@ -30,8 +30,8 @@ def place(state: State, partition: Partition, pending: PendingAsk, node: Node, n
 
 
 def ask_before_placing(state: State, pending: PendingAsk, node: Node, now_ms: int) -> PredicateAsked:
-    """The question. The ask's room on the node is taken until the answer, which makes the allocation or gives the room
-    back."""
+    """The question whether the ask may be placed. Its room on the node is taken until the answer, which makes the
+    allocation or gives the room back."""
     ask = pending.ask
     return PredicateAsked(
         ask.partition,
@@ -70,18 +70,18 @@ def allocate(state: State, pending: PendingAsk, node_id: str, question: int = 0)
 
 
 def accepted(pending: PendingAsk, node: Node, now_ms: int) -> bool:
-    """A verdict in force allows the ask on the node."""
+    """Whether a verdict in force allows the ask on the node."""
     found = pending.refused
     return isinstance(found, PredicateClass) and found.accepts(node.id, now_ms)
 
 
 def class_of(pending: PendingAsk) -> str:
-    """The name of the ask's predicate class; "" if the RM does not answer in batches."""
+    """The name of the predicate class of the ask; empty if the RM does not answer in batches."""
     return pending.refused.name if isinstance(pending.refused, PredicateClass) else ""
 
 
 def expired(partition: Partition, found: PredicateClass, now_ms: int) -> Fact:
-    """Verdicts of the class whose time is over."""
+    """The fact that forgets the verdicts of the class whose time is over."""
     verdicts = (*found.accepted.items(), *found.refused.items())
     return VerdictsExpired(partition.name, found.name, tuple(node_id for node_id, at_ms in verdicts if at_ms <= now_ms))
 
@@ -89,8 +89,8 @@ def expired(partition: Partition, found: PredicateClass, now_ms: int) -> Fact:
 def ask_for_more(
     state: State, index: PartitionIndex, demand: Demand, pending: PendingAsk, now_ms: int
 ) -> Iterator[Fact]:
-    """No accepted node has room for the ask: ask the RM about others, unless it is asked already. While too many
-    questions are open, the demand waits for its turn."""
+    """Ask the RM about more nodes, because no accepted node has room for the ask, unless it is asked already. While too
+    many questions are open, the demand waits for its turn."""
     partition, found, ask = index.partition, demand.predicate_class, pending.ask
     if found is None or found.question:
         return
@@ -114,6 +114,7 @@ def ask_for_more(
 
 
 def release_requested(allocation: Allocation, termination_type: int, message: str) -> Fact:
+    """The fact that asks the RM to release an allocation, which counts until the RM confirms (semantics section 15)."""
     fact = allocation.fact
     return ReleaseRequested(
         fact.partition, fact.application_id, fact.allocation_key, fact.uuid, termination_type, message

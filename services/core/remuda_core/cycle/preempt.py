@@ -84,7 +84,7 @@ def preempt_in_turn(
 
 
 def interval_of(state: State, partition: Partition) -> int:
-    """Time between two attempts for an ask, or for asks of its group, in ms."""
+    """The time between two attempts for an ask, or for asks of its group, in ms."""
     return partition.settings.preemption_interval_ms or state.timing.preemption_attempt_ms
 
 
@@ -161,7 +161,7 @@ def refused(partition: Partition, pending: PendingAsk, reason: str) -> Fact:
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """`victims`: the cheapest first. Without them the ask fits the node and its queues."""
+    """A node and victims. Without the victims, the cheapest first, the ask fits the node and its queues."""
 
     pending: PendingAsk
     node: Node
@@ -186,7 +186,7 @@ def some_node_is_set_aside(partition: Partition, pending: PendingAsk) -> bool:
 
 
 def obstacle(state: State, partition: Partition, pending: PendingAsk, now_ms: int) -> str:
-    """Why nothing can be preempted for the ask now; empty if something can."""
+    """The reason why nothing can be preempted for the ask now; empty if something can."""
     found = plan(state, partition, pending, now_ms)
     return found if isinstance(found, str) else ""
 
@@ -331,8 +331,8 @@ def least_victims(shortfall: Shortfall, candidates: list[Allocation]) -> int | N
 
 
 def plan_on_required_node(partition: Partition, pending: PendingAsk, now_ms: int) -> Plan | str:
-    """Any allocation on the node that has no higher priority may be a victim, of any queue, and even if preemption is
-    not enabled: the ask cannot run elsewhere."""
+    """The plan for an ask that is bound to a node. Any allocation there that has no higher priority may be a victim, of
+    any queue, and even if preemption is not enabled: the ask cannot run elsewhere."""
     node = partition.nodes.get(required_node(pending.ask.tags))
     if node is None or not node.ready:
         return "its required node does not exist or is not ready"

@@ -85,7 +85,7 @@ def reserved(partition: Partition, pending: PendingAsk, node: Node, *, by_preemp
 
 
 def gives_way(kept_for: PendingAsk, pending: PendingAsk) -> str:
-    """Why a node is no longer kept for an ask: the other one is bound to it, or has more right to it."""
+    """The reason why a reservation gives way: the other ask is bound to the node, or has more right to it."""
     ask = pending.ask
     name = name_for(kept_for.ask.application_id, ask.application_id, ask.allocation_key)
     return f"{name} has to be on this node" if required_node(ask.tags) else f"{name} has more right to this node"
@@ -116,7 +116,8 @@ def unreserved(partition: Partition, pending: PendingAsk, node: Node, reason: st
 
 
 class Claim(NamedTuple):
-    """The first ask of the class takes the node: at once if it `fits`, else it is kept for this ask from now on."""
+    """The right of the first ask of a class to a reserved node. It is placed there at once if it `fits`; else the node
+    is reserved for it from now on."""
 
     ask_class: AskClass
     pending: PendingAsk
@@ -127,8 +128,8 @@ class Claim(NamedTuple):
 def take_kept(
     state: State, partition: Partition, index: PartitionIndex, limit: int, now_ms: int
 ) -> Generator[Fact, None, int]:
-    """Asks that fit no other node take nodes that are kept for asks of less right, in the order of queues. Returns how
-    many were placed or had a node reserved, at most `limit`. Looks at CLAIMANTS_PER_PASS ask classes."""
+    """Give nodes that are reserved for asks of less right to asks that fit no other node, in the order of queues.
+    Returns how many were placed or had a node reserved, at most `limit`. Looks at CLAIMANTS_PER_PASS ask classes."""
     claims = [
         claim for one in index.reserved_nodes.next_claimants() if (claim := _claim(partition, index, one)) is not None
     ]
@@ -179,7 +180,7 @@ def _takeable(index: PartitionIndex, demand: Demand, pending: PendingAsk, *, obt
 
 
 def _fits_elsewhere(index: PartitionIndex, demand: Demand) -> bool:
-    """Some node that is kept for nobody fits it, or may do so when the RM has answered."""
+    """Whether a node that is not reserved fits the ask, or may do so when the RM has answered."""
     if demand.open:
         fits = index.nodes.best(demand) is not None
     else:
@@ -189,8 +190,9 @@ def _fits_elsewhere(index: PartitionIndex, demand: Demand) -> bool:
 
 
 def may_take(pending: PendingAsk, node: Node) -> bool:
-    """Whether the node is kept for nobody, for this ask, or for one that has less right to it. From an ask for which
-    others are preempted there, only a guarantee takes it; from one that is bound to it, nothing."""
+    """Whether the node is not reserved, or reserved for this ask, or for an ask that has less right to it. From an ask
+    for which others are preempted there, only a guarantee takes the node; from an ask that is bound to it, nothing
+    does."""
     kept_for = node.reservation
     if kept_for is None or kept_for is pending:
         return True
@@ -203,7 +205,7 @@ def may_take(pending: PendingAsk, node: Node) -> bool:
 
 
 def within_guaranteed(pending: PendingAsk) -> bool:
-    """Whether its queue stays within its guaranteed with one more allocation of the ask. For each resource the nearest
+    """Whether the queue stays within its guaranteed with one more allocation of the ask. For each resource the nearest
     queue that guarantees it counts; something has to be guaranteed."""
     path_to_root = pending.application.queue.path_to_root
     found = False
@@ -217,7 +219,7 @@ def within_guaranteed(pending: PendingAsk) -> bool:
 
 
 def has_higher_priority(one: PendingAsk, other: PendingAsk) -> bool:
-    """As the nearest queue above both sees it, through offsets and fences."""
+    """Whether the ask has a higher priority, as the nearest queue above both sees it through offsets and fences."""
     above = set(one.application.queue.path_to_root)
     common = next(queue for queue in other.application.queue.path_to_root if queue in above)
     return _priority_below(one, common) > _priority_below(other, common)

@@ -49,7 +49,7 @@ from .quota import booked_above_quotas
 
 
 def administer(state: State, command: Administer, now_ms: int) -> Iterator[Fact]:
-    """The outcome, then the effects."""
+    """Yield the outcome of the action, then its effects."""
     action = described(command)
     known = state.actions.get(command.action_id)
     if known is not None:
@@ -74,7 +74,7 @@ def administer(state: State, command: Administer, now_ms: int) -> Iterator[Fact]
 
 
 def described(command: Administer) -> Action:
-    """The command for the log. Names that are too long are shortened: such a command is refused."""
+    """The action as the log has it. Names that are too long are shortened: such a command is refused."""
     action = command.action
     values = asdict(action) if action is not None else {}
     texts = {name: names.identity(value) for name, value in values.items() if isinstance(value, str)}
@@ -90,7 +90,7 @@ def described(command: Administer) -> Action:
 
 
 def problem_of_command(command: Administer) -> str | None:
-    """Why the command cannot be read; None if it can."""
+    """The reason why the command cannot be read; None if it can."""
     if command.action is None:
         return f"action is empty, expected one of {', '.join(kind.__name__ for kind in BY_ACTION)}"
     named = {"operator": command.operator, "actionID": command.action_id}
@@ -123,7 +123,7 @@ def problems_of_kill(
 def kill_application(
     state: State, partition: Partition, command: Administer, action: KillApplication, now_ms: int
 ) -> Iterator[Fact]:
-    """The asks are withdrawn, and the RM is asked to release the allocations. With the last release the application is
+    """Withdraw the asks, and ask the RM to release the allocations. With the last release the application is
     Failed (section 7)."""
     application = partition.applications[action.application_id]
     yield from fail(partition, application, shortened(why(command, "killed"), MESSAGE_BYTES), now_ms)
@@ -222,8 +222,8 @@ def _no_slot(what: str, running: int, most: int) -> Problem:
 def move_application(
     state: State, partition: Partition, command: Administer, action: MoveApplication, now_ms: int
 ) -> Iterator[Fact]:
-    """Allocations, asks and preemptions stay, and count in the other queue. Other reservations end: whether they are
-    justified depends on the queue. In a held queue nothing is under way."""
+    """Move the application. Allocations, asks and preemptions stay, and count in the other queue. Other reservations
+    end: whether they are justified depends on the queue. In a held queue nothing is under way."""
     application, queue = partition.applications[action.application_id], partition.queues[action.queue.lower()]
     if (held := held_queue(queue)) is not None:
         yield from under_way_ends(partition, [application], f"queue {held.path} is held")
@@ -254,7 +254,7 @@ def problems_of_hold(state: State, partition: Partition, command: Administer, ac
 def hold_queue(
     state: State, partition: Partition, command: Administer, action: HoldQueue, now_ms: int
 ) -> Iterator[Fact]:
-    """Releases that the RM was asked for go on; all else that would start something ends."""
+    """Hold the queue. Releases that the RM was asked for go on; all else that would start something ends."""
     queue = partition.queues[action.queue.lower()]
     applications = [application for below in queue.below() for application in below.applications.values()]
     yield from under_way_ends(partition, sorted(applications, key=attrgetter("seq")), f"queue {queue.path} is held")
@@ -325,7 +325,8 @@ def problems_of_priority(
 def change_ask_priority(
     state: State, partition: Partition, command: Administer, action: ChangeAskPriority, now_ms: int
 ) -> Iterator[Fact]:
-    """As an update by the RM (section 8): the ask keeps its age; what is under way for it ends."""
+    """Change the priority as an update by the RM does (section 8): the ask keeps its age; what is under way for it
+    ends."""
     pending = partition.applications[action.application_id].asks[action.allocation_key]
     ask = replace(pending.ask, priority=action.priority, max_allocations=pending.pending + pending.asked)
     yield from release_reservations(partition, pending, "the priority of the ask was changed")
@@ -347,7 +348,7 @@ def problems_of_release(
 def release_one_allocation(
     state: State, partition: Partition, command: Administer, action: ReleaseOneAllocation, now_ms: int
 ) -> Iterator[Fact]:
-    """The RM is asked to release it, and it counts until the RM confirms (section 15)."""
+    """Ask the RM to release the allocation, which counts until the RM confirms (section 15)."""
     allocation = partition.allocations[action.uuid]
     reason = shortened(why(command, "released"), MESSAGE_BYTES)
     if allocation.replacement is not None:
@@ -403,15 +404,15 @@ def undrain_node(
 
 
 class Problem(NamedTuple):
-    """`soft`: the action is possible, and `force` allows it."""
+    """What speaks against an action. `soft`: the action is possible, and `force` allows it."""
 
     text: str
     soft: bool = False
 
 
 def problems_of_access(queue: Queue, command: Administer) -> Iterator[Problem]:
-    """The operator may administer the queue by its adminacl, or by that of a queue above. That the operator is a
-    scheduler administrator does not count (001)."""
+    """Yield a problem unless the operator may administer the queue by its adminacl, or by that of a queue above. That
+    the operator is a scheduler administrator does not count (001)."""
     if not may_administer([above.settings for above in queue.path_to_root], command.operator, command.groups):
         groups = f" of {shown(','.join(command.groups))}" if command.groups else ""
         yield Problem(
@@ -421,7 +422,7 @@ def problems_of_access(queue: Queue, command: Administer) -> Iterator[Problem]:
 
 
 def problems_of_nodes(command: Administer) -> Iterator[Problem]:
-    """Nodes belong to no queue: only scheduler administrators may act on them."""
+    """Yield a problem unless the operator is a scheduler administrator: nodes belong to no queue."""
     if not command.scheduler_administrator:
         yield Problem(
             f"operator {shown(command.operator)} may not administer nodes, expected a scheduler administrator"
@@ -431,8 +432,8 @@ def problems_of_nodes(command: Administer) -> Iterator[Problem]:
 def running_application(
     partition: Partition, command: Administer, application_id: str
 ) -> Generator[Problem, None, Application | None]:
-    """Yields why the operator may not act on the application. Returns the application; None: there is nothing to act
-    on."""
+    """Yield the problems that keep the operator from acting on the application. Returns the application; None: there is
+    nothing to act on."""
     application = partition.applications.get(application_id)
     if application is None:
         yield Problem(f"applicationID {shown(application_id)} does not exist")

@@ -32,7 +32,7 @@ COMPATIBILITIES = ("none", "yunikorn-1.4")
 
 
 def register(state: State, command: Register, now_ms: int) -> Iterator[Fact]:
-    """An RM that registers again with REPORT loses its state, and reports everything again (000,
+    """Register the RM. An RM that registers again with REPORT loses its state, and reports everything again (000,
     RegisterResourceManager), but for guests, which are not its own. With REPLAY the state stays, and the configuration
     is applied to it."""
     if command.rm_id != state.rm_id:
@@ -116,7 +116,8 @@ def problems_of(configuration: Configuration) -> list[str]:
 
 
 def problems_of_rule(rule: PlacementRule) -> Iterator[str]:
-    """Unknown names of the rule and its parents, and filters of one entry that is not a regular expression."""
+    """The problems of a placement rule: unknown names of the rule and its parents, and filters of one entry that is not
+    a regular expression."""
     if rule.name not in RULES:
         yield f"placement rule {shown(rule.name)}, expected one of {', '.join(RULES)}"
     for names_of in () if rule.filter is None else (rule.filter.users, rule.filter.groups):
@@ -130,7 +131,7 @@ def problems_of_rule(rule: PlacementRule) -> Iterator[str]:
 
 
 def conflicts(state: State, configuration: Configuration) -> list[str]:
-    """Changes that running applications forbid: a leaf with applications cannot become a parent, and a parent with
+    """The changes that running applications forbid: a leaf with applications cannot become a parent, and a parent with
     used queues cannot become a leaf."""
     found = conflicts_with_guests(state, configuration) if state.left_guests else []
     for settings in configuration.partitions:
@@ -200,7 +201,7 @@ def apply_queues(partition: Partition, settings: PartitionSettings) -> Iterator[
 
 
 def differences(queue: Queue, leaf: bool, settings: QueueSettings) -> tuple[str, ...]:
-    """Names of the changed settings for QueueChanged; empty if nothing changes."""
+    """The names of the changed settings, for QueueChanged; empty if nothing changes."""
     was = queue.settings
     if was == settings and queue.leaf == leaf and queue.managed:
         return ()
@@ -219,7 +220,7 @@ def differences(queue: Queue, leaf: bool, settings: QueueSettings) -> tuple[str,
 
 
 def flatten(partition: PartitionSettings) -> Iterator[tuple[str, bool, QueueSettings]]:
-    """(path, leaf, own settings) of every configured queue, parents first."""
+    """The path of every configured queue, whether it is a leaf, and its own settings; parents first."""
     pending = [("root", partition.root)]
     for path, queue in pending:
         yield path, path != "root" and not queue.parent and not queue.queues, _without_queues(queue)

@@ -65,7 +65,7 @@ def tick(state: State, index: Index, command: Tick, now_ms: int) -> Iterator[Fac
 def state_ended(
     state: State, partition: Partition, application: Application, timer: Timer, now_ms: int
 ) -> Iterator[Fact]:
-    """The state of the application has timed out."""
+    """End a state of the application that has timed out."""
     if application.state not in lifecycle.TIMEOUTS:
         return
     if after(application.state_at_ms, lifecycle.lasts_ms(application.state, state.timing)) != timer.at_ms:
@@ -87,8 +87,8 @@ def forget_rejections(partition: Partition, before_ms: int) -> Iterator[Fact]:
 def execution_ended(
     state: State, partition: Partition, application: Application, timer: Timer, now_ms: int
 ) -> Iterator[Fact]:
-    """The execution of an allocation, or of the whole application, has timed out (semantics section 7). The RM is asked
-    to release it. Asks of the application are withdrawn, so that it does not start again."""
+    """End an allocation, or a whole application, whose execution has timed out (semantics section 7): ask the RM to
+    release it. Asks of the application are withdrawn, so that it does not start again."""
     if timer.key:
         allocation = partition.allocations.get(timer.key)
         if allocation is None or after(allocation.at_ms, allocation.fact.execution_timeout_ms) != timer.at_ms:
@@ -191,8 +191,8 @@ def preemption_over(
 
 
 def explanations(state: State, partition: Partition, index: PartitionIndex, now_ms: int) -> Iterator[Fact]:
-    """AskWaiting for asks whose constraints differ from those last explained, each at most once per EXPLAIN_AGAIN_MS
-    (semantics section 17). One ask stands for all equal asks of its application."""
+    """Yield AskWaiting for asks whose constraints differ from those last explained, each at most once per
+    EXPLAIN_AGAIN_MS (semantics section 17). One ask stands for all equal asks of its application."""
     unreported, full = OUTSTANDING_PER_TICK, room_constraints(state)
     # Node constraints by demand: equal for all asks of a demand except those with reserved nodes.
     looked: dict[Demand | PendingAsk, list[Constraint]] = {}
@@ -240,8 +240,8 @@ def explanations(state: State, partition: Partition, index: PartitionIndex, now_
 
 
 def outstanding(partition: Partition, line: ApplicationAsks, head: PendingAsk, most: int) -> Iterator[Fact]:
-    """AskOutstanding for asks equal to `head` that no node fits, as many as quotas allow: an autoscaler learns how many
-    nodes to add."""
+    """Yield AskOutstanding for asks equal to `head` that no node fits, as many as quotas allow: an autoscaler learns
+    how many nodes to add."""
     allowed = pieces_allowed(head)
     looks = OUTSTANDING_LOOKS if allowed is None else min(allowed, OUTSTANDING_LOOKS)
     for ask in line.unannounced(looks, most):

@@ -55,7 +55,7 @@ def booked_above_quotas(partition: Partition, queues: Iterable[Queue], fact: Fac
 
 
 def delay_of(partition: Partition, queue: Queue) -> int:
-    """How long the queue keeps what is above its maximum, in ms; 0: for ever."""
+    """For how long the queue keeps what is above its maximum, in ms. 0: for ever."""
     if not partition.settings.quota_preemption_enabled:
         return 0
     return quota_preemption_delay_ms(above.settings.properties for above in queue.path_to_root)
@@ -68,7 +68,8 @@ def ended(partition: Partition, queue: Queue) -> Fact:
 
 
 def quota_due(state: State, partition: Partition, timer: Timer, now_ms: int) -> Iterator[Fact]:
-    """The delay of a queue is over. Queues below it that are due come first: their releases count for it, too."""
+    """Give back what a queue uses above its maximum, whose delay is over. Queues below it that are due come first:
+    their releases count for it, too."""
     queue = partition.queues.get(timer.key)
     if queue is None or queue.excess is None or queue.excess.preempt_at_ms != timer.at_ms:
         return
@@ -106,8 +107,8 @@ def _why_not_enough(found: QuotaVictims) -> str:
 
 
 class QuotaVictims(NamedTuple):
-    """`allocations`: the cheapest first, each of them needed. `short`: what the queue still uses above its maximum
-    without them. `cut`: there are more than one tick may have."""
+    """What a queue gives back. `allocations`: the cheapest first, each of them needed. `short`: what the queue still
+    uses above its maximum without them. `cut`: there are more victims than one tick may have."""
 
     allocations: list[Allocation]
     short: Shortfall
@@ -143,7 +144,7 @@ def _candidates(queue: Queue) -> Iterator[Allocation]:
 
 
 def _cheapest_first(candidates: Iterable[Allocation]) -> Iterator[Allocation]:
-    """A heap: few of many candidates are needed."""
+    """The candidates from a heap, as few of many are needed."""
     heap = [(cheapness_by_priority(allocation), allocation) for allocation in candidates]  # UUIDs make the keys unique
     heapify(heap)
     while heap:
@@ -157,7 +158,7 @@ def _guards(victim: Allocation, queue: Queue) -> tuple[Queue, ...]:
 
 
 def _needed(chosen: list[Allocation], excess: Shortfall) -> list[Allocation]:
-    """Without those, the most expensive first, that the others make unnecessary."""
+    """The chosen victims without those that the others make unnecessary, of which the most expensive go first."""
     over = {name: -amount for name, amount in excess.items()}  # freed beyond what is needed
     for victim in chosen:
         for name in over:

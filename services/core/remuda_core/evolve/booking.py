@@ -95,7 +95,8 @@ def book_allocated(
 
 
 def keep_peak(application: Application, placeholder: bool) -> None:
-    """Before an allocation goes. What an application holds falls only then, so the peak is this or what it holds."""
+    """Note the peak of what the application holds, before an allocation goes. What it holds falls only then, so the
+    peak is this or what it holds."""
     held = application.allocated_placeholder if placeholder else application.allocated
     if application.peak is None:
         application.peak = {}
@@ -160,7 +161,7 @@ def prioritise(application: Application, priority: int, by: int) -> None:
 
 
 def prioritise_queue(queue: Queue | None, before: int | None, now: int | None) -> None:
-    """The priority of a member of the queue has changed from `before` to `now` (None: nothing pending)."""
+    """Follow the priority of a member of the queue, which changed from `before` to `now` (None: nothing pending)."""
     while queue is not None and before != now:
         counts = queue.priorities
         if before is None and now is not None and now in counts:  # others have it too: nothing changes above
@@ -239,8 +240,7 @@ def untrack(application: Application) -> None:
 
 
 def track_again(queue: Queue) -> None:
-    """The limits of the queue have changed: track the applications in and below it again. Trackers of other queues
-    stay."""
+    """Track the applications in and below the queue again, whose limits have changed. Trackers of other queues stay."""
     applications = [application for below in queue.below() for application in below.applications.values()]
     for application in applications:
         untrack(application)
@@ -266,7 +266,7 @@ def book_held(application: Application, resource: Resource, times: int) -> None:
 
 
 def _add_held(held: dict[str, int], resource: Resource, times: int) -> None:
-    """Names with amount 0 are removed, so that an empty map means that nothing is held."""
+    """Add amounts. Names with amount 0 are removed, so that an empty map means that nothing is held."""
     for name, amount in resource.items():
         rest = held.pop(name, 0) + amount * times
         if rest:
@@ -274,7 +274,7 @@ def _add_held(held: dict[str, int], resource: Resource, times: int) -> None:
 
 
 def count_running(application: Application, running: bool) -> None:
-    """The application starts, or ceases, to count as running."""
+    """Count an application that starts, or ceases, to count as running."""
     by = running - application.counts_as_running
     application.counts_as_running = running
     for queue in application.queue.path_to_root:
@@ -318,7 +318,7 @@ def list_by_key(application: Application) -> None:
 
 
 def sum_pending(application: Application) -> PendingSum:
-    """The sum of its pending allocations, for queries."""
+    """The sum of the pending allocations of the application, for queries."""
     if application.pending_sum is None:
         application.pending_sum = PendingSum(sum(ask.pending for ask in application.asks.values()), sums())
         application.pending_sum.amounts.update(application.pending)
@@ -379,14 +379,15 @@ def task_group_of(
 
 
 def free_no_more(application: Application) -> None:
-    """The gang no longer resumes: placeholders that the RM was asked to release cannot be replaced any more."""
+    """Let placeholders that the RM was asked to release not be replaced any more: the gang no longer resumes."""
     for group in application.task_groups.values():
         for placeholder in [each for each in group.free if each.releasing]:
             group.free.discard_placeholder(placeholder.fact.uuid)
 
 
 def placeholder_goes(placeholder: Allocation, termination_type: int) -> None:
-    """The RM is asked to release a placeholder. A real ask may still replace one that goes because its gang resumes."""
+    """Follow a placeholder that the RM is asked to release. A real ask may still replace it if it goes because its gang
+    resumes."""
     application = placeholder.application
     group = application.task_groups[placeholder.fact.task_group]
     if termination_type == facts.TIMEOUT and placeholder.releasing != facts.TIMEOUT:

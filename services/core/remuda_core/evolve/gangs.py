@@ -47,7 +47,7 @@ def replacement_started(state: State, fact: facts.ReplacementStarted) -> Pending
 
 
 def placeholder_replaced(state: State, fact: facts.PlaceholderReplaced) -> Allocation:
-    """Returns the replaced placeholder."""
+    """Book the allocation in the place of the placeholder. Returns the placeholder."""
     real = fact.allocation
     partition = state.partitions[real.partition]
     application = partition.applications[real.application_id]
@@ -67,7 +67,7 @@ def placeholder_replaced(state: State, fact: facts.PlaceholderReplaced) -> Alloc
 
 
 def replacement_cancelled(state: State, fact: facts.ReplacementCancelled) -> Replacement:
-    """One allocation is pending again: of the ask that now has this key, or, if there is none, of the ask as it was
+    """Make one allocation pending again: of the ask that now has this key, or, if there is none, of the ask as it was
     when the replacement started."""
     partition = state.partitions[fact.partition]
     application = partition.applications[fact.application_id]

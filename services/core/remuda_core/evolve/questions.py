@@ -48,7 +48,7 @@ def predicate_asked(state: State, fact: facts.PredicateAsked) -> PendingAsk:
 
 
 def predicate_refused(state: State, fact: facts.PredicateRefused) -> Question | None:
-    """Returns the question; None if it was about a replacement, which a fact before has cancelled."""
+    """Note the refusal. Returns the question; None if it was about a replacement, which a fact before has cancelled."""
     partition = state.partitions[fact.partition]
     pending = partition.applications[fact.application_id].asks[fact.allocation_key]
     node_refused(state, partition, pending, fact)
@@ -138,7 +138,7 @@ def refusals_over(state: State, partition: Partition, pending: PendingAsk) -> No
 
 
 def refusals_lifted(state: State, partition: Partition, node: Node) -> tuple[PendingAsk, ...]:
-    """The node has changed, so refusals of it no longer hold. Returns the asks for which it was refused."""
+    """Forget refusals of a node that has changed. Returns the asks for which it was refused."""
     verdicts_lifted(partition, node.id)
     lifted = tuple(pending for pending in partition.refused if node.id in pending.refused)
     for pending in lifted:
@@ -171,8 +171,8 @@ def predicates_asked(state: State, fact: facts.PredicatesAsked) -> PredicateClas
 
 
 def predicates_answered(state: State, fact: facts.PredicatesAnswered) -> tuple[PredicateClass, ...]:
-    """Returns the classes whose asks may find a node now: that of the question, and those that have forgotten their
-    verdicts because there are too many."""
+    """Note the verdicts. Returns the classes whose asks may find a node now: that of the question, and those that have
+    forgotten their verdicts because there are too many."""
     partition = state.partitions[fact.partition]
     found = partition.class_questions[fact.question]
     _question_over(state, partition, found)
@@ -198,7 +198,7 @@ def verdicts_expired(state: State, fact: facts.VerdictsExpired) -> None:
 
 
 def refuse(state: State, partition: Partition, found: PredicateClass, node_id: str, until_ms: int, reason: str) -> None:
-    """The RM refuses the node for all asks of the class."""
+    """Note that the RM refuses the node for all asks of the class."""
     _forget(partition, found, node_id)
     found.refused[node_id] = until_ms
     partition.verdicts += 1
@@ -207,7 +207,7 @@ def refuse(state: State, partition: Partition, found: PredicateClass, node_id: s
 
 
 def _ends_by(state: State, partition: Partition, found: PredicateClass, until_ms: int) -> None:
-    """A verdict of the class ends at this time."""
+    """Set a timer for a verdict of the class that ends at this time."""
     if until_ms < found.until_ms:
         state.timers.cancel(timeouts.of_verdicts(partition.name, found))
         found.until_ms = until_ms
@@ -215,8 +215,8 @@ def _ends_by(state: State, partition: Partition, found: PredicateClass, until_ms
 
 
 def verdicts_lifted(partition: Partition, node_id: str) -> None:
-    """The node has changed or is gone: verdicts about it, and questions that name it as it was, no longer count.
-    O(classes)."""
+    """Forget verdicts about a node that has changed or is gone, and let questions that name it as it was not count for
+    it. O(classes)."""
     for found in partition.predicate_classes.values():
         _forget(partition, found, node_id)
         found.asked.pop(node_id, None)
@@ -277,7 +277,7 @@ def drop_class(state: State, partition: Partition, found: PredicateClass) -> Non
 
 
 def join_class(partition: Partition, pending: PendingAsk) -> None:
-    """The ask is pending, and the RM answers in batches."""
+    """Add a pending ask to its class, if the RM answers in batches."""
     found = class_named(partition, predicate_class(pending.ask.resource, pending.ask.tags))
     if not found.asks:  # behind all classes with asks
         partition.idle_classes.pop(found.name, None)
@@ -294,7 +294,7 @@ def class_named(partition: Partition, name: str) -> PredicateClass:
 
 
 def leave_class(state: State, partition: Partition, pending: PendingAsk) -> None:
-    """Nothing of the ask is pending any more. Does nothing if it is in no class."""
+    """Remove an ask of which nothing is pending any more from its class. Does nothing if it is in no class."""
     found = pending.refused
     if not isinstance(found, PredicateClass):
         return
@@ -306,7 +306,7 @@ def leave_class(state: State, partition: Partition, pending: PendingAsk) -> None
 
 
 def declaration_changed(state: State) -> None:
-    """The RM begins or ceases to answer in batches, and keeps its state."""
+    """Follow an RM that begins or ceases to answer in batches, and keeps its state."""
     for partition in state.partitions.values():
         partition.batch_predicates = state.batch_predicates
         for pending in partition.refused:

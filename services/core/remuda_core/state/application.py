@@ -19,8 +19,9 @@ from .timers import NEVER_MS
 
 
 class PredicateClass:
-    """Stands as `PendingAsk.refused` of all asks of the class: a container of the nodes that the RM refuses for them.
-    False, because it holds no refusals of one ask alone."""
+    """Asks that are equal to the predicates of the RM, and its verdicts about nodes for them. All asks of the class
+    have it as `PendingAsk.refused`: a container of the nodes that the RM refuses. It is False, because it holds no
+    refusals of one ask alone."""
 
     __slots__ = (
         "accepted", "answer_by_ms", "asked", "asks", "name", "question", "refusal", "refused", "until_ms",
@@ -40,7 +41,7 @@ class PredicateClass:
         self.answer_by_ms = 0
 
     def __contains__(self, node_id: object) -> bool:
-        """The RM refuses the node."""
+        """Whether the RM refuses the node."""
         return node_id in self.refused
 
     def __bool__(self) -> bool:
@@ -55,7 +56,7 @@ class PredicateClass:
         return len(self.accepted) + len(self.refused)
 
     def accepts(self, node_id: str, now_ms: int) -> bool:
-        """The RM has accepted the node, and the verdict is in force."""
+        """Whether the RM has accepted the node, and the verdict is in force."""
         return self.accepted.get(node_id, 0) > now_ms
 
     def has_verdict(self, node_id: str) -> bool:
@@ -94,45 +95,46 @@ class Node:
 
     @property
     def ready(self) -> bool:
-        """The node has no attribute `ready: false`."""
+        """Whether the node has no attribute `ready: false`."""
         return self.attributes.get("ready", "true").lower() != "false"
 
     @property
     def schedulable(self) -> bool:
-        """Accepts new allocations of any ask: it is ready and not draining."""
+        """Whether the node accepts new allocations of any ask: it is ready and not draining."""
         return not self.draining and self.ready
 
     def takes(self, bound_to: str) -> bool:
-        """Accepts new allocations of an ask that is bound to the node `bound_to` ("": to none). A draining node accepts
-        only asks that are bound to it."""
+        """Whether the node accepts new allocations of an ask that is bound to `bound_to` ("": to none). A draining node
+        accepts only asks that are bound to it."""
         return self.ready and (bound_to == self.id or (not self.draining and not bound_to))
 
     @property
     def full(self) -> bool:
-        """Has as many allocations as one node may have, and accepts no more, whatever room it has."""
+        """Whether the node has as many allocations as a node may have, and accepts no more, whatever room it has."""
         return self.allocations_left <= 0
 
     @property
     def preempting(self) -> bool:
-        """A preemption is under way on the node for the ask that it is reserved for."""
+        """Whether a preemption is under way on the node for the ask that it is reserved for."""
         found = self.reservation.preemption if self.reservation is not None else None
         return found is not None and found.node is self
 
     @property
     def candidate(self) -> bool:
-        """Accepts new allocations of any ask, and is not reserved."""
+        """Whether the node accepts new allocations of any ask, and is not reserved."""
         return self.reservation is None and self.schedulable and not self.full
 
     def __lt__(self, other: Node) -> bool:
         return self.id < other.id
 
     def available(self) -> dict[str, int]:
-        """capacity - occupied - allocated, for each name in any of them. Negative after capacity has shrunk."""
+        """The available amounts: capacity - occupied - allocated, for each name in any of them. They are negative after
+        the capacity has shrunk."""
         return self._less(self.allocated)
 
     def obtainable(self) -> dict[str, int]:
-        """What is available once everything has left that can leave: capacity - occupied - allocations bound to the
-        node, for each name in any of them. An ask for more never runs there."""
+        """The amounts that are available once everything has left that can leave: capacity - occupied - allocations
+        bound to the node, for each name in any of them. An ask for more never runs there."""
         return self._less(self.bound)
 
     def _less(self, allocated: Resource) -> dict[str, int]:
@@ -166,7 +168,7 @@ class Allocation(msgspec.Struct, eq=False):
 
     @property
     def preempting(self) -> bool:
-        """The RM has been asked to preempt it, and is not overdue."""
+        """Whether the RM has been asked to preempt the allocation, and is not overdue."""
         return self.releasing == facts.PREEMPTED_BY_SCHEDULER and not self.overdue
 
 
@@ -185,12 +187,12 @@ class Replacement(msgspec.Struct, eq=False):
 
     @property
     def elsewhere(self) -> bool:
-        """The allocation will be on another node than the placeholder; the resources are held there."""
+        """Whether the allocation will be on another node than the placeholder. Its resources are held there."""
         return self.node is not self.placeholder.node
 
 
 class Placeholder(Protocol):
-    """The fields of an allocation that determine the order."""
+    """The fields of an allocation that determine the order of placeholders."""
 
     fact: Allocated
     at_ms: int
@@ -208,7 +210,8 @@ def _key(placeholder: Placeholder) -> _Key:
 
 
 class FreePlaceholders(Generic[P]):
-    """Ordered by age. A placeholder whose replacement is cancelled returns to its old position."""
+    """The placeholders of a task group that real asks can replace, by age (semantics section 12). A placeholder whose
+    replacement is cancelled returns to its old position."""
 
     __slots__ = ("_by_uuid", "_order")
 
@@ -227,7 +230,7 @@ class FreePlaceholders(Generic[P]):
             insort(self._order, key)
 
     def discard_placeholder(self, uuid: str) -> bool:
-        """True if it was there."""
+        """Remove the placeholder. Returns whether it was here."""
         placeholder = self._by_uuid.pop(uuid, None)
         if placeholder is not None:
             del self._order[bisect_left(self._order, _key(placeholder))]
@@ -265,7 +268,7 @@ class TaskGroup:
 
     @property
     def awaited(self) -> bool:
-        """Real asks of the group wait for a placeholder to replace. False for the group without a name."""
+        """Whether real asks of the group wait for a placeholder to replace. False for the group without a name."""
         return bool(self.name) and (self.coming > 0 or self.leaving > 0 or bool(self.free))
 
 
@@ -306,12 +309,13 @@ class PendingAsk(msgspec.Struct, eq=False):
 
     @property
     def waits_since_ms(self) -> int:
-        """Since when it has waited to reserve a node: after a time-out it waits anew, and others have that pass."""
+        """Since when the ask has waited to reserve a node, in ms. After a time-out it waits anew, and others have that
+        pass."""
         return self.timed_out_ms + 1 if self.timed_out_ms else self.at_ms
 
     @property
     def has_place(self) -> bool:
-        """A preemption holds its resources under maxima and limits."""
+        """Whether a preemption holds the resources of the ask under maxima and limits."""
         return self.preemption is not None and self.preemption.held
 
 
@@ -403,12 +407,12 @@ class Application:
 
     @property
     def pending(self) -> dict[str, int]:
-        """Resources of its pending allocations."""
+        """The sum of the pending allocations of the application."""
         return total_of(times(ask.ask.resource, ask.pending) for ask in self.asks.values())
 
     @property
     def priorities(self) -> dict[int, int]:
-        """Priority -> how many pending asks have it."""
+        """How many pending asks have each priority."""
         return {self.priority: self.foremost, **self.lower} if self.foremost else {}
 
     def allocations_of(self, key: str) -> list[Allocation]:
@@ -443,7 +447,7 @@ class Tracker:
         return f"{self.kind} {self.name} in queue {self.queue.path}"
 
     def has_room(self, resource: Resource, held: Resource) -> bool:
-        """The limit leaves room for the resource beside `held`, which is kept for other asks."""
+        """Whether the limit leaves room for the resource beside `held`, which is held for other asks."""
         used = self.used
         for name, most in self.limit.max_resources.items():
             if resource.get(name, 0) > most - used.get(name, 0) - (held.get(name, 0) if held else 0):
@@ -508,7 +512,7 @@ class Queue:
 
     @property
     def pending(self) -> dict[str, int]:
-        """Resources of pending allocations in it and below."""
+        """The sum of the pending allocations in the queue and below."""
         return total_of((self.asked, *(child.pending for child in self.children.values())))
 
     @property
@@ -519,14 +523,15 @@ class Queue:
         return not self.settings.max_applications or self.running < self.settings.max_applications
 
     def below(self) -> Iterator[Queue]:
-        """This queue and all below it, parents first, by name."""
+        """This queue and all queues below it, parents first, by name."""
         yield self
         for name in sorted(self.children):
             yield from self.children[name].below()
 
 
 class RejectedAllocation(msgspec.Struct, eq=False):
-    """It runs on the node `fact.node_id`, so its resource counts as occupied there. `name`: as in
+    """An allocation that the RM has reported with its node, and that could not be booked (semantics section 14). It
+    runs on the node `fact.node_id`, so its resource counts as occupied there. `name`: as in
     ExistingAllocationRejected."""
 
     name: str
@@ -535,7 +540,7 @@ class RejectedAllocation(msgspec.Struct, eq=False):
 
 
 class RejectedAllocations:
-    """Those of a partition, by their name and node, and by their application."""
+    """The rejected allocations of a partition, by their name and node, and by their application."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, dict[str, RejectedAllocation]] = {}
@@ -560,7 +565,8 @@ class RejectedAllocations:
         return list(self.by_application.get(application_id, ()))
 
     def named(self, name: str, application_id: str) -> list[RejectedAllocation]:
-        """The first of this name, as a release names it: without `application_id`, of any application."""
+        """The first rejected allocation of this name, as a release names it. Without `application_id`: of any
+        application."""
         found = self.by_name.get(name, {}).values()
         return [one for one in found if application_id in ("", one.fact.application_id)][:1]
 
@@ -596,7 +602,9 @@ class PastConstraint(NamedTuple):
 
 
 class QuotaExcess(msgspec.Struct, frozen=True):
-    """`since_ms`: when the queue exceeded its maximum. `max` and `delay_ms`: those that set the clock; with others it
+    """A queue uses more than its maximum, and gives back what is above it after a delay.
+
+    `since_ms`: when the queue exceeded its maximum. `max` and `delay_ms`: those that set the clock; with others it
     starts again. `preempt_at_ms`: when allocations are preempted, or are preempted next."""
 
     since_ms: int

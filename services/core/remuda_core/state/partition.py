@@ -55,7 +55,7 @@ class ResourceNames:
         return self._known.issuperset(resource)
 
     def problem_of_new_names(self, what: str, resource: Resource) -> str | None:
-        """Why a resource is refused: with its names the partition has too many. None if it is accepted."""
+        """Why a resource is refused: with its names the partition has too many names. None if it is accepted."""
         known = self._known
         if self.knows(resource) or len(known.union(resource)) <= RESOURCE_NAMES_PER_PARTITION:
             return None
@@ -78,7 +78,7 @@ class ResourceNames:
 
 class KeyHolders:
     """Applications by allocation key, for releases that name no application: those that have asks, replacements or
-    allocations of the key. Built before the first such release (`evolve.lookups`). An application stays listed when it
+    allocations of the key. Built before the first such release (`evolve.booking`). An application stays listed when it
     no longer has anything of the key. When the list has doubled it is dropped, and built again when it is next
     needed."""
 
@@ -87,8 +87,8 @@ class KeyHolders:
         self._size = self._most = 0
 
     def add_holder(self, key: str, application_id: str) -> None:
-        """Called for each accepted ask and each recovered allocation: replacements and other allocations have the key
-        of an ask."""
+        """List the application of an accepted ask or a recovered allocation. Replacements and other allocations have
+        the key of an ask."""
         if self._ids is None:
             return
         self._ids.setdefault(key, {})[application_id] = None
@@ -97,7 +97,7 @@ class KeyHolders:
             self._ids = None
 
     def of(self, key: str, applications: Mapping[str, Application]) -> list[Application]:
-        """Applications that hold the key, and some that held it, in the order of submission. All applications until
+        """The applications that hold the key, and some that held it, in the order of submission. All applications until
         their keys are listed."""
         names = applications if self._ids is None else self._ids.get(key, ())
         found = [applications[name] for name in names if name in applications]
@@ -115,12 +115,13 @@ class KeyHolders:
         self._most = 2 * self._size + KEYS_LISTED
 
     def lists(self, key: str, application_id: str) -> bool:
-        """The application is listed under the key, or the list is not built."""
+        """Whether the application is listed under the key, or the list is not built."""
         return self._ids is None or application_id in self._ids.get(key, ())
 
 
 class Ended:
-    """A heap in which removed applications stay until they reach the front, or outnumber the others."""
+    """The applications of a partition that have ended, by the time at which they ended. The oldest are removed first.
+    In the heap removed applications stay until they reach the front, or outnumber the others."""
 
     __slots__ = ("_heap", "_there")
 
@@ -140,7 +141,7 @@ class Ended:
         heappush(self._heap, (application.state_at_ms, application.seq, application))
 
     def discard_application(self, application: Application) -> None:
-        """Does nothing if it is not there."""
+        """Remove the application. Does nothing if it is not here."""
         self._there.pop(application, None)
         if len(self._heap) > 2 * len(self._there) + LEFTOVERS:
             self._heap = [entry for entry in self._heap if entry[-1] in self._there]
