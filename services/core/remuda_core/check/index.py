@@ -40,8 +40,8 @@ def check_index(partition: Partition, index: PartitionIndex) -> None:
     check_demands(partition, index, ask_classes)
     check_preemptors(partition, index)
     check_entries(partition, index)
-    check_packs(partition, index)
-    check_kept_nodes(partition, index)
+    check_packing(partition, index)
+    check_reserved_nodes(partition, index)
     assert index.parked.limits().keys() <= set(ask_classes), f"{partition.name}: ask classes are parked that are gone"
     if not index.shares_are_stale:
         for queue, leaf in leaves.items():
@@ -426,7 +426,7 @@ def check_reservation(node: Node, demand: Demand, index: PartitionIndex) -> None
 # Reserved nodes and their bounds
 
 
-def check_kept_nodes(partition: Partition, index: PartitionIndex) -> None:
+def check_reserved_nodes(partition: Partition, index: PartitionIndex) -> None:
     kept, nodes = index.reserved_nodes, [node for node in partition.nodes.values() if node.reservation is not None]
     assert kept.of.keys() == set(nodes), f"{partition.name}: other nodes are reserved"
     for node in nodes:
@@ -515,7 +515,7 @@ def _check_shares(partition: Partition, nodes: list[Node], kept: ReservedNodes) 
 # Packed applications
 
 
-def check_packs(partition: Partition, index: PartitionIndex) -> None:
+def check_packing(partition: Partition, index: PartitionIndex) -> None:
     packs = index.packing
     assert (packs is not None) == (partition.settings.pack == "application"), f"{partition.name}: packed, or not"
     for application, pack in packs.of.items() if packs is not None else ():

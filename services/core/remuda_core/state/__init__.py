@@ -3,7 +3,7 @@
 The state holds the content of the facts, and sums over it (`allocated`, `pending`, counts of priorities). `evolve`
 maintains the sums; `check` computes them again. The state does not refer to the scheduling index.
 
-Three lookups are built by `evolve.lookups` before their first use and maintained by `evolve` from then on, because few
+Three lookups are built by `evolve.booking` before their first use and maintained by `evolve` from then on, because few
 states need them: `Application.by_key` and `pending_sum`, `Partition.holders`. They change no decision and no digest.
 """
 

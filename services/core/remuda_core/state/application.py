@@ -69,14 +69,18 @@ Like = tuple[Items, str, int]
 
 @dataclass(slots=True, eq=False)
 class Node:
+    """A node, and what is on it. What is available is the capacity without `occupied` and `allocated`."""
+
     id: str
     attributes: facts.Tags
     capacity: Resource
+    # What is used beside the allocations, with the resources of `rejected`.
     occupied: Resource
     # The RM drains it, or an operator does (`drained`), or both.
     draining: bool = False
     drained_by_rm: bool = False
     drained: Hold | None = None
+    # The sum of `allocations`, of `arriving`, and of what open questions to the RM hold here.
     allocated: Sums = field(default_factory=sums)
     allocations: dict[str, Allocation] = field(default_factory=dict)
     # Resources of those allocations that are bound to the node and therefore stay on it.
@@ -146,6 +150,9 @@ class Node:
 
 
 class Allocation(msgspec.Struct, eq=False):
+    """An allocation, from the fact that makes it until its release is confirmed. The partition, its node and its
+    application have it by UUID, and its resource counts in the sums of all three, of its queues and of its trackers."""
+
     fact: facts.Allocated
     node: Node
     application: Application
@@ -333,6 +340,8 @@ class Preemption(msgspec.Struct, eq=False):
 
 @dataclass(slots=True, eq=False)
 class Application:
+    """An application, from its acceptance until the record of its end expires. One that has ended holds nothing."""
+
     id: str
     queue: Queue
     user: str
@@ -352,10 +361,10 @@ class Application:
     asks: dict[str, PendingAsk] = field(default_factory=dict)
     # Asks with reserved nodes, by allocation key.
     reserving: dict[str, PendingAsk] = field(default_factory=dict)
-    # The sum of pending allocations. None until a query needs it (`evolve.lookups`).
+    # The sum of pending allocations. None until a query needs it (`evolve.booking`).
     pending_sum: PendingSum | None = None
     allocations: dict[str, Allocation] = field(default_factory=dict)
-    # The same by allocation key and UUID. None until an ask without pending allocations is released (`evolve.lookups`).
+    # The same by allocation key and UUID. None until an ask without pending allocations is released (`evolve.booking`).
     by_key: dict[str, dict[str, Allocation]] | None = None
     # The number of allocations with `ask_over`.
     asks_over: int = 0
@@ -464,6 +473,8 @@ class Tracker:
 
 @dataclass(slots=True, eq=False)
 class Queue:
+    """A queue. Applications are in leaf queues; a queue below a leaf is draining and has no part in scheduling."""
+
     path: str
     parent: Queue | None
     leaf: bool
@@ -471,6 +482,7 @@ class Queue:
     settings: QueueSettings
     children: dict[str, Queue] = field(default_factory=dict)
     applications: dict[str, Application] = field(default_factory=dict)
+    # The sum of the allocations of all applications in the queue and below.
     allocated: Sums = field(default_factory=sums)
     # Resources of pending allocations of its own applications.
     asked: Sums = field(default_factory=sums)
