@@ -28,14 +28,12 @@ EXCLUDED: Final = {
     **dict.fromkeys(("Application.tags", "Application.groups", "Application.placeholder_ask"), VALUE),
     "LeftGuest.queues": VALUE,
     **dict.fromkeys(("Node.attributes", "Node.capacity", "Node.occupied", "TaskGroup.min_resource"), VALUE),
-    **dict.fromkeys(
-        ("Demand.resource", "Demand.items", "PreemptorKind.resource", "Demand.refused", "PendingAsk.refused"), VALUE
-    ),
+    **dict.fromkeys(("Demand.resource", "Demand.items", "Demand.refused", "PendingAsk.refused"), VALUE),
     **dict.fromkeys(("Demand.need", "Demand.negated", "Demand.room", "PartitionIndex.no_limits"), VECTOR),
     **dict.fromkeys(("NodeGroup.capacity", "NodeGroup.obtainable", "NodeGroup.available"), VECTOR),
     **dict.fromkeys(("NodeGroup.room", "_Block.room", "Spot.room"), VECTOR),
     **dict.fromkeys(("FitList._nothing", "NodeIndex._weights", "NodeIndex.spare"), VECTOR),
-    **dict.fromkeys(("Demand.rank", "Demand.search_start", "NodeGroup.rank", "AskClass.rank", "FitList._found"), RANK),
+    **dict.fromkeys(("Demand.rank", "Demand.search_start", "NodeGroup.rank", "AskClass.rank"), RANK),
     **dict.fromkeys(
         ("Gang.entry", "ApplicationAsks.entry", "LeafOrder.entry", "ParentOrder.entry", "Serving.entry"), RANK
     ),
@@ -58,7 +56,7 @@ EXCLUDED: Final = {
     ),
     **dict.fromkeys(("LeafOrder.dormant_rank", "ParentOrder.dormant_rank"), RANK),
     "Spot.rank": RANK,
-    **dict.fromkeys(("AskClass.admission", "Kept.limits"), TREE),
+    **dict.fromkeys(("AskClass.admission", "ReservedNode.limits"), TREE),
     "AskClass.waits_for": "a limit, or a queue and what of it",
     "FitTree._found": "as long as the tree is deep",
     "Preemption.uuids": "a plan has at most VICTIMS_PER_PLAN",
@@ -77,14 +75,16 @@ EACH: Final = {
     "Partition.rejected": limits.REJECTED_APPLICATIONS,
     "Demand.spellings": limits.SPELLINGS,
     "FitTree._bits": 4 * limits.NEEDS_KEPT + 1,
-    "Needs._bits": limits.NEEDS_KEPT,
-    "Needs._free": limits.NEEDS_KEPT,
+    "CoveredNeeds._bits": limits.NEEDS_KEPT,
+    "CoveredNeeds._free": limits.NEEDS_KEPT,
     **dict.fromkeys(("DemandBits._sharing", "DemandBits._free", "BitCounts._counts"), limits.DEMAND_BITS),
     **dict.fromkeys(
         ("DemandBits._levels", "DemandBits._masks"),
         (limits.LEVELS_KEPT + 32 * 64 + 2) * limits.RESOURCE_NAMES_PER_PARTITION,
     ),
-    **dict.fromkeys(("Needs._levels", "Needs._masks"), (limits.NEEDS_KEPT + 2) * limits.RESOURCE_NAMES_PER_PARTITION),
+    **dict.fromkeys(
+        ("CoveredNeeds._levels", "CoveredNeeds._masks"), (limits.NEEDS_KEPT + 2) * limits.RESOURCE_NAMES_PER_PARTITION
+    ),
 }
 # Sums of resources, which keep some zeros.
 SUMS: Final = frozenset(
