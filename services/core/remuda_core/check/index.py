@@ -262,7 +262,7 @@ def check_gangs(queue: Queue, leaf: LeafOrder, index: PartitionIndex) -> None:
         ready = {name for name, _ in expected if application.task_groups[name].free}
         assert set(gang.ready) == ready, f"{what}: ready are {set(gang.ready)}, counted anew {ready}"
         serving = gang in leaf.gangs.members
-        serves = bool(ready) and gang not in index.blocked and not leaf.held
+        serves = bool(ready) and gang not in index.blocked_gangs and not leaf.held
         assert serving == serves, f"{what}: takes part is {serving}"
     there = {index.gangs.get(application) for application in queue.applications.values()}
     gone = [gang for gang in leaf.gangs.members if gang not in there]

@@ -267,11 +267,9 @@ def release_requested(index: PartitionIndex, fact: facts.ReleaseRequested, _: No
 # Preemption
 
 
-def preemption_begun(index: PartitionIndex, fact: facts.PreemptionStarted | facts.PreemptionAsked, _: None) -> None:
-    settle_preemption(index, _ask(index, fact))
-
-
-def preemption_ended(index: PartitionIndex, fact: facts.PreemptionEnded, _: None) -> None:
+def preemption_changed(
+    index: PartitionIndex, fact: facts.PreemptionStarted | facts.PreemptionAsked | facts.PreemptionEnded, _: None
+) -> None:
     settle_preemption(index, _ask(index, fact))
 
 
@@ -405,10 +403,10 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[PartitionIndex, Any, Any], bool 
     facts.RejectedAllocationForgotten: occupied_changed,
     facts.AllocationReleased: allocation_released,
     facts.ReleaseRequested: release_requested,
-    facts.PreemptionStarted: preemption_begun,
-    facts.PreemptionAsked: preemption_begun,
+    facts.PreemptionStarted: preemption_changed,
+    facts.PreemptionAsked: preemption_changed,
     facts.PreemptionAnswered: preemption_answered,
-    facts.PreemptionEnded: preemption_ended,
+    facts.PreemptionEnded: preemption_changed,
     facts.ReplacementStarted: replacement_started,
     facts.PlaceholderReplaced: placeholder_replaced,
     facts.ReplacementCancelled: replacement_cancelled,

@@ -138,7 +138,7 @@ def empty(index: PartitionIndex, leaf: LeafOrder) -> None:
         index.ask_class_gone(ask_class)
     for application in leaf.queue.applications.values():
         if (gang := index.gangs.get(application)) is not None:
-            index.blocked.pop(gang, None)
+            index.blocked_gangs.pop(gang, None)
             gangs.leave(gang)
     if index.preemptors is not None:
         index.preemptors.forget_queue(leaf.queue)
@@ -349,7 +349,7 @@ def _leave_queue(index: PartitionIndex, leaf: LeafOrder, application: Applicatio
         leaf.taken(line)
     gang = index.gangs.pop(application, None)
     if gang is not None:
-        index.blocked.pop(gang, None)
+        index.blocked_gangs.pop(gang, None)
         gangs.leave(gang)
     if leaf.stateaware_turn is not None:
         leaf.stateaware_turn.leave(application)

@@ -75,7 +75,7 @@ class Gang:
             self.ready[name] = None
         else:
             self.ready.pop(name, None)
-        self.leaf.index.blocked.pop(self, None)
+        self.leaf.index.blocked_gangs.pop(self, None)
         if self.ready:
             enter(self)
         else:

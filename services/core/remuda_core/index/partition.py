@@ -78,7 +78,7 @@ class PartitionIndex:
         self.preemptors = Preemptors(self) if partition.settings.preemption_enabled else None
         self.bound = BoundPreemptors(self)
         # Ready gangs for which no node had a place, until a node changes.
-        self.blocked: dict[Gang, None] = {}
+        self.blocked_gangs: dict[Gang, None] = {}
         self.root = self.add_one_queue(partition.root, None)
         self.gangs_to_serve = self.root.gangs.members
 
@@ -139,7 +139,7 @@ class PartitionIndex:
 
     def block(self, gang: Gang) -> None:
         """Set the gang aside until a node changes: no ask of it finds a place."""
-        self.blocked[gang] = None
+        self.blocked_gangs[gang] = None
         gangs.leave(gang)
 
     def best_node(self, ask: PendingAsk) -> Node | None:

@@ -383,9 +383,9 @@ def _wake_bound(index: PartitionIndex, node: Node) -> None:
 
 def unblock(index: PartitionIndex) -> None:
     """Let gangs that found no place look again."""
-    if not index.blocked:
+    if not index.blocked_gangs:
         return
-    blocked, index.blocked = index.blocked, {}
+    blocked, index.blocked_gangs = index.blocked_gangs, {}
     for gang in blocked:
         if gang.ready:
             gangs.enter(gang)
