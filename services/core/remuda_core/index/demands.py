@@ -2,7 +2,7 @@
 
     Demands       all demands by key; which are open, reserving, closed
     FreedNodes    the nodes that gained room while demands that fit them stay closed
-    DemandBits    a bit for each demand, so that sets of demands are integers
+    DemandBits    a bit for each demand, so that sets of demands are integers (`BitCounts`: with several of a number)
 
 A demand is open while some node may fit it. It is closed once the pass has found none, and opens when a node gains
 room. Closed demands are in lists in which those that fit a given room are found without looking at the others.
@@ -26,27 +26,6 @@ from .ordered import FitList, Rank, Vector, covers
 
 # The key of a demand: amounts, a required node ("": any), nodes that the RM has refused, or the predicate class.
 DemandKey = tuple[Items, str, Refusals]
-
-
-class BitCounts:
-    """A multiset of numbers, and the OR of their bits."""
-
-    __slots__ = ("_counts", "bits")
-
-    def __init__(self) -> None:
-        self._counts: dict[int, int] = {}
-        self.bits = 0
-
-    def add(self, number: int) -> None:
-        count = self._counts[number] = self._counts.get(number, 0) + 1
-        if count == 1:
-            self.bits |= bit_of(number)
-
-    def take(self, number: int) -> None:
-        self._counts[number] -= 1
-        if not self._counts[number]:
-            del self._counts[number]
-            self.bits &= ~bit_of(number)
 
 
 class Demands:
@@ -428,6 +407,27 @@ class DemandBits:
                     kept_levels.append(level)
                     kept_masks.append(mask & ~bit)
             self._levels[place], self._masks[place] = kept_levels, kept_masks
+
+
+class BitCounts:
+    """A multiset of numbers, and the OR of their bits."""
+
+    __slots__ = ("_counts", "bits")
+
+    def __init__(self) -> None:
+        self._counts: dict[int, int] = {}
+        self.bits = 0
+
+    def add(self, number: int) -> None:
+        count = self._counts[number] = self._counts.get(number, 0) + 1
+        if count == 1:
+            self.bits |= bit_of(number)
+
+    def take(self, number: int) -> None:
+        self._counts[number] -= 1
+        if not self._counts[number]:
+            del self._counts[number]
+            self.bits &= ~bit_of(number)
 
 
 def bit_of(number: int) -> int:
