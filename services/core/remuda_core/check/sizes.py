@@ -67,6 +67,7 @@ EACH: Final = {
     "State.holds": limits.HOLDS,
     "State.drains": limits.DRAINS,
     "State.actions": limits.ACTIONS_KEPT,
+    "State.action_times": limits.ACTIONS_KEPT,
     "Application.log": limits.FIRST_STATES + limits.LAST_STATES,
     "Queue.refusals": limits.REFUSALS_KEPT,
     "PendingAsk.waiting": 32,

@@ -52,14 +52,16 @@ def partition(name: str, partition: Partition) -> View:
     }
 
 
-def action(outcome: ActionTaken | ActionRefused) -> View:
-    described = {**asdict(outcome.action), "partition": plain(outcome.action.partition)}
+def action(outcome: ActionTaken | ActionRefused, at_ms: int) -> View:
+    """`at_ms`: when it was decided; 0: not known."""
+    described = {**asdict(outcome.action), "partition": plain(outcome.action.partition), "at_ms": at_ms}
     if isinstance(outcome, ActionTaken):
         return {**described, "outcome": "accepted", "overridden": outcome.overridden}
     return {**described, "outcome": "refused", "refusal": outcome.refusal, "soft": outcome.soft}
 
 
-def queue(name: str, partition: Partition, queue: Queue) -> View:
+def queue(name: str, partition: Partition, queue: Queue, wait: Mapping[str, object]) -> View:
+    """`wait`: its fields about asks that wait."""
     settings: QueueSettings = queue.settings
     return {
         "partition": name,
@@ -86,6 +88,7 @@ def queue(name: str, partition: Partition, queue: Queue) -> View:
         "limited": [tracker(tracked) for _, tracked in sorted(queue.trackers.items())],
         "priority": queue.priority,
         "asks_pending": bool(queue.priorities),
+        **wait,
         "properties": settings.properties,
         "template": settings.child_template,
         "limits": settings.limits,

@@ -92,7 +92,10 @@ def _drain(state: State, record: records.DrainRecord) -> None:
 
 
 def _action(state: State, record: records.ActionRecord) -> None:
-    state.actions[record.outcome.action.action_id] = record.outcome
+    action_id = record.outcome.action.action_id
+    state.actions[action_id] = record.outcome
+    if record.at_ms:
+        state.action_times[action_id] = record.at_ms
 
 
 def _left_guest(state: State, record: records.LeftGuestRecord) -> None:
