@@ -112,6 +112,10 @@ def test_equal_asks_that_fit_nowhere_are_one_row() -> None:
     small.handle(commands.Tick(), later)
     small.handle(commands.Schedule(100), later)
     small.handle(commands.Tick(), later + 1)
+    rows: Any = msgspec.json.decode(msgspec.json.encode(Queries(small).queues({})))["queues"]
+    assert [row["waiting_for"] for row in rows if row["path"] in ("root", "root.tenants.other", "root.batch")] == [
+        {"too_large": 10}, {}, {"too_large": 10},
+    ]  # fmt: skip
     (row,) = overview(small)["fits_nowhere"]["rows"]
     assert row == {
         "partition": "default", "queue": "root.tenants.other", "application": "other", "key": "k0", "waiting": 10,

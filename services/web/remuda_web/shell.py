@@ -49,7 +49,7 @@ async def serve(bus: Bus, settings: WebSettings) -> None:
     tasks = [
         asyncio.create_task(source.watch(), name="RMs"),
         asyncio.create_task(_sample(app.answers), name="history"),
-        asyncio.create_task(sample_queues(source, app.queue_history), name="history of queues"),
+        asyncio.create_task(sample_queues(source, app.queue_history, app.rates), name="history of queues"),
         asyncio.create_task(_check(app.answers), name="health check"),
     ]
     try:

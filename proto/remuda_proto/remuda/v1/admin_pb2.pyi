@@ -346,6 +346,26 @@ class Queue(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class WaitingForEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     PARTITION_FIELD_NUMBER: _builtins.int
     PATH_FIELD_NUMBER: _builtins.int
     LEAF_FIELD_NUMBER: _builtins.int
@@ -375,6 +395,7 @@ class Queue(_message.Message):
     EXCESS_FIELD_NUMBER: _builtins.int
     WAITING_FIELD_NUMBER: _builtins.int
     WAITING_SINCE_MS_FIELD_NUMBER: _builtins.int
+    WAITING_FOR_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     path: _builtins.str
     """root.prod"""
@@ -442,6 +463,10 @@ class Queue(_message.Message):
     def excess(self) -> Global___QueueExcess:
         """The queue uses more than its maximum, and has to give it back."""
 
+    @_builtins.property
+    def waiting_for(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """How many of them wait for each kind of constraint, by the first that was reported; "unreported": none was yet."""
+
     def __init__(
         self,
         *,
@@ -474,10 +499,11 @@ class Queue(_message.Message):
         excess: Global___QueueExcess | None = ...,
         waiting: _builtins.int = ...,
         waiting_since_ms: _builtins.int = ...,
+        waiting_for: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "draining", b"draining", "excess", b"excess", "guaranteed", b"guaranteed", "held", b"held", "max", b"max", "max_in_force", b"max_in_force", "pending", b"pending", "preempting", b"preempting", "template", b"template"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["admin_acl", b"admin_acl", "allocated", b"allocated", "allocating_accepted_applications", b"allocating_accepted_applications", "applications", b"applications", "asks_pending", b"asks_pending", "draining", b"draining", "draining_since_ms", b"draining_since_ms", "excess", b"excess", "guaranteed", b"guaranteed", "held", b"held", "leaf", b"leaf", "limited", b"limited", "limits", b"limits", "managed", b"managed", "max", b"max", "max_applications", b"max_applications", "max_in_force", b"max_in_force", "partition", b"partition", "path", b"path", "pending", b"pending", "preempting", b"preempting", "priority", b"priority", "properties", b"properties", "running_applications", b"running_applications", "status", b"status", "submit_acl", b"submit_acl", "template", b"template", "waiting", b"waiting", "waiting_since_ms", b"waiting_since_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["admin_acl", b"admin_acl", "allocated", b"allocated", "allocating_accepted_applications", b"allocating_accepted_applications", "applications", b"applications", "asks_pending", b"asks_pending", "draining", b"draining", "draining_since_ms", b"draining_since_ms", "excess", b"excess", "guaranteed", b"guaranteed", "held", b"held", "leaf", b"leaf", "limited", b"limited", "limits", b"limits", "managed", b"managed", "max", b"max", "max_applications", b"max_applications", "max_in_force", b"max_in_force", "partition", b"partition", "path", b"path", "pending", b"pending", "preempting", b"preempting", "priority", b"priority", "properties", b"properties", "running_applications", b"running_applications", "status", b"status", "submit_acl", b"submit_acl", "template", b"template", "waiting", b"waiting", "waiting_for", b"waiting_for", "waiting_since_ms", b"waiting_since_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -3,6 +3,7 @@ wanted, and what operators have done. Computed on request."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
@@ -17,16 +18,19 @@ from .views import View
 
 # Constraints of asks that no node will ever fit as nodes are now.
 _NOWHERE: Final = frozenset(["too_large", "unknown_node"])
+UNREPORTED: Final = "unreported"
 # Resources that every node has. All others are devices: a node either has them or is of no use to an ask for them.
 _EVERYWHERE: Final = frozenset(["vcore", "memory", "pods", "ephemeral-storage", "storage", "disk"])
 
 
 @dataclass(slots=True)
 class Wait:
-    """Pending allocations, and when the oldest of their asks came, in ms (0: there are none)."""
+    """Pending allocations, and when the oldest of their asks came, in ms (0: there are none). `reasons`: how many of
+    them wait for each kind of constraint, by the first that was reported; UNREPORTED: none was yet. Not by resource."""
 
     pieces: int = 0
     since_ms: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
 
     def add(self, pieces: int, since_ms: int) -> None:
         self.pieces += pieces
@@ -64,7 +68,9 @@ def waits_of(partition: Partition) -> Waits:
             if application.asks:
                 _add(application, own, by_names, found.nowhere)
         for above in queue.path_to_root if own.pieces else ():
-            found.queues.setdefault(above.path, Wait()).add(own.pieces, own.since_ms)
+            wait = found.queues.setdefault(above.path, Wait())
+            wait.add(own.pieces, own.since_ms)
+            wait.reasons.update(own.reasons)
     for names, wait in by_names.items():
         for name in names:
             found.resources.setdefault(name, Wait()).add(wait.pieces, wait.since_ms)
@@ -75,7 +81,9 @@ def _add(
     application: Application, own: Wait, by_names: dict[tuple[str, ...], Wait], nowhere: list[tuple[PendingAsk, Wait]]
 ) -> None:
     """Of equal asks of an application, only the first is told why it waits."""
-    alike: tuple[Resource, Wait] | None = None
+    alike: Resource | None = None
+    stuck: Wait | None = None
+    reason = UNREPORTED
     for ask in application.asks.values():
         pieces, resource, at_ms = ask.pending, ask.ask.resource, ask.at_ms
         if not pieces:
@@ -87,12 +95,16 @@ def _add(
             wait = by_names[names] = Wait()
         wait.add(pieces, at_ms)
         if ask.waiting is not None:
-            alike = None
+            alike, stuck = resource, None
+            reason = next((constraint for constraint, _, _ in ask.waiting), UNREPORTED)
             if any(constraint in _NOWHERE for constraint, _, _ in ask.waiting):
-                alike = resource, Wait()
-                nowhere.append((ask, alike[1]))
-        if alike is not None and alike[0] == resource:
-            alike[1].add(pieces, at_ms)
+                stuck = Wait()
+                nowhere.append((ask, stuck))
+        elif alike is not resource and alike != resource:
+            alike, stuck, reason = resource, None, UNREPORTED
+        own.reasons[reason] += pieces
+        if stuck is not None:
+            stuck.add(pieces, at_ms)
 
 
 def overview_of(state: State, waits: Mapping[str, Waits]) -> View:

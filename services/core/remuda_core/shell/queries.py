@@ -97,7 +97,8 @@ class Queries:
         waits = self._waiting()
 
         def row(name: str, partition: Partition, queue: Queue) -> object:
-            return views.queue(name, partition, queue, waits[name].of(queue).view())
+            wait = waits[name].of(queue)
+            return views.queue(name, partition, queue, {**wait.view(), "waiting_for": wait.reasons})
 
         rows = (
             ([name, queue.path], partial(row, name, partition, queue))

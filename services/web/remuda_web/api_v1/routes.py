@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from inspect import Parameter, Signature
@@ -22,6 +23,7 @@ from remuda_web.api_v1.methods import add_methods
 from remuda_web.api_v1.parameters import only
 from remuda_web.api_v1.peloton import add_peloton
 from remuda_web.callers import caller_of, sender_of
+from remuda_web.overview import Overviews
 from remuda_web.problems import Problem
 from remuda_web.queue_history import QueueHistory
 from remuda_web.seen import sees_queue, source_for
@@ -44,9 +46,12 @@ _FLAGS: Final = {"draining": bool | None}
 class Api:
     """`bus`: for the methods of `remuda.v1.Admin` and `Metrics`; None: there are none."""
 
-    def __init__(self, source: Source, history: QueueHistory, bus: Bus | None, streams: Streams) -> None:
+    def __init__(
+        self, source: Source, history: QueueHistory, overviews: Overviews, bus: Bus | None, streams: Streams
+    ) -> None:
         self._source = source
         self._history = history
+        self._overviews = overviews
         self._bus = bus
         self._streams = streams
 
@@ -55,6 +60,8 @@ class Api:
         kinds = list(LISTS)
         routes: tuple[tuple[str, Rows, str, schemas.Schema, tuple[str, ...]], ...] = (
             ("/rms", self.rms, "The registered RMs", schemas.answers(schemas.RMS), ()),
+            ("/overview", self.overview, "All RMs at a glance: use, waits, what needs attention, latest changes",
+             schemas.answers(schemas.OVERVIEW), ()),
             ("/me", self.me, "The operator in whose name requests act", schemas.answers(schemas.ME), ()),
             ("/rms/{rm}/stats", self.stats, "Totals of an RM, and its registration", schemas.answers(schemas.OBJECT),
              ()),
@@ -86,6 +93,10 @@ class Api:
 
     async def rms(self, request: Request) -> Response:
         return tagged(request, {"rms": list(self._source.rms())})
+
+    async def overview(self, request: Request) -> Response:
+        found = await self._overviews.read(source_for(request, self._source), time.time_ns() // 1_000_000)
+        return tagged(request, found)
 
     async def stats(self, request: Request, rm: str) -> Response:
         return tagged(request, await self._asked(request, rm, "stats"))

@@ -35,6 +35,11 @@ ME: Final[Schema] = {
         "groups": {"type": "array", "items": {"type": "string"}},
     },
 }  # fmt: skip
+_ROWS: Final[Schema] = {"type": "array", "items": {"type": "object"}}
+OVERVIEW: Final[Schema] = {
+    "type": "object", "required": ["at_ms", "rms", "attention", "changes"],
+    "properties": {"at_ms": {"type": "integer"}, "rms": _ROWS, "attention": _ROWS, "changes": _ROWS},
+}  # fmt: skip
 _NUMBERS: Final[Schema] = {"type": "array", "items": {"type": "integer"}}
 QUEUE_HISTORY: Final[Schema] = {
     "type": "object", "required": ["rm", "partition", "queue", "kept", "times", "running", "resources"],
