@@ -88,6 +88,13 @@ def test_a_queue_is_owed_what_it_waits_for_and_nothing_else() -> None:
         "partition": "default", "queue": "root.tenants.research", "guaranteed": {"vcore": 8}, "allocated": {"vcore": 0},
         "pending": {"vcore": 8}, "waiting": 2, "waiting_since_ms": NOW_MS + 1,
     }  # fmt: skip
+    small.handle(commands.UpdateNode(PARTITION, "n3", "CREATE", {}, {"vcore": 40, "gpu": 0}), NOW_MS + 2)
+    small.handle(commands.Schedule(100), NOW_MS + 2)
+    ask(small, "research", "more", NOW_MS + 3, vcore=1, gpu=1)
+    assert overview(small)["below_guarantee"]["total"] == 0, "it has its cores: gpu it gets only with more of them"
+    ask(small, "research", "alone", NOW_MS + 3, gpu=1)
+    small.handle(commands.ReleaseAsk(PARTITION, "research", "more"), NOW_MS + 4)
+    assert overview(small)["below_guarantee"]["rows"][0]["guaranteed"] == {"gpu": 2}
 
 
 def test_idle_devices_count_where_a_node_takes_asks_that_want_them() -> None:

@@ -165,7 +165,7 @@ async def _versions(source: Source) -> Row:
 
 def _staged(found: Row) -> Iterator[Row]:
     for one in found["versions"]:
-        if one["number"] == found["active"] and one["until_ms"] and not one["confirmed_at_ms"]:
+        if one["number"] == found["active"] and one.get("until_ms") and not one.get("confirmed_at_ms"):
             yield {"kind": "staged", "rm": "", "version": one["number"], "until_ms": one["until_ms"],
                    "since_ms": one["at_ms"]}  # fmt: skip
 
@@ -173,8 +173,9 @@ def _staged(found: Row) -> Iterator[Row]:
 def _made(found: Row) -> Iterator[Row]:
     for one in found["versions"]:
         if one["at_ms"]:
-            fields = {name: one[name] for name in ("at_ms", "by", "message", "origin", "restores")}
-            yield {"kind": "version", "rm": "", "version": one["number"], **fields}
+            texts = {name: one.get(name, "") for name in ("origin", "by", "message")}
+            yield {"kind": "version", "rm": "", "version": one["number"], "at_ms": one["at_ms"], **texts,
+                   "restores": one.get("restores", 0)}  # fmt: skip
 
 
 def _done(rms: Iterable[Row]) -> Iterator[Row]:

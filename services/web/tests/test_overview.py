@@ -103,10 +103,8 @@ async def test_the_most_pressing_comes_first_and_young_waits_do_not_count() -> N
 
 
 def version(number: int, **more: Any) -> Row:
-    return {
-        "number": number, "at_ms": number, "by": "ann", "message": "", "origin": "api", "restores": 0, "until_ms": 0,
-        "confirmed_at_ms": 0, **more,
-    }  # fmt: skip
+    """What is not set is left out."""
+    return {"number": number, "at_ms": number, "origin": "api", **more}
 
 
 async def test_changes_are_the_newest_of_versions_and_actions() -> None:

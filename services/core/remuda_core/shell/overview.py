@@ -154,16 +154,17 @@ def _partition(name: str, partition: Partition, waits: Waits) -> View:
 
 
 def _owed(name: str, partition: Partition, waits: Waits) -> Iterator[View]:
-    """Queues that use less than what is guaranteed to them, of something that asks in them wait for. A queue above such
-    a queue is owed nothing else."""
+    """Queues that use less than what is guaranteed to them, of all that asks in them wait for: a queue that has all of its
+    guaranteed cores is not owed the memory that goes with more of them. A queue above such a queue is owed nothing
+    else."""
     told: set[Queue] = set()
     for queue in sorted(partition.queues.values(), key=lambda one: (-len(one.path_to_root), one.path)):
         guaranteed, wait = queue.settings.guaranteed, waits.of(queue)
         if not guaranteed or not wait.pieces or queue in told:
             continue
         pending = queue.pending
-        short = [n for n, due in guaranteed.items() if pending.get(n, 0) > 0 and queue.allocated.get(n, 0) < due]
-        if not short:
+        short = [name for name in guaranteed if pending.get(name, 0) > 0]
+        if not short or any(queue.allocated.get(name, 0) >= guaranteed[name] for name in short):
             continue
         told.update(queue.path_to_root)
         yield {

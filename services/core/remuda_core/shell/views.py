@@ -302,6 +302,8 @@ def replacement(replacement: Replacement) -> View:
 
 
 def ask(name: str, pending: PendingAsk) -> View:
+    """`waits_for`: kind, place and resource of the first constraint that was reported of it; None: none was. Of equal
+    asks of an application, only the first is reported."""
     ask = pending.ask
     return {
         "partition": name,
@@ -312,6 +314,7 @@ def ask(name: str, pending: PendingAsk) -> View:
         "priority": ask.priority,
         "pending": pending.pending,
         "since_ms": pending.at_ms,
+        "waits_for": next(iter(pending.waiting or ()), None),
         "tags": ask.tags,
         "required_node": required_node(ask.tags),
         "task_group": ask.task_group,

@@ -8,7 +8,8 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from inspect import Parameter, Signature
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -43,15 +44,33 @@ _OF_PAGE: Final = {
 _FLAGS: Final = {"draining": bool | None}
 
 
+class Welcome(NamedTuple):
+    """What a first RM needs to know. `nats`: URL of a server; `keys`: whether the servers ask for a key."""
+
+    nats: str
+    keys: bool
+
+    @classmethod
+    def of(cls, nats_urls: str, keys: bool) -> Welcome:
+        """`nats_urls`: separated by commas; what they say of users and passwords is not shown."""
+        parts = urlsplit(nats_urls.split(",")[0].strip())
+        return cls(parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl(), keys)
+
+
+NO_ADDRESS: Final = Welcome("", keys=False)
+
+
 class Api:
     """`bus`: for the methods of `remuda.v1.Admin` and `Metrics`; None: there are none."""
 
     def __init__(
-        self, source: Source, history: QueueHistory, overviews: Overviews, bus: Bus | None, streams: Streams
-    ) -> None:
+        self, source: Source, history: QueueHistory, overviews: Overviews, welcome: Welcome, bus: Bus | None,
+        streams: Streams,
+    ) -> None:  # fmt: skip
         self._source = source
         self._history = history
         self._overviews = overviews
+        self._welcome = welcome
         self._bus = bus
         self._streams = streams
 
@@ -62,6 +81,7 @@ class Api:
             ("/rms", self.rms, "The registered RMs", schemas.answers(schemas.RMS), ()),
             ("/overview", self.overview, "All RMs at a glance: use, waits, what needs attention, latest changes",
              schemas.answers(schemas.OVERVIEW), ()),
+            ("/welcome", self.welcome, "Where a resource manager connects to", schemas.answers(schemas.WELCOME), ()),
             ("/me", self.me, "The operator in whose name requests act", schemas.answers(schemas.ME), ()),
             ("/rms/{rm}/stats", self.stats, "Totals of an RM, and its registration", schemas.answers(schemas.OBJECT),
              ()),
@@ -113,6 +133,9 @@ class Api:
         except Unreadable as error:
             raise Problem(error.code, str(error)) from None
         return tagged(request, (self._history if is_seen else QueueHistory()).of(rm, partition, queue))
+
+    async def welcome(self, request: Request) -> Response:
+        return tagged(request, self._welcome._asdict())
 
     async def me(self, request: Request) -> Response:
         caller = caller_of(request)

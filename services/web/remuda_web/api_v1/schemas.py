@@ -35,6 +35,10 @@ ME: Final[Schema] = {
         "groups": {"type": "array", "items": {"type": "string"}},
     },
 }  # fmt: skip
+WELCOME: Final[Schema] = {
+    "type": "object", "required": ["nats", "keys"],
+    "properties": {"nats": {"type": "string"}, "keys": {"type": "boolean"}},
+}  # fmt: skip
 _ROWS: Final[Schema] = {"type": "array", "items": {"type": "object"}}
 OVERVIEW: Final[Schema] = {
     "type": "object", "required": ["at_ms", "rms", "attention", "changes"],
