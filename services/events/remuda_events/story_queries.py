@@ -16,11 +16,11 @@ import msgspec
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, HistoryChanged, Message, Refused
-from remuda_operations.queries.fields import expect_fields
 from remuda_bus.untrusted import Malformed, json_object
 from remuda_events import limits
 from remuda_events.stories.story import StoryTarget
 from remuda_events.story_reader import StoryReading, first_commit
+from remuda_operations.queries.fields import expect_fields
 from remuda_proto.bounds import shown
 
 BUSY = 429

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, HistoryChanged, LogTrimmed
-from remuda_replication.log import LogEntry, LogReader, first_part
 from remuda_events import limits
 from remuda_events.stories.story import Story, StoryLine, StoryTarget
+from remuda_replication.log import LogEntry, LogReader, first_part
 
 
 def lines(bus: Bus, rm: str, sought: StoryTarget) -> AsyncIterator[StoryLine]:

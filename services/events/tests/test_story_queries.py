@@ -10,12 +10,12 @@ import pytest
 
 from remuda_bus import subjects
 from remuda_bus.bus import Refused
-from remuda_bus.log import LogReader
 from remuda_bus.memory import MemoryBus
 from remuda_events import story_reader
 from remuda_events.stories.story import StoryTarget
 from remuda_events.story_queries import StoryQueries
 from remuda_events.story_reader import StoryReading
+from remuda_replication.log import LogReader
 
 from .history_log import RM, write
 

@@ -13,9 +13,9 @@ import structlog
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Message, Refused
+from remuda_bus.status_codes import NOT_FOUND
 from remuda_operations.queries import configuration
 from remuda_operations.queries.core import ask_core
-from remuda_operations.queries.status_codes import NOT_FOUND
 from remuda_replication.rms.halts import Halt
 from remuda_web import limits
 from remuda_web.event_tail import ALL_EVENTS, EventTail, event_of

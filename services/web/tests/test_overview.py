@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from remuda_bus.operators import Operator
+from remuda_operations.operators import Operator
 from remuda_web import limits
 from remuda_web.overview import KINDS, Overviews, Rates
 from remuda_web.restricted import RestrictedSource

@@ -154,9 +154,9 @@ def _partition(name: str, partition: Partition, waits: Waits) -> View:
 
 
 def _owed(name: str, partition: Partition, waits: Waits) -> Iterator[View]:
-    """Queues that use less than what is guaranteed to them, of all that asks in them wait for: a queue that has all of its
-    guaranteed cores is not owed the memory that goes with more of them. A queue above such a queue is owed nothing
-    else."""
+    """Queues that use less than what is guaranteed to them, of all that asks in them wait for: a queue that has all of
+    its guaranteed cores is not owed the memory that goes with more of them. A queue above such a queue is owed
+    nothing else."""
     told: set[Queue] = set()
     for queue in sorted(partition.queues.values(), key=lambda one: (-len(one.path_to_root), one.path)):
         guaranteed, wait = queue.settings.guaranteed, waits.of(queue)
