@@ -189,13 +189,13 @@ def _nowhere(name: str, waits: Waits) -> Iterator[View]:
 
 
 def _idle(name: str, partition: Partition, waits: Waits) -> Iterator[View]:
-    """Devices that nodes have free while asks wait for such devices."""
+    """Devices that nodes have free, reserved or not, while asks wait for such devices."""
     wanted = sorted(waits.resources.keys() - _EVERYWHERE)
     if not wanted:
         return
     free = dict.fromkeys(wanted, 0)
     for node in partition.nodes.values():
-        if node.candidate:
+        if node.schedulable:
             for device in wanted:
                 if there := node.capacity.get(device, 0):
                     left = there - node.occupied.get(device, 0) - node.allocated.get(device, 0)
