@@ -49,7 +49,7 @@ export function useData(path) {
   let known = null;
   useRepeated(path, EVERY_MS, async (isOver) => {
     try {
-      const found = await get(path, known);
+      const found = await (askedAhead(path) || get(path, known));
       if (isOver() || found === known) return;
       known = found;
       set({ path, data: found.data });
@@ -66,12 +66,12 @@ export function useData(path) {
 const ROWS = { rows: "rows", next: "next", after: "after", everyMs: EVERY_MS, few: "limit=100" };
 const and = (path, more) => (more ? `${path}${path.includes("?") ? "&" : "?"}${more}` : path);
 
-// First pages that were asked for before their view was there, by path.
+// Answers that were asked for before their view was there, by path.
 const ahead = new Map();
 
-// Asks for the first page of a query for which `useRows` will ask.
-export function askAhead(path) {
-  const at = and(path, ROWS.few), asked = get(at);
+// Asks for what `useData` will ask for, or for the first page of `useRows`.
+export function askAhead(path, isOfRows = false) {
+  const at = isOfRows ? and(path, ROWS.few) : path, asked = get(at);
   asked.catch(() => {}); // the view meets the error
   ahead.set(at, asked);
 }

@@ -62,6 +62,7 @@ function Page() {
 
 const start = here(), quietly = () => {}; // a view that is shown says what failed
 load(viewOf(start)).catch(quietly);
-if (start.rm && LISTS.includes(viewOf(start)) && !start.item) askAhead(paths.rm(start.rm, viewOf(start)));
+if (viewOf(start) === "overview") askAhead(paths.overview);
+if (start.rm && LISTS.includes(viewOf(start)) && !start.item) askAhead(paths.rm(start.rm, viewOf(start)), true);
 render(html`<${Page} />`, document.body);
 setTimeout(() => VIEWS.forEach((view) => load(view).catch(quietly)), OTHERS_AFTER_MS);
