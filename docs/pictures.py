@@ -28,6 +28,7 @@ PROGRAMS = Path(__file__).parents[1] / ".venv/bin"
 QUALITY = 80
 # Name -> scheme, width, height, place, milliseconds until it shows enough.
 PICTURES = {
+    "overview": ("light", 1100, 560, "overview", 12_000),
     "queues": ("light", 1100, 620, "queues/yard", 2_500),
     "queue": ("dark", 1100, 760, "queues/yard/default%20root.tenants.research", 20_000),
     "application": ("light", 1100, 900, "applications/yard/shards", 8_000),

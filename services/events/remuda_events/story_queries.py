@@ -34,7 +34,7 @@ class Place(NamedTuple):
     the ask of the allocation that the story is about."""
 
     log_seq: int
-    index: int
+    line: int
     application: str = ""
     key: str = ""
 
@@ -72,7 +72,7 @@ class StoryQueries:
 
     async def _page(self, rm: str, request: _Request) -> dict[str, Any]:
         first = await first_commit(self._bus, rm)
-        head = {
+        head: dict[str, Any] = {
             "kept_since_ms": first.commit.now_ms if first is not None else 0,
             "complete": first is None or first.commit.parent == 0,
         }

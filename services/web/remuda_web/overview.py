@@ -23,6 +23,7 @@ KINDS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 _RANKS: Final = {kind: rank for rank, kind in enumerate(KINDS)}
 _RUNNING: Final = "Running"
+_SAMPLES: Final = round(limits.RATE_OVER_S / limits.RATE_EVERY_S) + 2
 # Lists of a core's overview, and when what they list began.
 _LISTS: Final = {
     "below_guarantee": "waiting_since_ms", "fits_nowhere": "waiting_since_ms", "idle": "waiting_since_ms",
@@ -39,7 +40,7 @@ class Rates:
 
     def add(self, rm: str, allocations_ever: int) -> None:
         """A number that is lower than the one before is of another life of the RM."""
-        samples = self._samples.setdefault(rm, deque())
+        samples = self._samples.setdefault(rm, deque(maxlen=_SAMPLES))
         now = self._clock()
         if samples and allocations_ever < samples[-1][1]:
             samples.clear()
@@ -51,8 +52,8 @@ class Rates:
 
     def of(self, rm: str) -> float | None:
         """None: not known yet."""
-        samples = self._samples.get(rm, deque())
-        if len(samples) < 2:
+        samples = self._samples.get(rm)
+        if samples is None or len(samples) < 2:
             return None
         (began, before), (ended, after) = samples[0], samples[-1]
         return (after - before) / (ended - began)
