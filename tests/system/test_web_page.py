@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -89,6 +91,64 @@ async def _check(found: Tab, place: str, words: list[str], axe: str) -> None:
     assert await found.nonsense() == [], place
     assert await found.overflow() <= 0, place
     assert (await found.page.title()).endswith("remuda"), place
+
+
+async def test_what_the_welcome_shows_connects_a_resource_manager(web: Web) -> None:
+    async with tab(page_of(web)) as found:
+        await found.open("")
+        load, program = [await one.inner_text() for one in await found.page.locator(".copied pre").all()]
+        assert load.startswith(f"remuda load --nats {web.url} ")
+        process = await asyncio.create_subprocess_exec(sys.executable, "-c", program)
+        try:
+            await found.shows("my-cluster", "vcore 8 of 8", "1 ask waiting")
+        finally:
+            process.kill()
+            await process.wait()
+
+
+async def test_a_link_shows_what_its_sender_saw(web: Web) -> None:
+    """Search, tabs and choices are in the address; the title names what is shown."""
+    rm = await rm_with_work(web, "rm-1")
+    async with tab(page_of(web)) as found:
+        page = found.page
+        await found.open("applications/rm-1")
+        await page.get_by_role("tab", name="asks").click()
+        await page.get_by_label("Search asks").fill("big")
+        await found.shows("too_large")
+        sent = page.url.partition("#")[2]
+        assert sent == "applications/rm-1?kinds=asks&search=big"
+        await found.open(sent)
+        await found.shows("too_large")
+        assert await page.get_by_label("Search asks").input_value() == "big"
+        await found.open("queues/rm-1/default%20root.a")
+        await found.shows("History")
+        assert await page.title() == "default root.a · queues · rm-1 · remuda"
+        await page.get_by_role("link", name="nodes", exact=True).click()
+        await found.shows("Colour by")
+        assert await page.title() == "nodes · rm-1 · remuda"
+    await rm.__aexit__(None, None, None)
+
+
+LONG = "a-queue-of-a-department-with-a-very-long-name"
+
+
+async def test_names_of_queues_are_whole_on_a_telephone(web: Web) -> None:
+    rm = await rm_with_work(
+        web, "rm-1", QUEUES.replace("queues: [{name: a}]", f"queues: [{{name: a}}, {{name: {LONG}}}]")
+    )
+    async with tab(page_of(web), width=360, height=740) as found:
+        await found.open("queues/rm-1")
+        name = found.page.get_by_role("link", name=LONG)
+        await name.wait_for()
+        assert await name.evaluate(WHOLE), "a part of the name is out of sight"
+    await rm.__aexit__(None, None, None)
+
+
+# Whether all of an element is within its row, and none of its text is cut.
+WHOLE = """element => {
+  const own = element.getBoundingClientRect(), row = element.closest("tr").getBoundingClientRect();
+  return element.scrollWidth <= element.clientWidth + 1 && own.top >= row.top - 1 && own.bottom <= row.bottom + 1;
+}"""
 
 
 async def test_an_operator_acts_and_changes_the_configuration(web: Web) -> None:
