@@ -96,6 +96,7 @@ async def _check(found: Tab, place: str, words: list[str], axe: str) -> None:
 async def test_what_the_welcome_shows_connects_a_resource_manager(web: Web) -> None:
     async with tab(page_of(web)) as found:
         await found.open("")
+        await found.shows("Welcome", "remuda load")
         load, program = [await one.inner_text() for one in await found.page.locator(".copied pre").all()]
         assert load.startswith(f"remuda load --nats {web.url} ")
         process = await asyncio.create_subprocess_exec(sys.executable, "-c", program)
@@ -133,9 +134,7 @@ LONG = "a-queue-of-a-department-with-a-very-long-name"
 
 
 async def test_names_of_queues_are_whole_on_a_telephone(web: Web) -> None:
-    rm = await rm_with_work(
-        web, "rm-1", QUEUES.replace("queues: [{name: a}]", f"queues: [{{name: a}}, {{name: {LONG}}}]")
-    )
+    rm = await rm_with_work(web, "rm-1", QUEUES.replace("{name: a}", f"{{name: a}}, {{name: {LONG}}}"))
     async with tab(page_of(web), width=360, height=740) as found:
         await found.open("queues/rm-1")
         name = found.page.get_by_role("link", name=LONG)
