@@ -33,7 +33,7 @@ def test_counts_are_those_of_all_asks(seed: int) -> None:
             assert wait.reasons.total() == wait.pieces
         wanted = Counter[str]()
         for ask in asks_of(partition, "root"):
-            wanted.update(dict.fromkeys(ask.ask.resource, ask.pending))
+            wanted.update({name: ask.pending for name, amount in ask.ask.resource.items() if amount})
         assert {name: wait.pieces for name, wait in waits.resources.items()} == dict(wanted)
 
 

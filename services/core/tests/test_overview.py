@@ -102,6 +102,8 @@ def test_idle_devices_count_where_a_node_takes_asks_that_want_them() -> None:
     ask(small, "batch", "k", NOW_MS, pieces=2, vcore=4)
     small.handle(commands.Schedule(100), NOW_MS)
     assert overview(small)["idle"]["rows"] == [], "nobody wants a device"
+    ask(small, "other", "none", NOW_MS, vcore=1, gpu=0)
+    assert overview(small)["idle"]["rows"] == [], "none of a device is no wish for one"
     ask(small, "other", "k", NOW_MS + 1, pieces=3, vcore=1, gpu=1)
     (row,) = overview(small)["idle"]["rows"]
     assert (row["resource"], row["free"], row["pending"], row["waiting"]) == ("gpu", 2, 3, 3)

@@ -89,7 +89,7 @@ def _add(
         if not pieces:
             continue
         own.add(pieces, at_ms)
-        names = tuple(resource)
+        names = tuple(resource) if all(resource.values()) else tuple(name for name in resource if resource[name])
         wait = by_names.get(names)
         if wait is None:
             wait = by_names[names] = Wait()
