@@ -121,6 +121,9 @@ async def test_a_link_shows_what_its_sender_saw(web: Web) -> None:
         await found.open(sent)
         await found.shows("too_large")
         assert await page.get_by_label("Search asks").input_value() == "big"
+        await page.get_by_role("link", name="applications", exact=True).click()
+        await page.get_by_label("Search applications").wait_for()
+        assert await page.get_by_label("Search applications").input_value() == ""
         await found.open("queues/rm-1/default%20root.a")
         await found.shows("History")
         assert await page.title() == "default root.a · queues · rm-1 · remuda"

@@ -57,7 +57,7 @@ function Page() {
       <${WhoIsIt} /></header>
     <main id="main" tabindex="-1"><${State} ready=${data || !needsRm} error=${error || notLoaded} />
       ${isUnknown ? html`<h2>${rm}</h2><p class="problem" role="alert">No resource manager ${rm} is registered.</p><p>Registered: ${rms.map((one, index) => html`${index ? ", " : ""}<a href=${link(view, one)}>${one}</a>`)}</p>`
-        : (data || !needsRm) && View && html`<${View} key=${`${view} ${rm} ${place.item}`} rm=${rm} item=${place.item} />`}</main>`;
+        : (data || !needsRm) && View && html`<${View} key=${`${view} ${rm} ${place.item} ${place.visit}`} rm=${rm} item=${place.item} />`}</main>`;
 }
 
 const start = here(), quietly = () => {}; // a view that is shown says what failed

@@ -21,10 +21,11 @@ export function go(view, rm, item) {
   location.hash = link(view, rm, item);
 }
 
+// The place, with the number of the `visit`: each link that is followed begins a view anew, with the options of the link.
 export function usePlace() {
-  const [place, set] = useState(here());
+  const [place, set] = useState({ ...here(), visit: 0 });
   useEffect(() => {
-    const changed = () => set(here());
+    const changed = () => set(({ visit }) => ({ ...here(), visit: visit + 1 }));
     addEventListener("hashchange", changed);
     return () => removeEventListener("hashchange", changed);
   }, []);
