@@ -93,6 +93,14 @@ async def _check(found: Tab, place: str, words: list[str], axe: str) -> None:
     assert (await found.page.title()).endswith("remuda"), place
 
 
+async def test_values_that_are_not_there_are_noticed() -> None:
+    async with tab("about:blank") as found:
+        await found.page.set_content(
+            "<p>undefined of 3</p><p title='NaN h'>x</p><p>[object Object]</p><pre>undefined</pre><p>nullified</p>"
+        )
+        assert await found.nonsense() == ["undefined of 3", "[object Object]", "NaN h"]
+
+
 async def test_what_the_welcome_shows_connects_a_resource_manager(web: Web) -> None:
     async with tab(page_of(web)) as found:
         await found.open("")

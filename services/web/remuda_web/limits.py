@@ -103,6 +103,8 @@ HISTORY_SERIES: Final = 3_000
 # An overview shows the allocations of an RM a second over the last minute, from samples that are some seconds apart.
 RATE_OVER_S: Final = 60.0
 RATE_EVERY_S: Final = 5.0
+# RMs whose allocations are counted while nobody looks. Of more RMs, samples come from overviews alone.
+RATES_SAMPLED: Final = 200
 # Younger waits need no attention: with every ask something waits for a moment, also below a guarantee.
 ATTENTION_AFTER_MS: Final = 10_000
 # Versions and actions that an overview shows: what one screen has.

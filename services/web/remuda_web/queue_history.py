@@ -146,7 +146,8 @@ async def sample_queues(source: Source, history: QueueHistory, rates: Rates) -> 
         rates.forget(rms)
         for rm in rms:
             try:
-                rates.add(rm, (await source.stats(rm))["allocations_ever"])
+                if len(rms) <= limits.RATES_SAMPLED:
+                    rates.add(rm, (await source.stats(rm))["allocations_ever"])
                 if not history.has_room_for(rm):
                     continue
                 history.add(rm, await source.rows(rm, "queues"), time.time_ns() // 1_000_000)

@@ -10,6 +10,7 @@ import { link } from "../place.js";
 const RESOURCES = 4; // bars of an RM: those that bind first
 const ALIKE = 3; // items of one kind and RM that are shown at once
 const ITEMS = 12;
+const MANAGERS = 100; // that are shown at once
 
 export function Overview() {
   const { data, error } = useData(paths.overview);
@@ -51,15 +52,17 @@ function Item({ one }) {
 }
 
 function Managers({ rms }) {
+  const [all, showAll] = useState(false);
   const of = { Running: "good", halted: "bad" };
   return html`<div class="rms" role="table" aria-label="Resource managers">
     <div role="row" class="head">${["RM", "use", "waiting", "longest wait", "allocations/s", "running", "nodes"].map((name) => html`<span role="columnheader">${name}</span>`)}</div>
-    ${rms.map((one) => html`<div role="row" key=${one.rm}>
+    ${rms.slice(0, all ? rms.length : MANAGERS).map((one) => html`<div role="row" key=${one.rm}>
       <span role="cell"><a href=${link("queues", one.rm)}>${one.rm}</a> <${Badge} kind=${of[one.state] || (one.error ? "bad" : "warn")}>${one.state || "no answer"}</${Badge}></span>
       <span role="cell" class="use">${one.error ? html`<span class="dim">${one.error}</span>` : one.nodes ? html`<${Bars} of=${one} whole=${one.total} most=${RESOURCES} />` : html`<span class="dim">${one.state === "halted" ? "" : "no nodes"}</span>`}</span>
       <${Figure} name="waiting">${one.waiting ? number(one.waiting) : "-"}</${Figure}><${Figure} name="longest wait">${one.waiting_since_ms ? duration(now() - one.waiting_since_ms) : "-"}</${Figure}>
       <${Figure} name="allocations/s">${one.allocations_per_s === null ? "-" : rate(one.allocations_per_s)}</${Figure}><${Figure} name="running">${number(one.allocations)}</${Figure}>
-      <${Figure} name="nodes">${number(one.nodes)}${one.unschedulable > 0 && html` <span class="dim">(${number(one.unschedulable)} not)</span>`}</${Figure}></div>`)}</div>`;
+      <${Figure} name="nodes">${number(one.nodes)}${one.unschedulable > 0 && html` <span class="dim">(${number(one.unschedulable)} not)</span>`}</${Figure}></div>`)}</div>
+    ${rms.length > MANAGERS && !all && html`<p><button onClick=${() => showAll(true)}>Show all ${number(rms.length)}</button></p>`}`;
 }
 
 const Figure = ({ name, children }) => html`<span role="cell" class="number" data-name=${name}>${children}</span>`;
