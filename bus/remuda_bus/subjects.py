@@ -140,7 +140,7 @@ def configuration_query(kind: str) -> str:
 # Queries to the core about an RM that the RM itself may send, too: they read what there is.
 CORE_QUERIES = (
     "queues", "nodes", "applications", "rejections", "allocations", "asks", "usage", "explain", "actions", "stats",
-    "digest",
+    "overview", "digest",
 )  # fmt: skip
 # For operators alone: they take seconds of a processor, and one at a time is answered.
 PREVIEW, WHAT_IF = "preview", "whatif"

@@ -168,3 +168,30 @@ IN_PROCESS_CHECK_S = 0.01
 DUMP_WITHIN_S = 10.0
 # How long a changed log level lasts: as long as one looks at it.
 LOG_LEVEL_FOR_S = 600.0
+
+# Drafts of queues.yaml
+
+# Far above what people write; the parser that keeps comments reads some 100,000 characters a second.
+LARGEST_IMPORT_CHARACTERS = 4_000_000
+LARGEST_IMPORT_BYTES = 4 * LARGEST_IMPORT_CHARACTERS
+# As many as the configuration service reads. Each use of an alias counts.
+MOST_IMPORTED_VALUES = 200_000
+# Each round mends what the checker found in the one before; what is mended may show what was hidden behind it.
+SETTLING_ROUNDS = 100
+# Lines of a draft are not folded: an amount stays beside its name.
+DRAFT_COLUMNS = 4_096
+# Each part of a note. It quotes names and values of the source.
+LONGEST_NOTE_CHARACTERS = 300
+
+# Keys and certificates in a Kubernetes cluster
+
+# A CA lives as long as an installation is likely to stay. Its successor comes while both can be trusted side by side.
+CA_DAYS = 3650
+CA_RENEWED_BEFORE_DAYS = 1095
+# Only upgrades renew certificates, and an installation may go without one for a year or two. Expired ones would end it.
+CERTIFICATE_DAYS = 1095
+CERTIFICATE_RENEWED_BEFORE_DAYS = 730
+# Of all calls of the API server together, which may be restarting.
+CLUSTER_KEYS_WITHIN_S = 120.0
+CLUSTER_KEYS_RETRY_S = 0.5
+CLUSTER_KEYS_LONGEST_PAUSE_S = 5.0

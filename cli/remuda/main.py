@@ -25,7 +25,7 @@ operator_commands = typer.Typer(help="Add, list and remove operators; set their 
 
 # By the heading in the help.
 COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
-    "Start": (start.up, start.run, start.demo, start.load),
+    "Start": (start.init, start.up, start.run, start.demo, start.load),
     "Show": (
         show.status, show.top, show.queues, show.applications, show.nodes, show.usage, show.pools, show.explain,
         show.story, show.events, show.action, show.dump, show.dead_letters,
@@ -33,7 +33,7 @@ COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Act": (act.kill, act.move, act.hold, act.unhold, act.drain, act.undrain, act.priority, act.release),
     "Administer": (
         administer.rebuild, administer.resume, administer.log, administer.backup, administer.restore,
-        administer.declare, keys.keys,
+        administer.declare, keys.keys, keys.cluster_keys,
     ),
 }  # fmt: skip
 # These list something, so they have `--output` and, with `--watch`, are shown again and again.
@@ -99,7 +99,7 @@ def _version(is_asked: bool) -> None:
     if is_asked:
         from importlib.metadata import version
 
-        print(f"remuda {version('remuda')}")
+        print(f"remuda {version('remuda-scheduler')}")
         raise typer.Exit
 
 

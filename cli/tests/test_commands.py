@@ -16,7 +16,8 @@ DIGITS = "9" * 5_000
 NAMES = ("", "*", ">", "a.*", "a b", DIGITS, "a\x00b", "a\x1b[31mb", "ü", "a\n", "\udcff", "-" * 3)
 # Commands that only act, print nothing but JSON, or draw a screen. All others list or show data, and have --json.
 ACTS = {
-    "up", "run", "top", "demo", "dump", "load", "rebuild", "backup", "restore", "declare", "keys", "rm add",
+    "cluster-keys",
+    "init", "up", "run", "top", "demo", "dump", "load", "rebuild", "backup", "restore", "declare", "keys", "rm add",
     "rm remove", "rm forget", "rm divide", "operator add", "operator groups", "operator remove",
     "operator front-end", "operator log-levels", "peloton add", "peloton remove",
 }  # fmt: skip
@@ -91,7 +92,7 @@ def test_names(monkeypatch, capsys, arguments: list[str], name: str) -> None:
 def test_help_shows_the_name_of_an_extra(monkeypatch, capsys) -> None:
     """Brackets are markup."""
     _, out, _ = command(monkeypatch, capsys, "load", "--help")
-    assert "remuda[plot]" in out
+    assert "remuda-scheduler[plot]" in out
 
 
 @pytest.mark.parametrize("arguments", NUMBERS)
@@ -111,7 +112,7 @@ def test_no_server(monkeypatch, capsys, arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["config", "check", "{}"], ["config", "preview", "a", "{}"],
+        ["config", "check", "{}"], ["config", "preview", "a", "{}"], ["config", "import", "{}"],
         ["up", "--config", "{}"], ["run", "config", "--file", "{}"], ["restore", "{}"],
         ["load", "--trace", "openb", "{}", "{}"],
     ],
@@ -132,7 +133,7 @@ def test_files(monkeypatch, capsys, tmp_path: Path, arguments: list[str]) -> Non
     [
         ["up", "--data", "{}", "--plain"], ["backup", "{}"], ["keys", "{}"], ["rm", "add", "a", "--keys", "{}"],
         ["rm", "remove", "a", "--keys", "{}"], ["rebuild", "a", "--yes", "--directory", "{}"],
-        ["load", "--record", "{}"], ["load", "--plot", "{}.png"],
+        ["load", "--record", "{}"], ["load", "--plot", "{}.png"], ["init", "{}", "--yes"],
     ],
 )  # fmt: skip
 def test_directories(monkeypatch, capsys, tmp_path: Path, arguments: list[str]) -> None:

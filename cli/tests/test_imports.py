@@ -1,4 +1,4 @@
-"""A service starts in an image that has only what the service needs, and the command line without the rest. Neither
+"""A service starts where only what it needs is installed, and the command line without the rest. Neither
 imports what it does not use: processes start often, on small machines all at once after an outage.
 """
 
@@ -8,6 +8,8 @@ import subprocess
 import sys
 
 import pytest
+
+from remuda.extras import MODULES
 
 # Packages that the command line needs beside the bus, typer and their own. `remuda run` has to do without them.
 OF_COMMAND_LINE = {
@@ -71,3 +73,17 @@ def test_help_imports_nothing_of_what_commands_do() -> None:
     assert run.returncode == 0, run.stderr
     assert "dead-letters" in run.stdout
     assert run.stderr.split() == []
+
+
+def test_settings_of_all_services_are_read_without_extras() -> None:
+    """`remuda settings check` and `remuda up` read them where no extra is installed."""
+    script = f"""
+import sys
+for name in {sorted(module for modules in MODULES.values() for module in modules)!r}:
+    sys.modules[name] = None
+from remuda.local.services import SERVICES, settings_of
+for service in SERVICES:
+    settings_of(service)
+"""
+    run = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0, run.stderr

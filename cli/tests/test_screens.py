@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -11,7 +12,7 @@ from rich.console import Console
 from remuda.local.process_table import table
 from remuda.local.supervisor import Process, State
 from remuda.show import configuration_status
-from remuda.show.queue_tree import bar, scarcest, tree
+from remuda.show.queue_tree import bar, is_owed, scarcest, tree
 from remuda.show.queues import _notes
 from remuda.simulated_rm.demo.screen import screen
 from remuda.simulated_rm.demo.watch import View
@@ -85,14 +86,24 @@ def test_a_tree_with_little_room_leaves_out_the_deepest() -> None:
     assert tree(partition(30), 80, rows=5).row_count <= 5
 
 
-def test_a_bar_is_green_up_to_guaranteed_yellow_above_and_red_when_full() -> None:
-    assert str(bar(10, 100, 50, 20).spans[0].style) == "green" or "green" in str(bar(10, 100, 50, 20).style)
-    assert "yellow" in str(bar(60, 100, 50, 20).style) + "".join(str(span.style) for span in bar(60, 100, 50, 20).spans)
-    assert "red" in str(bar(100, 100, None, 20).style) + "".join(
-        str(span.style) for span in bar(100, 100, None, 20).spans
-    )
+def test_a_bar_is_blue_however_full_it_is_and_red_for_a_queue_that_is_owed_something() -> None:
+    def style(*arguments: Any) -> str:
+        found = bar(*arguments)
+        return str(found.style) + "".join(str(span.style) for span in found.spans)
+
+    for used in (10, 60, 100):
+        assert "blue" in style(used, 100, 50, 20) and "red" not in style(used, 100, 50, 20)
+        assert "red" in style(used, 100, 50, 20, True)
     assert bar(1, 1_000_000, None, 20).plain.strip() == "▏"
     assert all(len(bar(used, 100, 30, 20).plain) == 20 for used in range(101))
+
+
+def test_a_queue_is_owed_what_it_waits_for_if_it_has_none_of_that_to_the_full() -> None:
+    due = {"vcore": 10, "gpu": 2}
+    assert is_owed(Queue("root.a", guaranteed=due, allocated={"vcore": 5}, pending={"vcore": 8}))
+    assert not is_owed(Queue("root.a", guaranteed=due, allocated={"vcore": 5})), "nobody waits"
+    assert not is_owed(Queue("root.a", guaranteed=due, allocated={"vcore": 10}, pending={"vcore": 8, "gpu": 1}))
+    assert not is_owed(Queue("root.a", guaranteed=due, pending={"memory": 8})), "nothing of that is guaranteed"
 
 
 def test_what_a_queue_may_use_is_its_maximum_in_force() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 
@@ -64,15 +63,6 @@ def test_check(monkeypatch, capsys, file: Path) -> None:
     assert f"{file}:4: unknown key 'rms.mist', expected rms.most?" in out
     code, out, _ = command(monkeypatch, capsys, "settings", "check", str(file), "--json")
     assert code == 1 and len(json.loads(out)["problems"]) == 2
-
-
-def test_an_environment_with_one_service(monkeypatch, capsys, file: Path) -> None:
-    """As in the image of the core: sections of other services are left to them."""
-    find = importlib.util.find_spec
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: find(name) if name == "remuda_core" else None)
-    file.write_text(FILE + "rms: {mist: 7}\n")
-    code, out, _ = command(monkeypatch, capsys, "settings", "show", "--settings", str(file), "--json")
-    assert code == 0 and {service for one in json.loads(out)["settings"] for service in one["services"]} == {"core"}
 
 
 def test_mistakes_are_one_line(monkeypatch, capsys, file: Path) -> None:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds every image without a container registry: build.sh [SERVICE...]. The base is a Debian made with debootstrap, the
-# Python packages are those that requirements.lock names, fetched by the pip of this machine as it is configured. Both
-# are kept in deploy/offline/cache. Needs root (debootstrap), docker, and .venv (`make .venv/.ready`).
+# Python packages are those that requirements.lock and requirements-extras.lock name, fetched by the pip of this machine as
+# it is configured. Both are kept in deploy/offline/cache. Needs root (debootstrap), docker, and .venv (`make .venv/.runs`).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 cache=$PWD/deploy/offline/cache
@@ -27,18 +27,20 @@ fetch_wheels() {
   local stamp=$cache/lock.sha256
   if ! sha256sum --check --status "$stamp" 2>/dev/null; then
     rm -rf "$cache/locked"
-    .venv/bin/python -m pip wheel -qq --disable-pip-version-check --require-hashes --no-deps -r requirements.lock -w "$cache/locked"
-    sha256sum requirements.lock >"$stamp"
+    for lock in requirements.lock requirements-extras.lock; do
+      .venv/bin/python -m pip wheel -qq --disable-pip-version-check --require-hashes --no-deps -r $lock -w "$cache/locked"
+    done
+    sha256sum requirements.lock requirements-extras.lock >"$stamp"
   fi
 }
 
-# The context: this checkout as git has it, and the wheels that are needed when it runs, our own among them.
+# The context: the scripts of the image as git has them, and the wheels, our own among them.
 make_context() {
   context=$(mktemp -d)
   trap 'rm -rf "$context"' EXIT
-  git ls-files -z -- proto bus replication operations sdk services integrations cli deploy release requirements.lock LICENSE NOTICE README.md .dockerignore | xargs -0 cp --parents -t "$context"
-  .venv/bin/python -m pip wheel -qq --disable-pip-version-check --no-index --find-links "$cache/locked" --no-build-isolation \
-    -w "$context/wheels" "./bus[telemetry]" ./proto ./replication ./operations ./sdk ./services/core ./services/rmproxy ./services/config ./services/events ./services/grpc ./services/web ./integrations/kubernetes ./integrations/peloton ./cli
+  git ls-files -z -- deploy .dockerignore | xargs -0 cp --parents -t "$context"
+  cp -r "$cache/locked" "$context/wheels"
+  .venv/bin/python -m hatchling build -t wheel -d "$context/wheels" 2>/dev/null
 }
 
 docker image inspect "$base" >/dev/null 2>&1 || { echo "base image"; make_base; }
@@ -47,6 +49,7 @@ fetch_wheels
 make_context
 for service in "${services[@]}"; do
   docker build --quiet --network none --build-arg BASE="$base" --build-arg SERVICE="$service" \
+    --build-arg INSTALL="$([ "$service" = nats ] && echo nats || echo remuda)" \
     -f deploy/Dockerfile -t "remuda/$service:$tag" "$context" >/dev/null 2>"$cache/build.log" || { cat "$cache/build.log" >&2; exit 1; }
   echo "remuda/$service:$tag  $(docker image inspect -f '{{.Size}}' "remuda/$service:$tag" | numfmt --to=iec)"
 done

@@ -16,7 +16,7 @@ from remuda_config import schema
 from remuda_config.problems import Finding, Path, Problem, spell
 from remuda_config.rules.placement import canonical
 from remuda_config.schema import PlacementRule, Queue, Queues
-from remuda_core.evolve import tracking
+from remuda_core.evolve import booking
 from remuda_core.rules import limits
 from remuda_core.rules.limits import ANYONE, USER, Applying
 from remuda_core.settings import Limit
@@ -104,4 +104,4 @@ def limit_who_is_named_without_amounts_like_anyone() -> AbstractContextManager[o
                 found = found._replace(limit=replace(found.limit, max_resources=anyone.max_resources))
             yield found
 
-    return patch.object(tracking, "applying", with_amounts)
+    return patch.object(booking, "applying", with_amounts)

@@ -9,7 +9,7 @@ from unittest.mock import patch
 from remuda_core import facts
 from remuda_core.decide import gang
 from remuda_core.decide.ask import withdraw
-from remuda_core.evolve import allocations, task_groups
+from remuda_core.evolve import allocations, booking
 from remuda_core.facts import Fact
 from remuda_core.rules.lifecycle import ACCEPTED, RESUMING, STARTING
 from remuda_core.state import Allocation, Application, Partition, State
@@ -32,7 +32,7 @@ def withdraw_all_asks_of_a_gang_that_resumes() -> AbstractContextManager[object]
 def start_the_clock_of_placeholders_while_accepted() -> Iterator[None]:
     """The clock starts with a placeholder of an application that is Accepted; the one that makes a gang complete comes
     when it is Starting here, and has allocated nothing else."""
-    comes = task_groups.placeholder_comes
+    comes = booking.placeholder_comes
 
     def counted(state: State, partition: Partition, placeholder: Allocation) -> None:
         application = placeholder.application

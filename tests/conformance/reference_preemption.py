@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from remuda_core.cycle import preempt, preemption_plan, schedule, victims
+from remuda_core.cycle import preempt, schedule, victims
 from remuda_core.cycle.preempt import attempt, interval_of
 from remuda_core.cycle.victims import Shortfall, VictimSearch
 from remuda_core.facts import Fact
-from remuda_core.index.admission import full_queue, limit_of
+from remuda_core.index.limits import full_queue, limit_of
 from remuda_core.index.partition import PartitionIndex
-from remuda_core.index.preemptors import can_preempt
+from remuda_core.index.preemption import can_preempt
 from remuda_core.rules.properties import is_priority_fence, preemption_delay_ms, priority_offset
 from remuda_core.rules.required_node import required_node
 from remuda_core.rules.resource import items_of
@@ -50,14 +50,14 @@ def choose_one_victim_after_the_other() -> Iterator[None]:
             victims.lessen(short or {}, victim.fact.resource)
         return None if short else chosen
 
-    shortfall_of, plan = victims.shortfall_of, preemption_plan.plan_on_required_node
+    shortfall_of, plan = victims.shortfall_of, preempt.plan_on_required_node
 
     def planned(*arguments: Any) -> Any:
-        with patch.object(preemption_plan, "shortfall_of", all_of_it), patch.object(VictimSearch, "choose", greedy):
+        with patch.object(preempt, "shortfall_of", all_of_it), patch.object(VictimSearch, "choose", greedy):
             return plan(*arguments)
 
     with (
-        patch.object(preemption_plan, "plan_on_required_node", planned),
+        patch.object(preempt, "plan_on_required_node", planned),
         patch.object(VictimSearch, "choose", in_order),
     ):
         yield
@@ -66,9 +66,9 @@ def choose_one_victim_after_the_other() -> Iterator[None]:
 @contextmanager
 def preempt_once_per_ask() -> Iterator[None]:
     """An ask preempts for one of its allocations, and never again."""
-    planned = preemption_plan.plan
+    planned = preempt.plan
 
-    def once(state: State, partition: Partition, pending: PendingAsk, *rest: Any) -> preemption_plan.Plan | str:
+    def once(state: State, partition: Partition, pending: PendingAsk, *rest: Any) -> preempt.Plan | str:
         if pending.preempted_at_ms:
             return "it has preempted others before"
         return planned(state, partition, pending, *rest)

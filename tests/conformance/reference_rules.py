@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from remuda_core import timeouts
 from remuda_core.commands import ReleaseAllocation
-from remuda_core.cycle import preempt, preemption_plan
+from remuda_core.cycle import preempt
 from remuda_core.cycle.reserve import within_quotas
 from remuda_core.cycle.transitions import transition
 from remuda_core.cycle.victims import VictimSearch
@@ -29,15 +29,15 @@ from remuda_core.decide import BY_COMMAND, allocation, ask, expire, names, node,
 from remuda_core.evolve import BY_FACT, allocations, asks
 from remuda_core.facts import Ask, AskChanged, NodeReserved, NodeUnreserved
 from remuda_core.index import nodes
-from remuda_core.index.admission import full_queue, limit_of
-from remuda_core.index.ask_classes import AskClass
-from remuda_core.index.gang_changes import change_task_group
+from remuda_core.index.asks import AskClass
 from remuda_core.index.index import Index
-from remuda_core.index.kept_nodes import KeptNodes
-from remuda_core.index.leaf_order import LeafOrder
+from remuda_core.index.leaves import LeafOrder
+from remuda_core.index.limits import full_queue, limit_of
 from remuda_core.index.node_groups import Demand
 from remuda_core.index.partition import PartitionIndex
-from remuda_core.index.queue_order import ParentOrder, QueueOrder
+from remuda_core.index.queues import ParentOrder, QueueOrder
+from remuda_core.index.reservations import ReservedNodes
+from remuda_core.index.updates import change_task_group
 from remuda_core.rules import placement
 from remuda_core.rules.lifecycle import COMPLETE, COMPLETING
 from remuda_core.rules.placement import NotPlaced, Placed, Queues
@@ -45,7 +45,7 @@ from remuda_core.rules.placement_rules import Applicant
 from remuda_core.rules.required_node import required_node
 from remuda_core.settings import PartitionSettings, PlacementRule
 from remuda_core.state import Allocation, Application, Node, Partition, PendingAsk, State, TaskGroup
-from remuda_core.state.placeholders import FreePlaceholders
+from remuda_core.state.application import FreePlaceholders
 
 Rule = Callable[[], AbstractContextManager[object]]
 
@@ -99,9 +99,9 @@ def order_equals_by_chance(seed: int) -> Iterator[None]:
                 found.append(((opted_out, any(fact.originator for fact in facts), len(facts), turn), best))
         return min(found, key=itemgetter(0))[1] if found else None
 
-    begin, each, best_node = VictimSearch.__init__, FreePlaceholders.__iter__, preemption_plan.best_node
+    begin, each, best_node = VictimSearch.__init__, FreePlaceholders.__iter__, preempt.best_node
     with (
-        patch.object(preemption_plan, "best_node", node_of_chance),
+        patch.object(preempt, "best_node", node_of_chance),
         patch.object(QueueOrder, "rank", shuffled(QueueOrder.rank)),
         patch.object(LeafOrder, "application_rank", shuffled(LeafOrder.application_rank)),
         patch.object(VictimSearch, "__init__", of_chance),
@@ -138,17 +138,17 @@ def rank_updated_asks_as_new_ones() -> AbstractContextManager[object]:
 def reserve_without_bounds() -> Iterator[None]:
     """Any number of nodes is reserved, whatever the quotas, until the ask is placed, and nobody takes them."""
 
-    def nothing_in_the_way(kept: KeptNodes, pending: PendingAsk, bound: bool) -> None:
+    def nothing_in_the_way(kept: ReservedNodes, pending: PendingAsk, bound: bool) -> None:
         return None
 
     def nobody_may_take(pending: PendingAsk, node: Node) -> bool:
         return node.reservation in (None, pending)
 
     with (
-        patch.object(KeptNodes, "in_the_way", nothing_in_the_way),
-        patch.object(KeptNodes, "unjustified", lambda _: iter(())),
-        patch.object(KeptNodes, "next_claimants", lambda _: []),
-        patch.object(preemption_plan, "may_take", nobody_may_take),
+        patch.object(ReservedNodes, "in_the_way", nothing_in_the_way),
+        patch.object(ReservedNodes, "unjustified", lambda _: iter(())),
+        patch.object(ReservedNodes, "next_claimants", lambda _: []),
+        patch.object(preempt, "may_take", nobody_may_take),
     ):
         yield
 
@@ -308,13 +308,13 @@ def limit_everything_by_the_cluster() -> Iterator[None]:
 def keep_nothing_for_preemptors() -> Iterator[None]:
     """The room freed for an ask that is bound to no node goes to the first ask that comes. Its node is reserved only if
     the ask fits under every maximum, and in the cluster as a whole, before the victims have gone."""
-    carry_out, plan = preempt.carry_out, preemption_plan.plan
+    carry_out, plan = preempt.carry_out, preempt.plan
 
-    def planned(state: State, partition: Partition, *rest: Any) -> preemption_plan.Plan | str:
+    def planned(state: State, partition: Partition, *rest: Any) -> preempt.Plan | str:
         with patch.object(partition, "preemptions", {}):
             return plan(state, partition, *rest)
 
-    def carried_out(core: Any, partition: Partition, found: preemption_plan.Plan) -> Iterator[Any]:
+    def carried_out(core: Any, partition: Partition, found: preempt.Plan) -> Iterator[Any]:
         reserves = required_node(found.pending.ask.tags) or within_quotas(partition, found.pending)
         for fact in carry_out(core, partition, found):
             if reserves or not isinstance(fact, NodeReserved | NodeUnreserved):

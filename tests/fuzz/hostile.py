@@ -66,6 +66,7 @@ QUERIES = (
     "guests",
     "preview",
     "whatif",
+    "overview",
     "none",
 )
 FLOOD = (20, 100, 300)  # questions at once

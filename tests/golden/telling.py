@@ -12,16 +12,13 @@ from remuda_config import Invalid
 from remuda_core import facts
 from remuda_core.check import digest
 from remuda_core.decide.names import plain
-from remuda_core.explain.explanations import Explanations
-from remuda_core.explain.holders import holders_of
-from remuda_core.explain.queue_position import Positions
+from remuda_core.explain import Explanations, Positions, holders_of
 from remuda_core.rules.predicate_class import CLASS_TAG
 from remuda_core.rules.resource import show
 from remuda_core.settings import QueueSettings
-from remuda_core.shell.previews import copy_of
 from remuda_core.shell.views import history
-from remuda_core.what_if.search import search
-from remuda_core.what_if.trial import Ask
+from remuda_core.trials.play import copy_of
+from remuda_core.trials.what_if import Ask, search
 from remuda_core.wire.facts import WRITERS
 from remuda_events.event_records import records_of
 from remuda_events.stories.story import SCHEDULER_COMMANDS, Story, StoryTarget

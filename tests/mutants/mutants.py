@@ -123,7 +123,7 @@ NODES: Final = _of(
 )  # fmt: skip
 
 QUEUES: Final = _of(
-    "decide.clean",
+    "decide.configure",
     ("dynamic_queues_stay", "6: a dynamic queue goes when nothing is in it", "        if not queue.children and not queue.applications:", "        if queue.managed and not queue.children and not queue.applications:"),
     ("configured_queues_go", "6: a configured queue stays, empty or not", " and (not q.managed or q.draining)]", "]"),
 )  # fmt: skip
@@ -166,7 +166,7 @@ GANGS: Final = (
         ("each_placeholder_starts", "12: of placeholders the last one starts the gang", "    if ask.placeholder and not is_last_placeholder(application, ask.resource):", "    if False:"),
     ),
     *_of(
-        "state.placeholders",
+        "state.application",
         ("refused_place_goes_last", "12: a placeholder that was refused is the first to be taken again", "        for _, _, uuid in self._order:\n            yield self._by_uuid[uuid]", "        yield from self._by_uuid.values()"),
         ("youngest_place_first", "12: the placeholder kept longest is taken first", "        for _, _, uuid in self._order:", "        for _, _, uuid in reversed(self._order):"),
     ),
@@ -188,12 +188,18 @@ RESERVATIONS: Final = (
     *_of(
         "cycle.reserve",
         ("kept_bound_where_nominal", "11: a node is reserved for an ask bound to it only where that can be obtained", "covers(index.nodes.obtainable(node), demand.need)", "covers(index.nodes.vector(node.capacity), demand.need)"),
-        ("kept_for_ever_unjustified", "11: a reservation ends when a condition is gone", "    for node, reason in index.kept.unjustified():\n", "    for node, reason in ():\n"),
+        ("kept_for_ever_unjustified", "11: a reservation ends when a condition is gone", "    for node, reason in index.reserved_nodes.unjustified():\n", "    for node, reason in ():\n"),
     ),
     *_of(
-        "index.kept_nodes",
+        "index.reservations",
         ("kept_beyond_maxima", "11: what is reserved fits every maximum and limit", "            if self._has_no_room(limit, resource):\n", "            if False:\n"),
+    ),
+    *_of(
+        "index.limits",
         ("kept_beyond_limits", "11: what is reserved fits the limits of users", "return (*application.queue.path_to_root, *application.trackers)", "return application.queue.path_to_root"),
+    ),
+    *_of(
+        "index.reservations",
         ("kept_beyond_the_share_of_a_queue", "11: asks of one queue keep a quarter of the nodes", "        if len(self.shares.get(application.queue, ())) >= self.most(", "        if False and len(self.shares.get(application.queue, ())) >= self.most("),
         ("kept_beyond_the_share", "11: asks keep half of the nodes", "        return self._index.partition if self.is_full() else None", "        return None"),
         ("kept_bound_within_the_share", "11: asks that are bound to a node have no share", "        if bound:\n            return None\n", ""),
@@ -212,7 +218,7 @@ RESERVATIONS: Final = (
         ("kept_priority_without_fence", "11: priorities are compared through fences", "(0 if is_priority_fence(properties) else priority)", "priority"),
     ),
     *_of(
-        "cycle.rights",
+        "cycle.reserve",
         ("kept_from_the_guaranteed", "11: an ask within its guaranteed takes a node from one that is not", "    if guaranteed != other_guaranteed:\n        return guaranteed\n", ""),
         ("kept_from_priority", "11: an ask of higher priority takes a node", "    return not node.preempting and has_higher_priority(pending, kept_for)", "    return False"),
         ("kept_not_from_equals", "11: an ask of equal right takes no node", "return _priority_below(one, common) > _priority_below(other, common)", "return _priority_below(one, common) >= _priority_below(other, common)"),
@@ -224,7 +230,7 @@ RESERVATIONS: Final = (
         ("kept_taken_though_another_could_be_kept", "11: a reservation is taken over only where no other node will do", "    if in_the_way is None and not index.reserving.finds_no_node(demand):\n", "    if False:\n"),
     ),
     *_of(
-        "cycle.preemption_plan",
+        "cycle.preempt",
         ("kept_from_preemption", "11: an ask of more right preempts on a node that is kept", "if not node.schedulable or node in others or not may_take(pending, node):", "if not node.schedulable or node in others or node.reservation not in (None, pending):"),
     ),
     *_of(
@@ -233,7 +239,7 @@ RESERVATIONS: Final = (
         ("kept_at_once_again", "11: after a time-out the ask waits anew", "        pending.timed_out_ms, pending.timed_out_on = state.now_ms, node.id\n", "        pending.timed_out_on = node.id\n"),
     ),
     *_of(
-        "decide.administer.applications",
+        "decide.administer",
         ("kept_when_it_moves", "11: a reservation ends when the application moves", "            if not node.preempting:\n", "            if False:\n"),
     ),
 )  # fmt: skip
@@ -242,20 +248,20 @@ PASS: Final = (
     *_of(
         "cycle.schedule",
         ("reserved_after_normal", "11: reserved asks go before all others", "            placed += yield from place_reserved(state, partition, one, limit - placed, now_ms)\n", "            placed += yield from place_pending(state, partition, one, limit - placed, now_ms)\n            placed += yield from place_reserved(state, partition, one, limit - placed, now_ms)\n"),
-        ("budget_is_not_shared", "9: partitions share the limit of a pass evenly", "max(1, budget // len(busy)), []", "max(1, budget), []"),
-        ("rest_of_budget_is_lost", "9: what one partition does not need goes to the others", "        busy = still_busy[: max(0, budget)]", "        busy = []"),
+        ("budget_is_not_shared", "9: partitions share the limit of a pass evenly", "max(1, left // len(busy)), []", "max(1, left), []"),
+        ("rest_of_budget_is_lost", "9: what one partition does not need goes to the others", "        busy = still_busy[: max(0, left)]", "        busy = []"),
         ("bound_do_not_preempt_first", "9: asks their node is reserved for preempt before normal asks", "            yield from preempt_where_bound(state, partition, one, now_ms)", "            yield from ()"),
         ("bound_do_not_preempt_in_turn", "13: a bound ask preempts in its turn among all others", "                yield from preempt_in_turn(state, partition, index, pending, now_ms)\n", "                yield from ()\n"),
         ("scheduling_while_paused", "14: nothing new while the RM is away", "    if state.rm_state != RUNNING:\n        return\n", ""),
     ),
     *_of(
-        "index.queue_order",
+        "index.queues",
         ("queues_not_by_priority", "9: priority first", "return (-queue.priority, share, -self.weight, queue.path)", "return (share, -queue.priority, -self.weight, queue.path)"),
         ("smaller_pending_first", "9: the larger pending amount first", "return (-queue.priority, share, -self.weight, queue.path)", "return (-queue.priority, share, self.weight, queue.path)"),
         ("held_quota_is_taken", "13: what is kept under a maximum for a preempting ask is left to no other", "            if held:\n                over += held.get(name, 0)\n", ""),
     ),
     *_of(
-        "index.leaf_order",
+        "index.leaves",
         ("fifo_not_by_priority", "9: fifo is by priority, then age", "return (-application.priority, application.seq)", "return (application.seq, -application.priority)"),
         ("fair_not_by_priority", "9: fair is by priority, then share", "return (-application.priority, shares, application.id)", "return (shares, -application.priority, application.id)"),
     ),
@@ -269,9 +275,9 @@ PASS: Final = (
         ("full_node_takes_more_in_a_pass", "10: a node takes only so many allocations", "        if node.allocations_left <= 0:\n", "        if False:\n"),
     ),
     *_of(
-        "index.packs",
+        "index.nodes",
         ("not_packed", "10: a packed application goes to a node on which it is already", "        if demand.required_node or not application.allocations:", "        if True:"),
-        ("packed_node_stays_full", "10: a packed application goes to a node on which it is already, once that has room again", "        if packs and room is not None:", "        if False:"),
+        ("packed_node_stays_full", "10: a packed application goes to a node on which it is already, once that has room again", "        if applications and room is not None:", "        if False:"),
         ("bound_ask_is_packed", "10: an ask with requiredNode runs on that node, packed or not", "        if demand.required_node or not application.allocations:", "        if not application.allocations:"),
     ),
     *_of(
@@ -301,7 +307,7 @@ PASS: Final = (
         ("kept_for_one_node_only", "11: a reserved ask goes to any node with room", "        return self._next_elsewhere() if self.opened else None", "        return None"),
     ),
     *_of(
-        "index.admission",
+        "index.limits",
         ("limits_of_users_ignored", "5: what users and groups may use", "        if not tracker.has_room(resource, NOTHING_HELD if has_place else tracker.held):", "        if False:"),
         ("any_number_runs", "9: maxapplications", "        if not gate.has_running_slot():\n            return gate\n", "        pass\n"),
         ("held_under_limits_is_taken", "13: what is kept under a limit for a preempting ask is left to no other", "NOTHING_HELD if has_place else tracker.held):", "NOTHING_HELD):"),
@@ -315,20 +321,20 @@ ADMINISTRATION: Final = (
         ("admin_submitters_administer", "19: the submit ACL gives no right to administer", "return any(allows(s.admin_acl, user, groups) for s in settings)", "return may_submit(settings, user, groups)"),
     ),
     *_of(
-        "decide.administer.problem",
+        "decide.administer",
         ("admin_everybody_acts_on_queues", "19: an operator needs the adminacl", "    if not may_administer([", "    if False and not may_administer(["),
-        ("admin_not_from_above", "19: the adminacl of a queue above suffices", "for above in queue.path_to_root]", "for above in queue.path_to_root[:1]]"),
+        ("admin_not_from_above", "19: the adminacl of a queue above suffices", "for above in queue.path_to_root], command.operator", "for above in queue.path_to_root[:1]], command.operator"),
         ("admin_everybody_drains", "19: nodes need a scheduler administrator", "    if not command.scheduler_administrator:", "    if False:"),
     ),
     *_of(
-        "decide.administer.act",
+        "decide.administer",
         ("admin_acts_twice", "19: a repeated action changes nothing", "    if known is not None:", "    if False:"),
         ("admin_other_action_same_id", "19: another action with a known ID is refused", "    if known.action == action:", "    if True:"),
         ("admin_force_breaks_all", "19: hard rules hold whatever is forced", "    if found and not (soft and command.force):", "    if found and not command.force:"),
         ("admin_soft_rules_are_hard", "19: force allows what soft rules refuse", "    if found and not (soft and command.force):", "    if found:"),
     ),
     *_of(
-        "decide.administer.applications",
+        "decide.administer",
         ("admin_moves_to_any_queue", "19: the operator administers the other queue, too", "        return\n    yield from problems_of_access(queue, command)\n    leaf =", "        return\n    leaf ="),
         ("admin_moves_into_draining", "19: a draining queue takes no applications", "    if draining is not None:", "    if False:"),
         ("admin_moves_without_submit", "19: the user may submit to the other queue", "    if not may_submit(", "    if False and not may_submit("),
@@ -352,12 +358,12 @@ ADMINISTRATION: Final = (
         ("admin_removed_node_stays_drained", "19: a drain ends with the node", "    state.drains.pop((fact.partition, fact.node_id), None)\n", ""),
     ),
     *_of(
-        "evolve.task_groups",
+        "evolve.booking",
         ("time_ends_with_the_last_place", "12: the timeout of a gang goes on while placeholders are pending", "    if not application.placeholders_coming or not state.timers.has(timer):", "    if True:"),
         ("admin_killed_gang_is_replaced", "19: a killed gang that was resuming replaces nothing", "[each for each in group.free if each.releasing]", "[]"),
     ),
     *_of(
-        "index.admission",
+        "index.limits",
         ("admin_parents_do_not_hold", "19: a hold counts for the queues below", "for above in queue.path_to_root if above.hold", "for above in queue.path_to_root[:1] if above.hold"),
     ),
     *_of(
@@ -365,7 +371,7 @@ ADMINISTRATION: Final = (
         ("admin_held_gangs_go_on", "19: in a held queue no placeholder is replaced", "    if leaf.held:\n        return\n", ""),
     ),
     *_of(
-        "decide.administer.queues",
+        "decide.administer",
         ("admin_questions_stay_open", "19: a hold ends open questions", "        if question.application.id in ids:", "        if False:"),
         ("admin_reservations_stay", "19: a hold ends reservations", "        for pending in sorted(application.reserving.values(), key=attrgetter(\"seq\")):", "        for pending in ():"),
     ),

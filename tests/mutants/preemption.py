@@ -26,7 +26,7 @@ PREEMPTION: Final = (
         ("full_maximum_needs_no_victims", "13: victims make room under maxima above, too", "        return not shortfall and not any(over.values())\n", "        return not shortfall\n"),
     ),
     *mutants_of(
-        "cycle.quota_victims",
+        "decide.quota",
         ("quota_takes_too_much", "13: a queue gives back no more than needed", "    return QuotaVictims(_needed(chosen, excess), short,", "    return QuotaVictims(chosen, short,"),
         ("quota_takes_guaranteed", "13: a lowered maximum takes nothing below guaranteed", "and take(victim, _guards(victim, queue), spare):", "and take(victim, (), spare):"),
         ("quota_ignores_releases_under_way", "13: releases under way count for a queue above its maximum", "            lessen(excess, allocation.fact.resource)\n    if not excess:", "            pass\n    if not excess:"),
@@ -38,7 +38,7 @@ PREEMPTION: Final = (
         ("quota_parents_first", "13: a queue below gives back before the queue above", "in reversed(list(queue.below())):", "in queue.below():"),
     ),
     *mutants_of(
-        "cycle.preemption_plan",
+        "cycle.preempt",
         ("preemption_where_it_is_off", "13: only where the partition enables it, also while the RM is asked", "    if not (bound or partition.settings.preemption_enabled):", "    if False:"),
         ("threshold_ignored", "13: threshold", "    if load < partition.settings.preemption_threshold:", "    if False:"),
         ("bound_need_preemption_enabled", "13: a bound ask preempts also where preemption is off", "    if not (bound or partition.settings.preemption_enabled):", "    if not partition.settings.preemption_enabled:"),
@@ -48,7 +48,7 @@ PREEMPTION: Final = (
         ("bound_preempt_higher_priority", "13: nothing of higher priority goes for a bound ask", "QueueEligibility(pending.ask.priority, (), 0)", 'QueueEligibility(float("inf"), (), 0)'),
     ),
     *mutants_of(
-        "index.preemptors",
+        "index.preemption",
         ("preempts_twice", "13: once per allocation of an ask", "and ask.pending and ask.preemption is None and not index.awaits_place(ask):", "and ask.pending and not index.awaits_place(ask):"),
         ("preempts_once", "13: an ask preempts for each of its allocations", "and ask.pending and ask.preemption is None and not", "and ask.pending and not ask.preempted_at_ms and not"),
         ("refused_tries_at_once", "13: what was refused is tried again after the interval", "max(first_ms, refused_ms + interval_ms)", "first_ms"),
@@ -59,7 +59,7 @@ PREEMPTION: Final = (
         ("used_up_preempts_at_once", "13: a pass whose budget is used up leaves preemption to the next", "        if used_up and not is_put_off_for_long(", "        if False and not is_put_off_for_long("),
     ),
     *mutants_of(
-        "index.bound_preemptors",
+        "index.preemption",
         ("bound_try_again_at_once", "13: what was refused to a bound ask is tried again after the interval", "    if refused_ms is not None and refused_ms + interval_ms > now_ms:", "    if False:"),
         ("bound_preempt_once", "13: an ask that is bound to a node preempts for each of its allocations", "ask.preemption is not None or demand is None", "ask.preempted_at_ms or demand is None"),
         ("bound_preempt_bound", "13: a node reserved for a bound ask is not taken by another", "        if node.reservation is not None and node.reservation is not ask and bound_to(node.reservation):", "        if False:"),
@@ -74,7 +74,7 @@ PREEMPTION: Final = (
         ("quota_is_not_held", "13: with the node, the place under maxima and limits is kept", "    if preemption.node.reservation is pending and not preemption.held:", "    if False:"),
     ),
     *mutants_of(
-        "decide.overdue",
+        "decide.expire",
         ("reserved_for_ever", "13: preemption that does not help in time ends", "    if node.reservation is preemption.pending:\n", "    if False:\n"),
     ),
 )  # fmt: skip

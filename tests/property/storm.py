@@ -7,7 +7,7 @@ into. A failing run is reduced to the commands that are needed (`shortened`).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 
 import msgspec
@@ -17,7 +17,7 @@ from remuda_core.commands import Command
 from remuda_core.facts import Allocated, Ask
 from remuda_core.rules import connection
 from remuda_core.settings import ChildTemplate, Configuration, Limit, PartitionSettings, PlacementRule, QueueSettings
-from remuda_core.state import Partition
+from remuda_core.state import Partition, Queue
 
 from .answers import answer
 from .operators import Operators
@@ -62,6 +62,7 @@ class Storm(Operators):
         self.silent = random.choice((0.0, 0.0, 0.01))  # how often the RM is not heard of
         self.pack = "application" if seed % 3 == 0 else ""  # not drawn: older seeds mean what they meant
         self.quotas = {"quota.preemption.delay": ("5s", "1ms")[seed % 2]} if seed % 4 < 2 else {}
+        self.lowered = 0.05 if seed % 16 in (4, 5) else 0.0  # how often maxima are lowered to less than queues use
         self.last: Configuration | None = None
 
     def run(self, steps: int) -> Iterator[Command]:
@@ -79,6 +80,8 @@ class Storm(Operators):
     def next(self) -> Command:
         if self.random.random() < (self.silent if self.world.state.rm_state == connection.RUNNING else 0.1):
             return self.connection()
+        if self.lowered and self.last is not None and self.random.random() < self.lowered:
+            return commands.Configure(self.below_usage(self.last))
         if self.random.random() < self.wild:
             return self.seldom()
         if self.declared and self.random.random() < 0.3:
@@ -273,6 +276,24 @@ class Storm(Operators):
         )
         self.last = msgspec.structs.replace(self.last, checksum=self.new("sum-"), partitions=partitions)
         return self.last
+
+    def below_usage(self, configuration: Configuration) -> Configuration:
+        """The configuration with maxima of half of what some queues use."""
+        partitions = []
+        for each in configuration.partitions:
+            there = self.world.state.partitions.get(f"[{RM}]{each.name}")
+            queues = there.queues if there is not None else {}
+            partitions.append(msgspec.structs.replace(each, root=self.lowered_below(each.root, "root", queues)))
+        self.last = msgspec.structs.replace(configuration, checksum=self.new("sum-"), partitions=tuple(partitions))
+        return self.last
+
+    def lowered_below(self, queue: QueueSettings, path: str, queues: Mapping[str, Queue]) -> QueueSettings:
+        """Root has no maximum."""
+        is_lowered = path != "root" and path in queues and self.random.random() < 0.6
+        used = queues[path].allocated if is_lowered else {}
+        half = {name: amount // 2 for name, amount in used.items() if amount > 1}
+        children = tuple(self.lowered_below(child, f"{path}.{child.name}", queues) for child in queue.queues)
+        return msgspec.structs.replace(queue, max={**queue.max, **half}, queues=children)
 
     def changed(self, queue: QueueSettings, change: str, depth: int) -> QueueSettings:
         queue = msgspec.structs.replace(

@@ -12,10 +12,9 @@ from remuda_core.check import check
 from remuda_core.commands import AnswerPredicates, Schedule, Tick, Verdict
 from remuda_core.core import Core
 from remuda_core.limits import TICK_MS, WHAT_IF_PASSES
-from remuda_core.shell.previews import copy_of
-from remuda_core.what_if.search import size_of
-from remuda_core.what_if.steps import APPLICATION, NODE, QUOTAS, Step, carry_out
-from remuda_core.what_if.trial import Ask
+from remuda_core.trials.play import copy_of
+from remuda_core.trials.steps import APPLICATION, NODE, QUOTAS, Step, carry_out
+from remuda_core.trials.what_if import Ask, size_of
 
 
 def check_sufficient(core: Core, ask: Ask, steps: Sequence[Step], now_ms: int) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from remuda_core.core import Core
-from remuda_core.explain.explanations import Explanations
-from remuda_core.explain.queue_position import Positions
+from remuda_core.explain import Explanations, Positions
 from remuda_core.rules.connection import RUNNING
 from remuda_core.rules.required_node import is_protected, required_node
 from remuda_core.rules.resource import total_of

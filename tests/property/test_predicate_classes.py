@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from remuda_core import commands
 from remuda_core.cycle import schedule
-from remuda_core.evolve import predicate_classes
+from remuda_core.evolve import questions
 from remuda_core.facts import Allocated, Ask, Fact, PredicatesAsked
-from remuda_core.index import accepted_nodes, nodes
+from remuda_core.index import nodes
 from remuda_core.limits import ANSWER_WITHIN_MS, REFUSALS_LAST_MS
 from remuda_core.settings import Configuration, PartitionSettings, QueueSettings
 from remuda_core.state import NEVER_MS, Partition
@@ -37,7 +37,7 @@ def bounds(**values: int) -> Iterator[None]:
     """Other values for bounds: of nodes per question, open questions, classes and verdicts kept, nodes ranked."""
     with ExitStack() as stack:
         for name, value in values.items():
-            for module in (predicate_classes, nodes, accepted_nodes, schedule):
+            for module in (questions, nodes, schedule):
                 if hasattr(module, name):
                     stack.enter_context(patch.object(module, name, value))
         yield

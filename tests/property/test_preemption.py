@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from remuda_core import commands
 from remuda_core.check import check, digest
-from remuda_core.cycle.preemption_plan import Plan, obstacle, plan
+from remuda_core.cycle.preempt import Plan, obstacle, plan
 from remuda_core.facts import PREEMPTED_BY_SCHEDULER, Allocated, Ask
 from remuda_core.settings import Configuration, PartitionSettings, QueueSettings
 from remuda_core.state import Allocation, Node, Partition, PendingAsk, Queue

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remuda_core import commands, facts
-from remuda_core.cycle.quota_victims import quota_victims
-from remuda_core.decide.quota import delay_of
+from remuda_core.decide.quota import delay_of, quota_victims
 from remuda_core.settings import Configuration, PartitionSettings, QueueSettings
 from remuda_core.state import Partition, Queue
 

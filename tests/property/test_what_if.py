@@ -12,10 +12,9 @@ from remuda_core.check import digest
 from remuda_core.core import Core
 from remuda_core.limits import WHAT_IF_TOGETHER
 from remuda_core.settings import Configuration, Limit, PartitionSettings, PlacementRule, QueueSettings
-from remuda_core.shell.previews import copy_of
-from remuda_core.what_if.search import search
-from remuda_core.what_if.steps import APPLICATION
-from remuda_core.what_if.trial import Ask
+from remuda_core.trials.play import copy_of
+from remuda_core.trials.steps import APPLICATION
+from remuda_core.trials.what_if import Ask, search
 
 from .storm import Storm
 from .sufficient import check_smallest, check_sufficient, runs

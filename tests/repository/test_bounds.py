@@ -37,8 +37,8 @@ BOUNDED_BY = {
         "self._bindings": "the pods of the cluster, each once",
         "self._changes": "the pods of the cluster, each once, and the members of gangs",
     },
-    "core/index/lazy_ranking.py": {"self._line": "cut where it is some times longer than members are many"},
-    "core/index/asks_by_turn.py": {"self.best": "the asks of an application"},
+    "core/index/ordered.py": {"self._line": "cut where it is some times longer than members are many"},
+    "core/index/asks.py": {"self.best": "the asks of an application"},
     "replication/leader.py": {
         "self._questions": "REQUESTS_AT_ONCE of the process, in limits.py of the bus",
         "messages": "one batch: the next is taken when it is empty",

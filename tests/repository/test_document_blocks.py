@@ -29,6 +29,7 @@ TARGETS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.
 # Commands in the shell examples that are not part of this repository.
 FOREIGN = {
     "base64", "cd", "cp", "curl", "decode", "docker", "docker-compose", "done", "echo", "encode", "export", "for",
+    "break",
     "grpcurl", "helm", "jq", "kubectl", "mkdir", "nats", "openssl", "pip", "protoc", "python", "sed", "sleep", "source",
     "while",
 }  # fmt: skip

@@ -10,8 +10,8 @@ from docs.sections import replaced
 from remuda_config.extra_config import TIMING_KEYS
 from remuda_config.rules.properties import NAMES as PROPERTIES
 from remuda_config.schema.models import Keys
+from remuda_core import explain
 from remuda_core.core import Core
-from remuda_core.explain import constraints as explain
 from remuda_core.shell.queries import Queries
 from tests.system.test_documents import ROOT, block
 

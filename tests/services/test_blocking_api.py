@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Sequence
 
@@ -76,12 +75,3 @@ def test_unknown_url_is_refused(url: str) -> None:
     for connecting in (connect, blocking.connect):
         with pytest.raises(ValueError, match="expected local:"):
             connecting(url)
-
-
-def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("remuda_sdk.api.connecting.entry_points", lambda **_: ())
-    with pytest.raises(ImportError, match=r"remuda-sdk\[local\]"):
-        connect("local:")
-    monkeypatch.setitem(sys.modules, "remuda_sdk.api.grpc_scheduler", None)
-    with pytest.raises(ImportError, match=r"remuda-sdk\[grpc\]"):
-        connect("grpc://127.0.0.1:3333")

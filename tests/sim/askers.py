@@ -1,6 +1,7 @@
 """Askers: processes that ask cores about RMs, and compare each answer with the log at the commit that it names.
 
-Half of the questions go to the leader, as those that a core passes on while it catches up.
+Half of the questions go to the leader, as those that a core passes on while it catches up. When an RM has another
+leader, its cores are asked many at once: the last leader answers as a standby before it follows the log again.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Refused
+from remuda_bus.memory import MemoryBus
 from remuda_bus.status_codes import BUSY, NOT_FOUND, UNAVAILABLE
 
 from .auditor import Auditor
@@ -26,6 +28,7 @@ COUNTED = {"explain": "asks", "asks": "asks", "nodes": "nodes", "allocations": "
 PLAYED = 0.03  # how often a preview, or what would let an ask run, is asked for
 BURSTS = 0.03  # how often many questions are asked at once
 BURST = 12
+HAND_OVER = 30  # so many are asked at a hand-over
 LATER = 0.1  # how often a commit is named that is not there yet
 DURABLE = 0.3  # how often the last one is
 NEVER = 10**9
@@ -36,9 +39,12 @@ EXPECTED = (BUSY, NOT_FOUND, UNAVAILABLE)  # refusals
 class Asker:
     """`resting`: it asks nothing more. `rm_ids`: about which it asks; answers about those of `auditors` are checked."""
 
-    def __init__(self, random: Random, story: Story, rm_ids: Sequence[str], auditors: dict[str, Auditor]) -> None:
+    def __init__(
+        self, server: MemoryBus, random: Random, story: Story, rm_ids: Sequence[str], auditors: dict[str, Auditor]
+    ) -> None:
         self.resting = False
         self.bus: Bus
+        self._server = server
         self._random = random
         self._story = story
         self._rm_ids = rm_ids
@@ -48,6 +54,7 @@ class Asker:
     async def main(self, bus: Bus) -> None:
         self.bus = bus
         async with asyncio.TaskGroup() as asking:
+            asking.create_task(self._ask_at_hand_overs(bus, asking))
             while True:
                 await asyncio.sleep(min(self._random.expovariate(1 / self._pace_s), PAUSE_S))
                 if not self.resting:
@@ -55,9 +62,20 @@ class Asker:
                     for _ in range(BURST if self._random.random() < BURSTS else 1):
                         asking.create_task(self._ask_something(bus, rm_id))
 
+    async def _ask_at_hand_overs(self, bus: Bus, asking: asyncio.TaskGroup) -> None:
+        """Whenever the server has another leader of an RM, before the cores know, also while it rests. Does not
+        return."""
+        async for entry in self._server.watch(subjects.LEADERS.name):
+            rm_id = subjects.rm_of_key(entry.key)
+            for _ in range(HAND_OVER if entry.value and rm_id in self._auditors else 0):
+                asking.create_task(self._ask(bus, subjects.core_query(rm_id, "stats"), rm_id, "stats", {}))
+
     async def _ask_something(self, bus: Bus, rm_id: str) -> None:
         kind, request = self._question(rm_id)
         subject = self._random.choice((subjects.core_query, subjects.leader_query))(rm_id, kind)
+        await self._ask(bus, subject, rm_id, kind, request)
+
+    async def _ask(self, bus: Bus, subject: str, rm_id: str, kind: str, request: dict[str, Any]) -> None:
         try:
             answer = await ask(bus, subject, request)
         except BusError as error:

@@ -1,5 +1,6 @@
 """The configuration under fire: two configuration services with one file, an operator who changes it by requests, an
-editor who changes it by hand, and RMs that use it.
+editor who changes it by hand, and RMs that use it. Some services are stopped after a version is stored and before its
+text is in the file.
 
 A version is in force as a whole or not at all, the history is complete, and in the end the file and the RMs have the
 text in force."""
@@ -9,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from random import Random
+
+from remuda_bus import subjects
+from remuda_config.shell.version_store import FILE as IN_FORCE
 
 from . import services
 from .cluster import Cluster
@@ -20,6 +24,9 @@ from .resource_manager import Rm
 from .simulation import Simulation, simulated
 from .story import Story
 from .version_auditor import VersionAuditor
+
+STOPPED = 0.15  # how often a service is stopped when a version has been stored
+STOPPED_S = 7.0  # longer than a staged version stays
 
 
 class RmOfFile(Rm):
@@ -36,12 +43,13 @@ class Configuring(Simulation):
         super().__init__(random, story)
         self.versions = VersionAuditor(self.server, story)
         self.administrator = ConfigurationOperator(random, story, file, self.versions)
-        self.background.append(self.versions.follow())
+        self.background += [self.versions.follow(), self._stop_at_versions()]
         self.processes += [
             self._process("config-2", partial(services.config, FILE)),
             self._process("administrator", self.administrator.main),
             self._process("editor", self.administrator.edit_now_and_then),
         ]
+        self.configs = [one for one in self.processes if one.name.startswith("config-")]
         self.disasters += [_kill_a_config] * 3
 
     def _make_config(self) -> Process:
@@ -52,6 +60,12 @@ class Configuring(Simulation):
         rms = [RmOfFile("rm-1", self.random, self.story, clusters)]
         clusters += [rm.cluster for rm in rms]
         return rms
+
+    async def _stop_at_versions(self) -> None:
+        """Before the service that has stored the version knows. Does not return."""
+        async for entry in self.server.watch(subjects.CONFIGURATIONS.name):
+            if entry.key == IN_FORCE and not self.weather.calm and self.random.random() < STOPPED:
+                self.random.choice(self.configs).stop(self.random.uniform(0.1, STOPPED_S))
 
     async def _calm(self) -> None:
         self.administrator.resting = True
@@ -75,7 +89,8 @@ class Configuring(Simulation):
 
 
 def _kill_a_config(simulation: Simulation) -> None:
-    simulation.random.choice([one for one in simulation.processes if one.name.startswith("config-")]).kill()
+    assert isinstance(simulation, Configuring)
+    simulation.random.choice(simulation.configs).kill()
 
 
 def run(seed: int) -> Story:

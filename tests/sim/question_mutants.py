@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from remuda_core.core import Core
-from remuda_core.shell import previews
+from remuda_core.shell import copies
 from remuda_core.shell.answer_pace import AnswerPace, Questions, Turn
 from remuda_core.shell.replica import Replica
 from remuda_core.shell.rm_standby import RmStandby
@@ -98,7 +98,7 @@ def previews_change_the_state(patch: pytest.MonkeyPatch) -> None:
     def itself(core: Core) -> Core:
         return core
 
-    patch.setattr(previews, "copy_of", itself)
+    patch.setattr(copies, "copy_of", itself)
 
 
 QUESTION_MUTANTS: tuple[Mutant, ...] = (

@@ -19,6 +19,7 @@ from remuda_core.core import Core
 from remuda_peloton.shell import main as resmgr_shell
 from remuda_peloton.shell import placement as placement_shell
 from remuda_peloton.shell.engine import Caller
+from remuda_peloton.shell.settings import PlacementSettings
 from remuda_peloton.shell.shared_engine import SharedEngine
 from remuda_peloton.wire.snapshots import digest
 
@@ -221,7 +222,7 @@ class SideBySide(Unrest):
 async def engine(bus: Bus) -> None:
     process = CURRENT.get()
     assert process is not None
-    settings = placement_shell.PlacementSettings(
+    settings = PlacementSettings(
         instance=f"{process.name}.{process.lives}", address="simulated:1", rm=RM, queue=QUEUE, hold_s=3.0,
         ports="31000-31030",
     )  # fmt: skip

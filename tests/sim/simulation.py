@@ -88,7 +88,7 @@ class Simulation(Unrest):
         self.proxies = [self._process(f"rmproxy-{n}", services.rmproxy) for n in (1, 2)]
         self.operator = Operator(random, story, list(self.auditors.values()))
         about = list(self.auditors)
-        self.askers = [Asker(random, story, about, self.auditors) for _ in range(self.ASKERS)]
+        self.askers = [Asker(self.server, random, story, about, self.auditors) for _ in range(self.ASKERS)]
         self.processes = [
             *self.cores,
             *self.proxies,

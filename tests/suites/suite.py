@@ -14,7 +14,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 FILE = Path(__file__).with_name("suites.toml")
 # What every suite depends on.
-ALWAYS = ("requirements.lock", "conftest.py", "pyproject.toml")
+ALWAYS = ("requirements-dev.lock", "conftest.py", "pyproject.toml")
 
 
 @dataclass(frozen=True)

@@ -43,9 +43,27 @@ class Tab:
         found = await self.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
         return [_described(one) for one in found["violations"] if one["impact"] in ("serious", "critical")]
 
+    async def nonsense(self) -> list[str]:
+        """Texts, also those for the pointer and for screen readers, that show values which are not there."""
+        return [str(one) for one in await self.page.evaluate(NONSENSE)]
+
     async def overflow(self) -> int:
         """By how many pixels the page is wider than the screen."""
         return int(await self.page.evaluate("document.documentElement.scrollWidth - innerWidth"))
+
+
+NONSENSE = """() => {
+  const wrong = /undefined|\\bNaN\\b|\\[object|\\bnull\\b|Infinity|function \\(|=>/, found = [document.title];
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const { data, parentElement } = texts.currentNode;
+    if (!parentElement.closest("pre, textarea, script")) found.push(data);
+  }
+  for (const one of document.querySelectorAll("[title], [aria-label]")) {
+    found.push(one.title, one.getAttribute("aria-label") || "");
+  }
+  return found.filter((one) => wrong.test(one));
+}"""
 
 
 def _described(violation: dict[str, Any]) -> str:

@@ -22,7 +22,8 @@ from joserfc import jwt
 from joserfc.jwk import RSAKey
 
 from remuda.embedded import free_port
-from remuda_bus.nats import connect
+from remuda_bus import subjects
+from remuda_bus.nats import NatsBus, connect
 from remuda_config.shell import ConfigSettings
 from remuda_config.shell import main as config
 from remuda_core.shell.main import main as core
@@ -31,6 +32,7 @@ from remuda_events.shell import serve as events
 from remuda_replication.process import Settings
 from remuda_rmproxy.shell import main as rmproxy
 from remuda_sdk import ResourceManager, application, ask, node
+from remuda_web import limits
 from remuda_web.settings import WebSettings
 from remuda_web.shell import serve as web_main
 from remuda_web.source import LISTS
@@ -58,6 +60,7 @@ class System:
     issuer: str
     files: Path
     restricted: str  # the URL of a web service that restricts reading
+    admin: NatsBus
 
     def client(self, certificate: str = "", restricted: bool = False, **options: Any) -> httpx.AsyncClient:
         context = ssl.create_default_context(cafile=self.files / "ca.pem")
@@ -77,6 +80,8 @@ async def system(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Syst
     port = free_port("127.0.0.1")
     url = f"https://localhost:{port}"
     async with AsyncExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setattr(limits, "DEAD_LETTERS_EVERY_S", 0.5)
         issuer = await stack.enter_async_context(openid_provider(directory, f"{url}/login/callback"))
         server = GuardedServer(directory / "nats", acts_as={"web": ["*"]})
         await stack.enter_async_context(server)
@@ -117,7 +122,7 @@ async def system(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Syst
                 [ask(f"of-{user}", f"{user}-runs", vcore=1_000), ask(f"of-{user}", f"{user}-waits", vcore=9_000)]
             )
             await placed(rm, f"{user}-runs")
-        found = System(url, issuer, directory, other)
+        found = System(url, issuer, directory, other, admin)
         async with found.client(headers=bearer(TOKENS["pat"])) as client:
 
             async def is_known() -> bool:
@@ -262,6 +267,7 @@ async def test_restricted_reading_shows_the_own_queues(system: System) -> None:
         "/ws/v1/partitions", f"{partition}/queues", f"{partition}/queue/root.a", f"{partition}/nodes",
         f"{partition}/node/n1", f"{partition}/applications/active", f"{partition}/queue/root.a/applications",
         f"{partition}/usage/users", "/ws/v1/events/batch", "/ws/v1/metrics", "/ws/v1/clusters",
+        "/api/v1/overview",
         *(f"{rms}/{kind}" for kind in LISTS),
     )  # fmt: skip
     eve, pat = (system.client(restricted=True, headers=bearer(TOKENS[who])) for who in ("eve", "pat"))
@@ -275,6 +281,23 @@ async def test_restricted_reading_shows_the_own_queues(system: System) -> None:
         assert all(word in of_eve for word in ("of-eve", "eve-runs", "eve-waits", "root.a"))
         everything = "\n".join([(await pat.get(path)).text for path in paths])
         assert all(word in everything for word in ("of-zoe", "zoe-runs", "zoe-waits", "root.b"))
+
+
+async def test_dead_letters_need_attention_of_those_who_read_everything(system: System) -> None:
+    """The key of the web service may count them."""
+    await system.admin.append(subjects.dead_letter(RM), b"", {subjects.REASON: "odd"})
+
+    async def is_shown() -> bool:
+        return [one["count"] for one in await attention(pat) if one["kind"] == "dead_letters"] == [1]
+
+    async def attention(client: httpx.AsyncClient) -> list[dict[str, Any]]:
+        return list((await client.get("/api/v1/overview")).json()["attention"])
+
+    pat = system.client(headers=bearer(TOKENS["pat"]))
+    eve = system.client(restricted=True, headers=bearer(TOKENS["eve"]))
+    async with eve, pat:
+        await until(is_shown)
+        assert "dead_letters" not in [one["kind"] for one in await attention(eve)]
 
 
 async def test_restricted_reading_refuses_what_shows_every_queue(system: System) -> None:

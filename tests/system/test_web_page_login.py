@@ -37,6 +37,6 @@ async def test_a_person_logs_in_at_the_provider(system: System) -> None:
         await page.get_by_placeholder("and password").fill("any")
         await page.get_by_role("button", name="Sign-in").click()
         await page.get_by_role("button", name="Continue").click()
-        await found.shows("pat", "partition default")
+        await found.shows("pat", "Resource managers")
         await page.get_by_role("button", name="Log out").click()
         await page.get_by_role("link", name="Log in").wait_for()

@@ -73,11 +73,15 @@ _tracer: _Tracer | None = None
 
 def setup(service: str, instance: str = "", endpoint: str | None = None, part: float = 1.0) -> None:
     """Export spans to `endpoint` by OTLP over HTTP; None: to that of OTEL_EXPORTER_OTLP_ENDPOINT. Without one, nothing
-    is traced. `part`: of the traces that begin in this process; the others keep the decision of where they began."""
+    is traced. `part`: of the traces that begin in this process; the others keep the decision of where they began.
+    Raises ImportError when OpenTelemetry is not installed."""
     url = os.environ.get(ENDPOINT, "") if endpoint is None else endpoint
     if url:
-        from remuda_bus.tracing import otel
-
+        try:
+            from remuda_bus.tracing import otel
+        except ImportError as error:
+            needed = f"traces for {url} need OpenTelemetry: pip install 'remuda-scheduler[telemetry]'"
+            raise ImportError(f"{needed} ({error})") from error
         _install(otel.exporting(service, instance, url, part))
 
 

@@ -66,6 +66,11 @@ class Keys:
         at.with_name(at.name + SEED).unlink(missing_ok=True)
         self.render()
 
+    def rms(self) -> dict[str, str]:
+        """Each RM that has a key, by rmID, with the public key."""
+        found = sorted(self.rms_directory.glob(f"*{PUBLIC}"))
+        return {subjects.rm_of_key(path.name.removesuffix(PUBLIC)): path.read_text().strip() for path in found}
+
     def add_operator(self, operator: Operator) -> Path:
         """Create the key of an operator. Returns the path of its seed. Raises UserError if the operator has a key."""
         self._check_roles()
@@ -178,10 +183,8 @@ class Keys:
     def render(self) -> None:
         """Write the accounts file atomically, so that a server never reads a part of it."""
         roles = {role: _public(self.directory / role).read_text().strip() for role in (*ROLES, MONITOR)}
-        found = sorted(self.rms_directory.glob(f"*{PUBLIC}"))
-        rms = {subjects.rm_of_key(path.name.removesuffix(PUBLIC)): path.read_text().strip() for path in found}
         acts_as = {role: self.acts_as(role) for role in FRONT_ENDS}
-        everything = accounts(roles, rms, self.operators(), acts_as, self.log_levels(), self.clients())
+        everything = accounts(roles, self.rms(), self.operators(), acts_as, self.log_levels(), self.clients())
         text = json.dumps(everything, indent=1)
         accounts_file = self.directory / ACCOUNTS
         draft = accounts_file.with_suffix(".new")

@@ -327,7 +327,16 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             subjects.operator_change("*", "*", "*"),
         ),
     ),
-    "web": ((*_looks_into(_RMS), *_FOR_OPERATORS, _ANY_OF_PELOTON), ("remuda.api.web.*",)),
+    "web": (
+        (
+            *_looks_into(_RMS),
+            *_FOR_OPERATORS,
+            _ANY_OF_PELOTON,
+            f"$JS.API.STREAM.INFO.{subjects.DEAD_LETTERS.name}",
+            f"$JS.API.DIRECT.GET.{subjects.DEAD_LETTERS.name}",
+        ),
+        ("remuda.api.web.*",),
+    ),
     # Peloton's resource manager: its own streams and keys, and nothing of any RM.
     "resmgr": (
         (

@@ -229,12 +229,43 @@ def confirm(
     change(nats, "confirm", {"version": number}, json)
 
 
+def import_files(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE", help="Files of one scheduler. -: stdin.", callback=arguments.paths),
+    ],
+    source: Annotated[
+        str | None,
+        typer.Option("--from", metavar="SOURCE", help="yunikorn, kueue, slurm or volcano. Default: by content."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", help="The queues.yaml to write. Default: stdout.", callback=arguments.path),
+    ] = None,
+    capacity: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AMOUNTS",
+            help="What all nodes have, such as vcore=64,memory=256Gi: the base of shares and weights.",
+        ),
+    ] = None,
+    report: Annotated[bool, typer.Option("--report", help="Print the report only, and write nothing.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file of --output.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Translate a configuration of YuniKorn, Kueue, Slurm or Volcano, and report what has no counterpart."""
+    from ..admin.import_configuration import import_configuration
+
+    import_configuration(files, source, output, capacity, report, force, json)
+
+
 def _request(message: str, base: int | None, staged_for: str | None, overwrite: bool = False) -> dict[str, Any]:
     for_ms = int(arguments.duration_s(staged_for) * 1_000) if staged_for is not None else 0
     return {"message": message, "base": base, "for_ms": for_ms, "overwrite": overwrite}
 
 
 COMMANDS: dict[str, Callable[..., Any]] = {
-    "get": get, "history": history, "show": show, "diff": diff, "apply": apply, "set": set_keys, "unset": unset_keys,
-    "add-queue": add_queue, "remove-queue": remove_queue, "rollback": rollback, "confirm": confirm,
+    "import": import_files, "get": get, "history": history, "show": show, "diff": diff, "apply": apply,
+    "set": set_keys, "unset": unset_keys, "add-queue": add_queue, "remove-queue": remove_queue,
+    "rollback": rollback, "confirm": confirm,
 }  # fmt: skip

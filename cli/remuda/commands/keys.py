@@ -39,6 +39,41 @@ def keys(
     make_keys(directory)
 
 
+def cluster_keys(
+    rm: Annotated[list[str] | None, typer.Option("--rm", help="A resource manager. Repeatable.")] = None,
+    operator: Annotated[
+        list[str] | None, typer.Option(help="An operator, as NAME or NAME+GROUP+GROUP. Repeatable.")
+    ] = None,
+    front_end: Annotated[
+        list[str] | None,
+        typer.Option(
+            help='In whose names it acts, as web=OPERATOR,OPERATOR; "web=*": any name and groups. Repeatable.'
+        ),
+    ] = None,
+    certificates: Annotated[
+        bool, typer.Option(help="Make a CA and certificates, too; without, they are your own.")
+    ] = True,
+    client: Annotated[
+        list[str] | None,
+        typer.Option(help="A client of gRPC or of Peloton, by the name in its certificate. Repeatable."),
+    ] = None,
+    password: Annotated[list[str] | None, typer.Option(help="A Secret with a password. Repeatable.")] = None,
+    domain: Annotated[str, typer.Option(help="The domain of the cluster's services.")] = "cluster.local",
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(help="Of the cluster. Default: the service account of this pod.", callback=arguments.path),
+    ] = None,
+    namespace: Annotated[str | None, typer.Option(help="Default: that of the pod or of the kubeconfig.")] = None,
+) -> None:
+    """Create the keys and certificates of an installation on Kubernetes, as Secrets and ConfigMaps. Resource managers
+    and operators that are not named lose their keys. The Helm chart runs this before it installs or upgrades."""
+    from ..admin.cluster_keys import cluster_keys as make
+    from ..admin.cluster_keys import parsed
+
+    clients = (client or []) if certificates else None
+    make(parsed(rm or [], operator or [], front_end or [], clients, password or [], domain), kubeconfig, namespace)
+
+
 def add(rm: Rm, keys: KeyDirectory = KEYS) -> None:
     """Create the key of a resource manager and grant its permissions."""
     from ..access.command import add_rm

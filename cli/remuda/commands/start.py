@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,46 @@ import typer
 
 from ..terminal import arguments
 from .options import Assignments, Plain, SettingsFile
+
+
+class Cluster(StrEnum):
+    KUBERNETES = "kubernetes"
+    OWN = "own"
+    BATCH = "batch"
+
+
+def init(
+    directory: Annotated[
+        Path, typer.Argument(metavar="[DIR]", help="Where to write them. Default: here.", callback=arguments.path)
+    ] = Path(),
+    cluster: Annotated[
+        Cluster | None,
+        typer.Option("--kind", help="What nodes run: pods, work of a resource manager of your own, batch jobs."),
+    ] = None,
+    team: Annotated[
+        list[str] | None, typer.Option(metavar="NAME[=SHARE]", help="A team, which gets a queue. Repeatable.")
+    ] = None,
+    capacity: Annotated[
+        str | None, typer.Option(metavar="AMOUNTS", help="What all nodes have, such as vcore=64,memory=256Gi.")
+    ] = None,
+    gpus: Annotated[int | None, typer.Option(min=0, max=10**9, help="GPUs of all nodes.")] = None,
+    user_limit: Annotated[
+        str | None, typer.Option(metavar="AMOUNTS", help="Most of each user in a team's queue. Empty: no limit.")
+    ] = None,
+    preemption: Annotated[
+        bool | None,
+        typer.Option("--preemption/--no-preemption", help="Whether teams take back what is guaranteed to them."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Ask nothing; defaults for what no option says.")] = False,
+) -> None:
+    """Write a first queues.yaml and remuda.yaml, with comments. Asks what no option says."""
+    from ..admin.init import Given
+    from ..admin.init import init as write
+    from ..drafts.fresh import Cluster as Kind
+
+    kind = None if cluster is None else Kind(cluster.value)
+    write(directory, Given(kind, team, capacity, gpus, user_limit, preemption), yes, force)
 
 
 def up(
@@ -148,7 +189,7 @@ def load(
     plot: Annotated[
         Path | None,
         typer.Option(
-            help="Plot utilisation over time into this file (.png, .svg, .pdf). Needs the extra `remuda\\[plot]`.",
+            help="Plot utilisation over time into this file (.png, .svg, .pdf). Needs `remuda-scheduler\\[plot]`.",
             callback=arguments.path,
         ),
     ] = None,

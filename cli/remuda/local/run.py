@@ -9,7 +9,7 @@ from remuda_replication.process import run as run_process
 
 from ..errors import UserError
 from ..terminal import arguments
-from .services import check_service, check_settings, main_of
+from .services import check_extras, check_service, check_settings, main_of
 
 
 def run(service: str, url: str | None, file: Path | None, settings: Path | None, assignments: Sequence[str]) -> None:
@@ -24,7 +24,9 @@ def run(service: str, url: str | None, file: Path | None, settings: Path | None,
     if url is not None:
         arguments.url(url)
         given.append(f"nats.url={url}")
-    loaded = check_settings([service], settings, given)[service].settings
+    found = check_settings([service], settings, given)
+    check_extras(found)
+    loaded = found[service].settings
     arguments.url(loaded.nats_url)
     arguments.instance(loaded.instance)
     run_process(service, main_of(service), loaded)

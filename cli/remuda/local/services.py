@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +10,7 @@ from remuda_bus.bus import Bus
 from remuda_bus.settings import Loaded, SettingsProblems, load
 from remuda_replication.process import Settings
 
+from .. import extras
 from ..errors import UserError
 
 Main = Callable[[Bus, Any], Awaitable[None]]  # of a service, with settings of its own
@@ -19,6 +19,8 @@ STARTED: Final = (*REQUIRED, "grpc", "web")  # by `remuda up`
 SERVICES: Final = (*STARTED, "kubernetes", "resmgr", "placement")
 # The packages of services whose name is not that of the service.
 PACKAGES: Final = {"resmgr": "remuda_peloton", "placement": "remuda_peloton"}
+# The extras of the distribution that services need.
+EXTRAS: Final = {"kubernetes": "kubernetes", "resmgr": "peloton", "placement": "peloton"}
 
 
 def check_service(name: str) -> str:
@@ -27,9 +29,13 @@ def check_service(name: str) -> str:
     return name
 
 
-def installed() -> list[str]:
-    """The services of this environment: the image of a service holds no other."""
-    return [name for name in SERVICES if importlib.util.find_spec(PACKAGES.get(name, f"remuda_{name}")) is not None]
+def check_extras(loaded: Mapping[str, Loaded[Settings]]) -> None:
+    """Whether what these services import is installed. Raises UserError that names the missing extra."""
+    for service, found in loaded.items():
+        if service in EXTRAS:
+            extras.need(EXTRAS[service], f"service {service}")
+        if found.settings.traces_endpoint:
+            extras.need("telemetry", f"{service}: traces.endpoint {found.settings.traces_endpoint}")
 
 
 def settings_of(service: str) -> type[Settings]:
@@ -63,7 +69,7 @@ def settings_of(service: str) -> type[Settings]:
 
         return ResmgrSettings
     if service == "placement":
-        from remuda_peloton.shell.placement import PlacementSettings
+        from remuda_peloton.shell.settings import PlacementSettings
 
         return PlacementSettings
     return Settings

@@ -14,7 +14,7 @@ from ..terminal import arguments
 from ..terminal.event_loop import run
 from ..terminal.output import console, is_live, print_line, print_log_line
 from .process_table import Usage, screen
-from .services import STARTED, check_settings
+from .services import STARTED, check_extras, check_settings
 from .supervisor import Process, State
 from .system import NATS, Layout, System
 
@@ -36,6 +36,7 @@ def up(
     loaded = check_settings(
         (*STARTED, *(("resmgr", "placement") if peloton_port is not None else ())), settings, assignments
     )
+    check_extras(loaded)
     if grpc_port is None:
         grpc_port = cast("GrpcSettings", loaded["grpc"].settings).port
     if web_port is None:

@@ -36,9 +36,7 @@ def node_grid(rm: str, found: Nodes, width: int) -> list[RenderableType]:
 
 
 def _block(node: Node) -> tuple[str, str]:
-    share = _share(node)
-    style = "red" if share > 0.97 else "yellow" if share > 0.8 else "green"
-    return HEIGHTS[max(1, min(8, round(share * 8)))], f"{style} on grey23"
+    return HEIGHTS[max(1, min(8, round(_share(node) * 8)))], "blue on grey23"
 
 
 def _share(node: Node) -> float:

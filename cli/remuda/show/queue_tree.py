@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from rich.table import Table
@@ -56,7 +57,7 @@ def _row(queue: Queue, depth: int, width: int, bar_width: int) -> list[Text]:
     style = "dim" if queue.status.lower() not in ("", "active") else ""
     cells = [
         Text(_name(queue, depth), style=style or ("bold" if not queue.leaf else "")),
-        bar(used, top, guaranteed, bar_width),
+        bar(used, top, guaranteed, bar_width, is_owed(queue)),
         Text(resource, style="dim"),
         Text(amount(resource, used)),
         Text(amount(resource, guaranteed) if guaranteed else "-", style="" if guaranteed else "dim"),
@@ -69,10 +70,11 @@ def _row(queue: Queue, depth: int, width: int, bar_width: int) -> list[Text]:
     return [cells[0], cells[1], cells[3], cells[5], cells[6]] if width < NARROW else cells
 
 
-def bar(used: int, top: int, guaranteed: int | None, width: int) -> Text:
-    """Filled to used / top, with a mark where guaranteed is. Up to it green, above it (borrowed) yellow, full red."""
+def bar(used: int, top: int, guaranteed: int | None, width: int, owed: bool = False) -> Text:
+    """Filled to used / top, with a mark where guaranteed is. Blue however full it is; red where the queue is owed
+    something."""
     share = min(1.0, used / top) if top > 0 else 0.0
-    style = "red" if share > 0.97 else "yellow" if guaranteed is not None and used > guaranteed else "green"
+    style = "red" if owed else "blue"
     eighths = round(share * width * 8)
     cells = "█" * (eighths // 8) + (BLOCKS[eighths % 8] if eighths % 8 else "")
     if used > 0 and not cells:
@@ -89,14 +91,21 @@ def bar(used: int, top: int, guaranteed: int | None, width: int) -> Text:
 
 
 def scarcest(queue: Queue) -> str:
-    """The resource of which the queue uses the largest part of what it may use."""
-    names = ordered(queue.max_in_force) or ["vcore"]
+    """The resource that binds first: of what the queue may use of it, the largest part is used or waited for. The web
+    page goes by the same rule (`shares.js`)."""
+    names = ordered({*queue.max_in_force, *(name for name, amount in queue.pending.items() if amount)}) or ["vcore"]
 
-    def share(name: str) -> float:
-        top = queue.max_in_force.get(name, 0)
-        return queue.allocated.get(name, 0) / top if top else 0.0
+    def pressure(name: str) -> float:
+        wanted, top = queue.allocated.get(name, 0) + queue.pending.get(name, 0), queue.max_in_force.get(name, 0)
+        return wanted / top if top else math.inf if wanted else 0.0
 
-    return max(names, key=share)
+    return max(names, key=pressure)
+
+
+def is_owed(queue: Queue) -> bool:
+    """Whether the queue uses less than is guaranteed to it, of all that asks in it wait for."""
+    short = [queue.allocated.get(name, 0) < due for name, due in queue.guaranteed.items() if queue.pending.get(name)]
+    return bool(short) and all(short)
 
 
 def _visible(root: Queue, rows: int | None) -> list[tuple[int, Queue]]:

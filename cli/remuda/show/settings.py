@@ -13,13 +13,13 @@ from rich.text import Text
 from remuda_bus.settings import Effective, SettingsProblems, effective
 
 from ..errors import UserError
-from ..local.services import check_service, check_settings, installed
+from ..local.services import SERVICES, check_service, check_settings
 from ..terminal.output import console
 
 
 def show(service: str | None, file: Path | None, assignments: Sequence[str], as_json: bool) -> None:
     """The effective values, secrets hidden. Raises SettingsProblems."""
-    services = [check_service(service)] if service is not None else installed()
+    services = [check_service(service)] if service is not None else SERVICES
     found: dict[str, tuple[Effective, list[str]]] = {}
     for name, loaded in check_settings(services, file, assignments).items():
         for one in effective(loaded):
@@ -40,7 +40,7 @@ def show(service: str | None, file: Path | None, assignments: Sequence[str], as_
 def check(file: Path, as_json: bool) -> None:
     """Check a file for all services, without the environment. Raises UserError with all problems."""
     try:
-        loaded = check_settings(installed(), file, (), environment=False)
+        loaded = check_settings(SERVICES, file, (), environment=False)
     except SettingsProblems as found:
         if as_json:
             print(json.dumps({"file": str(file), "valid": False, "problems": found.problems}))

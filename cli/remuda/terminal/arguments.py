@@ -148,6 +148,13 @@ def path(given: Path | None) -> Path | None:
     return given
 
 
+def paths(given: list[Path]) -> list[Path]:
+    """Several files."""
+    for one in given:
+        path(one)
+    return given
+
+
 def readable(option: str, given: Path) -> Path:
     """An existing, readable file. The error message begins with `option`, which may be empty."""
     shown = f"{option} {given}".strip()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 import time
+from pathlib import Path
 
 from rich.console import Console
 
@@ -16,6 +18,14 @@ SMALLEST_SCREEN = (60, 16)  # columns, rows: the smallest terminal for a live sc
 
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
+
+
+def own_command() -> str:
+    """`remuda` as a shell finds it here: by its name, or by the path with which it was started."""
+    started = sys.argv[0]
+    found = shutil.which("remuda")
+    is_other = Path(started).name == "remuda" and (found is None or not Path(found).samefile(started))
+    return started if is_other else "remuda"
 
 
 def widen() -> None:

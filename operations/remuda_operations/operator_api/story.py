@@ -17,6 +17,8 @@ async def get_story(bus: Bus, _: Caller, request: admin.GetStoryRequest) -> admi
     asked = {"id": request.id, "limit": request.limit}
     if request.page_token:
         asked["after"] = decoded(request.page_token)
+    if request.since_ms:
+        asked["since_ms"] = request.since_ms
     subject = subjects.story(rm_of(request))
     try:
         reply = await bus.request(subject, json.dumps(asked).encode(), timeout_s=limits.STORY_TIMEOUT_S)
@@ -26,4 +28,6 @@ async def get_story(bus: Bus, _: Caller, request: admin.GetStoryRequest) -> admi
     response = filled(admin.GetStoryResponse(), answer)
     if answer.get("next") is not None:
         response.next_page_token = encoded(answer["next"])
+    if answer.get("resume") is not None:
+        response.resume_token = encoded(answer["resume"])
     return response

@@ -28,6 +28,7 @@ PAGE: Final = ("limit", "after")
 ALWAYS: Final = ("min_log_seq", "rm")
 _OTHERS: Final[Mapping[str, tuple[str, ...]]] = {
     "stats": (),
+    "overview": (),
     "digest": (),
     subjects.PREVIEW: ("configuration", "passes", "limit"),
     subjects.WHAT_IF: ("application", "key", "partition"),

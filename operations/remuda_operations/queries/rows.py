@@ -30,8 +30,8 @@ class Hold(msgspec.Struct):
 
 
 class Queue(msgspec.Struct):
-    """`max`: its own. `max_in_force`: with those of the queues above, and the partition's total. `held`: None: no
-    operator holds it."""
+    """`max`: its own. `max_in_force`: with those of the queues above, and the partition's total. `waiting`: pending
+    allocations in it and below, since `waiting_since_ms` (0: there are none). `held`: None: no operator holds it."""
 
     path: str
     partition: str = ""
@@ -43,6 +43,8 @@ class Queue(msgspec.Struct):
     max: Amounts = {}
     max_in_force: Amounts = {}
     applications: int = 0
+    waiting: int = 0
+    waiting_since_ms: int = 0
     held: Hold | None = None
     excess: Excess | None = None
     children: list[Queue] = []
@@ -240,7 +242,7 @@ class Rows(msgspec.Struct):
 
 class Action(msgspec.Struct):
     """The outcome of an operator's action. `action_id`: `<operator>/<ID>`. `outcome`: accepted or refused. Fields that
-    the `kind` does not have are empty."""
+    the `kind` does not have are empty. `at_ms`: when it was decided; 0: not known."""
 
     action_id: str
     operator: str
@@ -258,6 +260,7 @@ class Action(msgspec.Struct):
     allocation_key: str = ""
     uuid: str = ""
     priority: int = 0
+    at_ms: int = 0
 
     @property
     def target(self) -> str:

@@ -43,19 +43,23 @@ class LogReader:
         after: Position | None = START,
         *,
         inclusive: bool = False,
+        behind: int = 0,
         commit_class: type[log_pb2.Commit] = log_pb2.Commit,
     ) -> LogReader:
         """Read the commits behind the commit `after` (None: from the oldest one that the log holds). `inclusive`: yield
-        the commit `after` first. `commit_class`: another generated class for the same bytes. Raises HistoryChanged when
-        the log does not hold that commit, and with `inclusive` LogTrimmed when the log was trimmed beyond it."""
+        the commit `after` first. `behind`: with None, from the first commit behind this stream sequence; `batch` raises
+        HistoryChanged where that is void. `commit_class`: another generated class for the same bytes. Raises
+        HistoryChanged when the log does not hold that commit, and with `inclusive` LogTrimmed when the log was trimmed
+        beyond it."""
         stream, subject = subjects.log_stream(rm_id), subjects.log(rm_id)
         if inclusive and after is not None and after.seq:
             await check_retained(bus, rm_id, after)
             _, commit = await first_part(bus, rm_id, after.seq)
             before = Position(commit.parent, commit.parent_hash)
             return cls(bus, rm_id, await bus.read(stream, subject, before.seq), before, commit_class)
-        known = after or START
-        return cls(bus, rm_id, await bus.read(stream, subject, known.seq, known.hash), after, commit_class)
+        if after is None:
+            return cls(bus, rm_id, await bus.read(stream, subject, behind), None, commit_class)
+        return cls(bus, rm_id, await bus.read(stream, subject, after.seq, after.hash), after, commit_class)
 
     @property
     def position(self) -> Position:

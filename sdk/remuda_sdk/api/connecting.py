@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
-from importlib.metadata import entry_points
+from importlib import import_module
 from typing import Final, Protocol
 
 from remuda_bus import nats, subjects
@@ -16,9 +16,8 @@ from remuda_sdk.api.interface import SchedulerAPI
 from remuda_sdk.api.options import Options
 from remuda_sdk.api.scheduler import SchedulerOfSessions
 
-# Packages that bring a scheduler for this process announce it here: `local` is a function from a name to an
-# asynchronous context manager, whose value has the method `connect() -> Bus`.
-IN_PROCESS: Final = "remuda.in_process"
+# The scheduler stands above the SDK, so it is imported by name, and only for `local:`.
+IN_PROCESS: Final = "remuda.local.in_process"
 EXPECTED: Final = "local:, local:NAME, nats://HOST:PORT, tls://HOST:PORT, grpc://HOST:PORT or grpcs://HOST:PORT"
 
 
@@ -42,7 +41,7 @@ def connect(
     connection; `register_within_s`: of a registration; `retry_for_s`: how long an update is retried while the scheduler
     is away. All in seconds.
 
-    Raises ValueError for another URL; ImportError that names the missing package."""
+    Raises ValueError for another URL."""
     options = Options(access, heartbeat_s, connect_within_s, register_within_s, retry_for_s)
     return scheduler_at(url, options)
 
@@ -54,10 +53,8 @@ def scheduler_at(url: str, options: Options) -> SchedulerOfSessions:
     if scheme in ("nats", "tls") and rest.startswith("//"):
         return BusScheduler(partial(_start_nats, url, options), options)
     if scheme in ("grpc", "grpcs") and rest.startswith("//"):
-        try:
-            from remuda_sdk.api.grpc_scheduler import GrpcScheduler
-        except ImportError as error:
-            raise ImportError(f"{scheme}: needs gRPC: pip install 'remuda-sdk[grpc]' ({error})") from error
+        from remuda_sdk.api.grpc_scheduler import GrpcScheduler  # gRPC starts threads and takes memory
+
         return GrpcScheduler(url, options)
     raise ValueError(f"url {url!r}: expected {EXPECTED}")
 
@@ -74,10 +71,7 @@ Start = Callable[[str], AbstractAsyncContextManager[InProcess]]
 
 
 def _in_process_scheduler() -> Start:
-    found = list(entry_points(group=IN_PROCESS, name="local"))
-    if not found:
-        raise ImportError("local: needs the scheduler in this environment: pip install 'remuda-sdk[local]'")
-    start: Start = found[0].load()
+    start: Start = import_module(IN_PROCESS).scheduler
     return start
 
 

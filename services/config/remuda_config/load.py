@@ -5,7 +5,7 @@ from __future__ import annotations
 from remuda_config import limits
 from remuda_config.build import BUILT_IN, build
 from remuda_config.problems import Finding, Invalid, Problem, spell
-from remuda_config.schema import NotYaml, YamlDocument, read_yaml, validate
+from remuda_config.schema import NotYaml, Queues, YamlDocument, read_yaml, validate
 from remuda_config.verify import verify
 from remuda_proto.bounds import shown
 from remuda_proto.remuda.v1 import config_pb2
@@ -22,6 +22,19 @@ def load(text: str | bytes, source: str = "", compatibility: str = "none") -> co
         raise Invalid([unknown_compatibility("compatibility", compatibility)])
     if not text.strip():
         text, source = BUILT_IN, "built-in"
+    document, queues, findings = _read(text)
+    if findings:
+        raise Invalid(_place(document, findings))
+    return build(queues, text, source, compatibility)
+
+
+def findings_in(text: str) -> list[Finding]:
+    """What `load` would refuse, with the path of each value as a tuple, for programs that change it. Raises Invalid for
+    a text that is not YAML."""
+    return _read(text)[2]
+
+
+def _read(text: str) -> tuple[YamlDocument, Queues, list[Finding]]:
     try:
         document = read_yaml(text)
     except NotYaml as error:
@@ -29,9 +42,7 @@ def load(text: str | bytes, source: str = "", compatibility: str = "none") -> co
     queues, findings, left_out = validate(document)
     if () not in left_out:
         findings = findings + verify(queues, left_out)
-    if findings:
-        raise Invalid(_place(document, findings))
-    return build(queues, text, source, compatibility)
+    return document, queues, findings
 
 
 def decode(text: bytes) -> str:

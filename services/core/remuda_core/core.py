@@ -18,10 +18,11 @@ from collections.abc import Iterable, Iterator
 from .commands import Command, ReleaseAsk, Schedule
 from .decide import decide
 from .evolve import BY_FACT
-from .evolve.lookups import prepare_release
+from .evolve.booking import prepare_release
 from .facts import Fact, QueueChanged
 from .index.index import Index
-from .limits import FACTS_PER_STEP
+from .limits import FACTS_PER_STEP, TICK_MS, TIMERS_MS
+from .rules.connection import RUNNING
 from .state import State
 
 
@@ -77,3 +78,23 @@ class Core:
             touched = BY_FACT[type(fact)](state, fact)  # evolve
             if index.partitions:
                 index.apply(state, fact, touched)
+
+
+def next_tick_ms(state: State, last_ms: int) -> int | None:
+    """When the Tick after the one at `last_ms` is due, in ms; None: no Tick until a command changes the state."""
+    times = [last_ms + TICK_MS] if _waits(state) else []
+    timer_ms = state.timers.next_ms()
+    if timer_ms is not None:
+        times.append(max(timer_ms, last_ms + TIMERS_MS))
+    times += [max(at_ms, last_ms + TICK_MS) for at_ms in _rejections_ended_ms(state)]
+    return min(times, default=None)
+
+
+def _waits(state: State) -> bool:
+    """There are pending asks: after some time they are explained, reserve nodes, and preempt."""
+    return state.rm_state == RUNNING and any(partition.root.priorities for partition in state.partitions.values())
+
+
+def _rejections_ended_ms(state: State) -> list[int]:
+    oldest = (next(iter(partition.rejected.values()), None) for partition in state.partitions.values())
+    return [rejected.at_ms + state.timing.ended_ms for rejected in oldest if rejected is not None]

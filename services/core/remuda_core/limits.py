@@ -10,8 +10,8 @@ ALLOCATIONS_PER_PASS: Final = 2_000
 # The most that a setting may ask for: a pass, and the commit that holds it, then take a quarter of a second.
 MOST_ALLOCATIONS_PER_PASS: Final = 20_000
 
-# Steps of work (`index.work`) of one pass in all partitions (50 ms): searches take longer where nodes and asks differ.
-# Where they are alike a pass reaches ALLOCATIONS_PER_PASS first.
+# Steps (`PassBudget`) of one pass in all partitions (50 ms): searches take longer where nodes and asks differ. Where
+# they are alike a pass reaches ALLOCATIONS_PER_PASS first.
 STEPS_PER_PASS: Final = 9_000
 STEPS_PER_PLACEMENT: Final = 4
 STEPS_PER_QUEUE: Final = 2
@@ -218,6 +218,11 @@ LISTINGS: Final = 64
 # Indexes and listings for answers are dropped after so long without a query; sums are computed again after SUMS_KEPT_S.
 ANSWERS_KEPT_S: Final = 60.0
 SUMS_KEPT_S: Final = 1.0
+# Sums over all waiting asks take 1 s for a million: they are kept so many times as long as they took.
+SUMS_REST: Final = 19
+# Rows of each list of an overview, and the actions of operators in it: what people look at on one screen.
+OVERVIEW_ROWS: Final = 50
+OVERVIEW_ACTIONS: Final = 20
 # A question may wait so long for a commit that it wants to see, and so many about one RM at the same time: the commits
 # of operators' own actions, which come in milliseconds.
 LOG_SEQ_WITHIN_S: Final = 2.0

@@ -11,7 +11,7 @@ from remuda_core.check import check
 from remuda_core.commands import Configure, Register, RmConnection, Schedule, SubmitApplication, SubmitAsk, UpdateNode
 from remuda_core.core import Core
 from remuda_core.facts import Allocated, Ask
-from remuda_core.index import build, index, queue_changes
+from remuda_core.index import build, index
 from remuda_core.index.nodes import NodeIndex
 from remuda_core.index.partition import PartitionIndex
 from remuda_core.limits import INDEXED_PER_STEP
@@ -128,7 +128,7 @@ def test_an_rm_that_is_not_there_needs_no_index() -> None:
 
 
 def test_a_leaf_with_very_many_asks_is_reordered_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue_changes, "REORDERED_AT_ONCE", 100)
+    monkeypatch.setattr(build, "REORDERED_AT_ONCE", 100)
 
     def leaf(policy: str) -> Configuration:
         queue = QueueSettings("a", properties={"application.sort.policy": policy})
@@ -159,7 +159,7 @@ def test_a_leaf_with_very_many_asks_is_reordered_in_slices(monkeypatch: pytest.M
 @pytest.mark.parametrize("queue", ["root", "root.team", "root.team.a"])
 def test_limits_of_very_many_applications_change_in_slices(monkeypatch: pytest.MonkeyPatch, queue: str) -> None:
     """An application counts once for each size of its asks, however many it has."""
-    monkeypatch.setattr(queue_changes, "REORDERED_AT_ONCE", 100)
+    monkeypatch.setattr(build, "REORDERED_AT_ONCE", 100)
 
     def limited(most: int) -> Configuration:
         def settings(path: str, **fields: Any) -> QueueSettings:

@@ -10,10 +10,10 @@ from remuda_core import commands
 from remuda_core.check import check, check_decision, digest, dump
 from remuda_core.core import Core
 from remuda_core.facts import Allocated, Ask, NodeReserved
-from remuda_core.index.leaf_order import LeafOrder
+from remuda_core.index.leaves import LeafOrder
 from remuda_core.index.node_groups import NodeEntry
 from remuda_core.index.partition import PartitionIndex
-from remuda_core.index.queue_order import ParentOrder
+from remuda_core.index.queues import ParentOrder
 from remuda_core.rules import lifecycle
 from remuda_core.settings import Configuration, PartitionSettings, QueueSettings
 from remuda_core.state import Allocation, Application, Node, Partition, Queue, Timers

@@ -9,14 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remuda_core.index import fit_tree, ranked_tree
-from remuda_core.index import needs as needs_module
-from remuda_core.index.fit_list import HIDDEN, FitList, Rank, Vector, covers
-from remuda_core.index.fit_tree import FitTree
-from remuda_core.index.lazy_ranking import Entry, LazyRanking
+from remuda_core.index import trees
 from remuda_core.index.node_groups import Demand, NodeEntry, NodeGroup
 from remuda_core.index.nodes import NodeIndex
-from remuda_core.index.work import Work
+from remuda_core.index.ordered import HIDDEN, Entry, FitList, LazyRanking, Rank, Vector, covers
+from remuda_core.index.trees import FitTree, PassBudget
 from remuda_core.rules.resource import items_of
 from remuda_core.settings import PartitionSettings, QueueSettings
 from remuda_core.state import Node, Partition, Queue
@@ -42,7 +39,7 @@ def best(items: list[Item], need: Vector) -> Item | None:
 
 @given(st.integers(0, 10**9), st.sampled_from((10, 60, 400)))
 def test_fit_list_finds_what_looking_everywhere_finds(seed: int, steps: int) -> None:
-    """Comings, goings, hidings and new ranks; enough of them for several blocks."""
+    """Comings, goings and new ranks; enough of them for several blocks."""
     random = Random(seed)
     order: FitList[Item] = FitList(2)
     items: list[Item] = []
@@ -57,8 +54,6 @@ def test_fit_list_finds_what_looking_everywhere_finds(seed: int, steps: int) -> 
         if what < 0.6:
             items.remove(item)
             order.remove(item)
-        elif what < 0.7:
-            item.room = HIDDEN
         elif what < 0.8:
             order.remove(item)
             item.room, item.wanted = (random.randint(0, 4), random.randint(0, 4)), (random.random(), number)
@@ -66,20 +61,11 @@ def test_fit_list_finds_what_looking_everywhere_finds(seed: int, steps: int) -> 
         else:
             need = (random.randint(-1, 5), random.randint(-1, 5))
             assert order.first(need) is best(items, need)
+            start = (random.random(),)
+            assert order.first(need, start) is covering(items, need, start)
+        assert bool(order) == bool(items)
     for need in ((0, 0), (4, 4), (-1, -1), (2, 3), (5, 0)):
         assert order.first(need) is best(items, need)
-
-
-@given(st.lists(vectors, min_size=1, max_size=150, unique=True), needs)
-def test_fit_list_knows_ties(rooms: list[Vector], need: Vector) -> None:
-    order: FitList[Item] = FitList(2)
-    items = [Item((room[0], room[1]), room) for room in rooms]
-    for item in items:
-        order.put(item, item.wanted)
-    found = order.first(need)
-    if found is not None:
-        behind = sorted(item.wanted for item in items if item.wanted > found.wanted)
-        assert order.tied() == bool(behind and behind[0][0] == found.wanted[0])
 
 
 # FitTree
@@ -99,17 +85,16 @@ def test_a_fit_tree_finds_what_looking_everywhere_finds(seed: int, steps: int, m
 def test_a_fit_tree_with_few_bits_finds_what_looking_everywhere_finds(seed: int, most: int, width: int) -> None:
     """So few that needs take them from each other all the time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(needs_module, "NEEDS_KEPT", 6)
-        patch.setattr(fit_tree, "NEEDS_KEPT", 6)
-        patch.setattr(fit_tree, "WORTH_RENEWING", 0.1)
-        patch.setattr(ranked_tree, "MOST_CHILDREN", 8)
+        patch.setattr(trees, "NEEDS_KEPT", 6)
+        patch.setattr(trees, "WORTH_RENEWING", 0.1)
+        patch.setattr(trees, "MOST_CHILDREN", 8)
         search_everywhere(seed, 400, most, width)
 
 
 def search_everywhere(seed: int, steps: int, most: int, width: int) -> None:
     """Comings, goings, hidings and new ranks, and needs."""
     random = Random(seed)
-    order: FitTree[Item] = FitTree(width, Work())
+    order: FitTree[Item] = FitTree(width, PassBudget())
     items = [Item((0.5, -n), tuple(random.randint(-1, most) for _ in range(width))) for n in range(steps // 3)]
     for _ in order.fill([(item.wanted, item) for item in sorted(items, key=lambda item: item.wanted)]):
         pass
@@ -236,7 +221,7 @@ class Park:
         self.partition = Partition("default", settings, queue, {"root": queue})
         for node_id, capacity in nodes:
             self.partition.nodes[node_id] = Node(node_id, {}, capacity, {})
-        self.index = NodeIndex(self.partition, {"memory": 0, "vcore": 1}, Work())
+        self.index = NodeIndex(self.partition, {"memory": 0, "vcore": 1}, PassBudget())
         for node in self.partition.nodes.values():
             self.index.place(node)
         self.sign = -1.0 if node_sort == "binpacking" else 1.0

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remuda_core.index import demand_bits, ranked_tree
-from remuda_core.index.bit_tree import BitTree
-from remuda_core.index.demand_bits import DemandBits, bit_of, rounded_down
-from remuda_core.index.fit_list import Rank, Vector, covers
-from remuda_core.index.work import Work
+from remuda_core.index import demands, trees
+from remuda_core.index.demands import DemandBits, bit_of, rounded_down
+from remuda_core.index.ordered import Rank, Vector, covers
+from remuda_core.index.trees import BitTree, PassBudget
 
 seeds = st.integers(0, 10**9)
 
@@ -27,10 +26,10 @@ class Item:
 @given(seeds, st.sampled_from((10, 100, 1_000)), st.sampled_from((4, 8, 32)))
 def test_a_bit_tree_finds_what_looking_everywhere_finds(seed: int, steps: int, most_children: int) -> None:
     random, items = Random(seed), list[Item]()
-    order: BitTree[Item] = BitTree(Work())
+    order: BitTree[Item] = BitTree(PassBudget())
     comings = random.choice((0.2, 0.5))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ranked_tree, "MOST_CHILDREN", most_children)
+        patch.setattr(trees, "MOST_CHILDREN", most_children)
         for number in range(steps):
             what, rank = random.random(), (random.choice((0, 0.5, random.random())), number)
             bits = sum(1 << random.randrange(8) for _ in range(random.randrange(3)))
@@ -66,20 +65,20 @@ def test_a_bit_tree_finds_what_looking_everywhere_finds(seed: int, steps: int, m
 @given(seeds, st.sampled_from((4, 1_024)), st.sampled_from((3, 128)), st.sampled_from((4, 10**6)))
 def test_what_a_room_covers_is_in_its_set(seed: int, numbers: int, levels: int, most: int) -> None:
     """And nothing else, as long as there are enough numbers and levels."""
-    random, demands = Random(seed), list[tuple[Vector, int]]()
+    random, given_bits = Random(seed), list[tuple[Vector, int]]()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demand_bits, "DEMAND_BITS", numbers)
-        patch.setattr(demand_bits, "LEVELS_KEPT", levels)
+        patch.setattr(demands, "DEMAND_BITS", numbers)
+        patch.setattr(demands, "LEVELS_KEPT", levels)
         bits = DemandBits(2)
         for _ in range(60):
-            if random.random() < 0.6 or not demands:
+            if random.random() < 0.6 or not given_bits:
                 need: Vector = (random.randint(0, most), random.randint(0, most))
-                demands.append((need, bits.give(need)))
+                given_bits.append((need, bits.give(need)))
             else:
-                bits.take(demands.pop(random.randrange(len(demands)))[1])
+                bits.take(given_bits.pop(random.randrange(len(given_bits)))[1])
             room = (random.randint(-1, most), random.randint(-1, most))
             found = bits.covered(room)
-            for need, number in demands:
+            for need, number in given_bits:
                 if covers(room, need):
                     assert found & bit_of(number)
                 elif numbers > 60 and levels > 60:

@@ -10,7 +10,7 @@ from remuda_core.check import digest
 from remuda_core.core import Core
 from remuda_core.facts import Ask
 from remuda_core.settings import built_in
-from remuda_core.shell.discard import discard
+from remuda_core.shell.machine import discard
 from remuda_core.state import State
 from remuda_core.state.application import Allocation, Application, Node, PendingAsk
 

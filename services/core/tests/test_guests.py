@@ -18,7 +18,7 @@ from remuda_core.commands import (
     UpdateNode,
 )
 from remuda_core.core import Core
-from remuda_core.explain.explanations import Explanations
+from remuda_core.explain import Explanations
 from remuda_core.facts import (
     Allocated,
     AllocationReleased,

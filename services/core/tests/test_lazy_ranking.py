@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 
-from remuda_core.index.lazy_ranking import Entry, LazyRanking
+from remuda_core.index.ordered import Entry, LazyRanking
 
 
 class Runner:

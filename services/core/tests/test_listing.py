@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remuda_core.shell.listing import Listing
+from remuda_core.shell.pages import Listing
 
 
 class Thing:

@@ -15,7 +15,7 @@ from remuda_core.check import digest
 from remuda_core.core import Core
 from remuda_core.facts import Ask
 from remuda_core.settings import Configuration, Limit, PartitionSettings, PlacementRule, QueueSettings
-from remuda_core.shell.previews import Previews, Source
+from remuda_core.shell.copies import Copies, Source
 from remuda_core.wire.configuration import write_partition
 from remuda_proto.remuda.v1 import config_pb2
 from remuda_replication.log import Position
@@ -58,14 +58,14 @@ class Answers:
     def __init__(self, made: Core, in_child: bool = True) -> None:
         self.core = made
         self.now = 0.0
-        self.previews = Previews(lambda: self.now)
+        self.copies = Copies(lambda: self.now)
         self._in_child = in_child
 
     async def ask(self, now_ms: int = NOW_MS, **request: Any) -> dict[str, Any]:
         async def forked(fork: Any) -> tuple[Position, Source]:
             return Position(7), fork()
 
-        answer = await self.previews.answer(forked, self.core, request, now_ms, self._in_child)
+        answer = await self.copies.preview(forked, self.core, request, now_ms, self._in_child)
         return msgspec.json.decode(answer)
 
 
@@ -219,7 +219,7 @@ async def test_one_at_a_time_and_then_a_rest() -> None:
         answers.now += 2.0
         return Position(7), made
 
-    await answers.previews.answer(while_under_way, answers.core, {"configuration": ""}, NOW_MS, True)
+    await answers.copies.preview(while_under_way, answers.core, {"configuration": ""}, NOW_MS, True)
     with pytest.raises(Refused, match=r"may begin in 2.0 s"):
         await answers.ask(configuration="")
     answers.now += 2.0
@@ -235,7 +235,7 @@ async def test_a_preview_that_waits_for_a_leader_is_in_nobodys_way() -> None:
         return Position(7), fork()
 
     request = {"configuration": ""}
-    asked = asyncio.create_task(answers.previews.answer(until_it_leads, answers.core, request, NOW_MS, True))
+    asked = asyncio.create_task(answers.copies.preview(until_it_leads, answers.core, request, NOW_MS, True))
     await asyncio.sleep(0)
     await answers.ask(configuration="")
     answers.now += 2.0
@@ -245,7 +245,7 @@ async def test_a_preview_that_waits_for_a_leader_is_in_nobodys_way() -> None:
 
 async def test_a_preview_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "PREVIEW_WITHIN_S", 1)
-    monkeypatch.setattr("remuda_core.shell.previews.play", lambda *_: [None for _ in iter(int, 1)])
+    monkeypatch.setattr("remuda_core.shell.copies.play", lambda *_: [None for _ in iter(int, 1)])
     answers = Answers(core(proposal(QueueSettings("a"))))
     with pytest.raises(Refused, match="was given up"):
         await answers.ask(configuration="")

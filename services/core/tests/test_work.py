@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from remuda_core import explain
 from remuda_core.check import check
 from remuda_core.commands import (
     Command,
@@ -22,7 +23,6 @@ from remuda_core.commands import (
 from remuda_core.core import Core
 from remuda_core.cycle import schedule
 from remuda_core.decide import allocation
-from remuda_core.explain import constraints as explain
 from remuda_core.facts import Allocated, Ask, AskReleased, AskWaiting, NodeRejected
 from remuda_core.limits import RESOURCE_NAMES_PER_PARTITION
 from remuda_core.settings import Configuration, PartitionSettings, QueueSettings, built_in

@@ -30,6 +30,8 @@ HISTORY_RETRY: Final = RetryPolicy(1.0)
 # An audit a minute finds the same violation again and again. It is told in the history this often.
 VIOLATION_TOLD_EVERY_MS: Final = 3_600_000
 
+# The clock of a core and that of the NATS server may differ by so much for a story since some time.
+STORY_MARGIN_S: Final = 10.0
 # Lines of a page of a story: some 300 kB.
 STORY_LINES: Final = 1_000
 # Stories that wait for the one that is being read: each reads a whole log.

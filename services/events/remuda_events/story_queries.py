@@ -1,14 +1,16 @@
 """Answers queries for stories, `remuda.api.story.<rm>`, in JSON. One story is read at a time.
 
-The request has `id` (as `remuda story` takes it), `limit` (lines of the page) and `after` (`next` of the page before).
+The request has `id` (as `remuda story` takes it), `limit` (lines of the page), `since_ms` (0: all) and `after`: `next`
+of the page before, or `resume` of the last page, with which only commits are read that have come since.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-from dataclasses import asdict
-from typing import Any
+from contextlib import aclosing
+from dataclasses import asdict, replace
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -17,14 +19,31 @@ from remuda_bus.bus import Bus, HistoryChanged, Message, Refused
 from remuda_bus.untrusted import Malformed, json_object
 from remuda_events import limits
 from remuda_events.stories.story import StoryTarget
-from remuda_events.story_reader import first_commit, lines
+from remuda_events.story_reader import StoryReading, first_commit
 from remuda_operations.queries.fields import expect_fields
 from remuda_proto.bounds import shown
 
 BUSY = 429
 UNAVAILABLE = 503
-FIELDS = ("id", "limit", "after")
-Place = tuple[int, int]  # the position of the commit in the log, and the index of the line among those of the commit
+FIELDS = ("id", "limit", "since_ms", "after")
+_END_OF_COMMIT = 2**31
+
+
+class Place(NamedTuple):
+    """The position of a commit in the log, and the index of a line among those of the commit. `application`, `key`: of
+    the ask of the allocation that the story is about."""
+
+    log_seq: int
+    line: int
+    application: str = ""
+    key: str = ""
+
+
+class _Request(NamedTuple):
+    target: StoryTarget
+    after: Place | None
+    since_ms: int
+    limit: int
 
 
 class StoryQueries:
@@ -37,13 +56,13 @@ class StoryQueries:
         await self._bus.serve(subjects.story("*"), self._answer, "story")
 
     async def _answer(self, message: Message) -> bytes:
-        rm, (sought, after, limit) = _rm(message.subject), _request(message.payload)
+        rm, request = _rm(message.subject), _request(message.payload)
         if self._waiting >= limits.STORIES_WAITING:
             raise Refused(f"{self._waiting} stories wait to be read, try again", BUSY)
         self._waiting += 1
         try:
             async with asyncio.timeout(limits.STORY_WITHIN_S), self._turn:
-                return msgspec.json.encode(await self._page(rm, sought, after, limit))
+                return msgspec.json.encode(await self._page(rm, request))
         except TimeoutError:
             raise Refused(f"the story was not read within {limits.STORY_WITHIN_S:g} s, try again", BUSY) from None
         except HistoryChanged as error:
@@ -51,25 +70,39 @@ class StoryQueries:
         finally:
             self._waiting -= 1
 
-    async def _page(self, rm: str, sought: StoryTarget, after: Place, limit: int) -> dict[str, Any]:
+    async def _page(self, rm: str, request: _Request) -> dict[str, Any]:
         first = await first_commit(self._bus, rm)
-        head = {
+        head: dict[str, Any] = {
             "kept_since_ms": first.commit.now_ms if first is not None else 0,
             "complete": first is None or first.commit.parent == 0,
         }
+        reading, after = await self._reading(rm, request), request.after
         found: list[dict[str, Any]] = []
-        place, last, index = (0, 0), after, itertools.count()
-        async for line in lines(self._bus, rm, sought):
-            if line.log_seq != place[0]:
-                index = itertools.count()
-            place = line.log_seq, next(index)
-            if place <= after:
-                continue
-            if len(found) == limit:
-                return {**head, "lines": found, "next": last}
-            found.append({**asdict(line), "cause": line.cause})
-            last = place
+        at, last, index = 0, Place(0, -1), itertools.count()
+        async with aclosing(reading.lines()) as lines:
+            async for line in lines:
+                if line.log_seq != at:
+                    index = itertools.count()
+                at = line.log_seq
+                place = Place(at, next(index), *(reading.target.ask or ()))
+                if after is not None and place[:2] <= after[:2]:
+                    continue
+                if len(found) == request.limit:
+                    return {**head, "lines": found, "next": last}
+                found.append({**asdict(line), "cause": line.cause})
+                last = place
+        if found or after is not None:
+            head["resume"] = Place(reading.end, _END_OF_COMMIT, *(reading.target.ask or ()))
         return {**head, "lines": found}
+
+    async def _reading(self, rm: str, request: _Request) -> StoryReading:
+        after = request.after
+        if after is not None:
+            ask = (after.application, after.key) if after.application else None
+            return await StoryReading.resumed(self._bus, rm, replace(request.target, ask=ask), after.log_seq)
+        if request.since_ms:
+            return await StoryReading.since(self._bus, rm, request.target, request.since_ms)
+        return StoryReading(self._bus, rm, request.target)
 
 
 def _rm(subject: str) -> str:
@@ -79,8 +112,8 @@ def _rm(subject: str) -> str:
         raise Refused(str(error)) from error
 
 
-def _request(payload: bytes) -> tuple[StoryTarget, Place, int]:
-    """The target, the place behind which the page begins, and its number of lines. Raises Refused."""
+def _request(payload: bytes) -> _Request:
+    """Raises Refused."""
     try:
         request = json_object(payload or b"{}", "the request")
     except Malformed as error:
@@ -88,10 +121,12 @@ def _request(payload: bytes) -> tuple[StoryTarget, Place, int]:
     expect_fields(request, FIELDS)
     try:
         target = StoryTarget.parse(msgspec.convert(request.get("id"), str))
-        after = msgspec.convert(request.get("after") or (0, -1), Place)
+        after = msgspec.convert(request.get("after"), Place | None)
+        since_ms = msgspec.convert(request.get("since_ms") or 0, int)
         limit = msgspec.convert(request.get("limit") or limits.STORY_LINES, int)
     except ValueError as error:
-        raise Refused(f"id {shown(request.get('id'))}, after, limit: {error}") from error
-    if limit < 1:
-        raise Refused(f"limit is {shown(limit)}, expected a number from 1")
-    return target, after, min(limit, limits.STORY_LINES)
+        raise Refused(f"id {shown(request.get('id'))}, after, since_ms, limit: {error}") from error
+    for name, value in (("limit", limit), ("since_ms", since_ms + 1)):
+        if value < 1:
+            raise Refused(f"{name} is {shown(request[name])}, expected a number from {int(name == 'limit')}")
+    return _Request(target, after, since_ms, min(limit, limits.STORY_LINES))

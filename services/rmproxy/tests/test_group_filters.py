@@ -16,7 +16,7 @@ NASTY = st.text(st.sampled_from("*()\\\0|&!=~<>: aé\udcff,"), max_size=30) | st
 @given(NASTY)
 def test_a_value_stays_one_value(value: str) -> None:
     """As a parser of filters reads it: one comparison for equality, with the bytes of the value."""
-    search = pytest.importorskip("ldap3.operation.search", reason="an environment that is older than requirements.lock")
+    search = pytest.importorskip("ldap3.operation.search", reason="an environment that is older than its lock")
     root = search.parse_filter(filled("(uid={user})", {"user": value}), None, False, None, None, False)
     [node] = root.elements
     compiled = search.compile_filter(node)

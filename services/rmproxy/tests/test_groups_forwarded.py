@@ -110,7 +110,7 @@ def test_parts_do_not_depend_on_the_answer() -> None:
 
 async def test_a_directory_that_never_answers_delays_no_other_rm() -> None:
     """A real LDAP client, and a server that accepts connections and says nothing."""
-    pytest.importorskip("ldap3", reason="an environment that is older than requirements.lock")
+    pytest.importorskip("ldap3", reason="an environment that is older than its lock")
     bus = MemoryBus()
     await registered(bus, "rm-1", "rm-2")
     with socket.create_server(("127.0.0.1", 0)) as silent:

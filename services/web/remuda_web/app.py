@@ -10,7 +10,8 @@ from starlette.middleware.gzip import GZipMiddleware
 from remuda_bus.bus import Bus
 from remuda_web import limits
 from remuda_web.api_v1 import schemas
-from remuda_web.api_v1.routes import Api
+from remuda_web.api_v1.routes import NO_ADDRESS, Api, Welcome
+from remuda_web.overview import Overviews, Rates
 from remuda_web.queue_history import QueueHistory
 from remuda_web.source import Source
 from remuda_web.streams import Streams
@@ -21,12 +22,13 @@ from remuda_web.ws_v1.history import History
 
 
 class Application(FastAPI):
-    """`answers`, `queue_history`: to add samples to the histories. `bus`: for the methods of operators; None: there are
-    none. `fresh`: for health checks and samples, where `source` gives rows that are moments old."""
+    """`answers`, `queue_history`, `rates`: to add samples to the histories. `bus`: for the methods of operators; None:
+    there are none. `fresh`: for health checks and samples, where `source` gives rows that are moments old. `welcome`:
+    what a first resource manager needs to know."""
 
     def __init__(
         self, source: Source, version: str, started_ms: int, log_level: str, bus: Bus | None = None,
-        fresh: Source | None = None,
+        fresh: Source | None = None, welcome: Welcome = NO_ADDRESS,
     ) -> None:  # fmt: skip
         # The pages of FastAPI load scripts from other servers.
         super().__init__(title="remuda", version=version, redirect_slashes=False, docs_url=None, redoc_url=None)
@@ -34,8 +36,8 @@ class Application(FastAPI):
         self.answers = Answers(fresh or source, history, started_ms)
         streams = Streams()
         routes.add_routes(self, self.answers, history, source, streams, log_level)
-        self.queue_history = QueueHistory()
-        Api(source, self.queue_history, bus, streams).add_to(self)
+        self.queue_history, self.rates = QueueHistory(), Rates()
+        Api(source, self.queue_history, Overviews(self.rates), welcome, bus, streams).add_to(self)
         add_page(self)
         self.add_middleware(GZipMiddleware, minimum_size=limits.COMPRESSED_FROM_BYTES)
 

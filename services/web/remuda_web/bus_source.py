@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator
+from dataclasses import asdict
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +16,7 @@ from remuda_bus.bus import Bus, BusError, Message, Refused
 from remuda_bus.status_codes import NOT_FOUND
 from remuda_operations.queries import configuration
 from remuda_operations.queries.core import ask_core
+from remuda_replication.rms.halts import Halt
 from remuda_web import limits
 from remuda_web.event_tail import ALL_EVENTS, EventTail, event_of
 from remuda_web.source import LISTS, Events, Group, Row, Unreadable
@@ -29,10 +32,18 @@ class BusSource:
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._rms: dict[str, str] = {}
+        self._halts: dict[str, Row] = {}
+        self._dead_letters: dict[str, int] = {}
         self._tail = EventTail(bus, self._read)
 
     async def watch(self) -> None:
-        """Follow the records of RMs, until cancelled."""
+        """Follow the records of RMs and halts, and look for dead letters, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._watch_rms())
+            group.create_task(self._watch_halts())
+            group.create_task(self._watch_dead_letters())
+
+    async def _watch_rms(self) -> None:
         async for entry in self._bus.watch(subjects.RMS.name):
             self._rms.pop(entry.key, None)
             if entry.value is None:
@@ -44,8 +55,42 @@ class BusSource:
             except (ValueError, KeyError, TypeError) as error:
                 log.warning("the record of an RM cannot be read", key=entry.key, error=str(error))
 
+    async def _watch_halts(self) -> None:
+        async for entry in self._bus.watch(subjects.HALTS.name):
+            self._halts.pop(entry.key, None)
+            if entry.value is None:
+                continue
+            try:
+                halt = Halt.decode(entry.value)
+            except ValueError as error:
+                log.warning("the record of a halt cannot be read", key=entry.key, error=str(error))
+            else:
+                if not subjects.is_peloton(halt.rm_id):
+                    self._halts[entry.key] = asdict(halt)
+
+    async def _watch_dead_letters(self) -> None:
+        while True:
+            try:
+                self._dead_letters = await self._count_dead_letters()
+            except BusError as error:
+                log.warning("dead letters cannot be counted", error=str(error))
+            await asyncio.sleep(limits.DEAD_LETTERS_EVERY_S)
+
+    async def _count_dead_letters(self) -> dict[str, int]:
+        stream, found = subjects.DEAD_LETTERS.name, dict[str, int]()
+        if await self._bus.first_sequence_since(stream, subjects.dead_letter("*"), limits.DEAD_LETTERS_FOR_S) is None:
+            return found
+        for rm in self.rms():
+            subject = subjects.dead_letter(rm)
+            if await self._bus.first_sequence_since(stream, subject, limits.DEAD_LETTERS_FOR_S) is not None:
+                found[rm] = await self._bus.message_count(stream, subject)
+        return found
+
     def rms(self) -> list[str]:
         return sorted(self._rms.values())
+
+    def records(self) -> Row:
+        return {"halts": list(self._halts.values()), "dead_letters": self._dead_letters}
 
     async def partitions(self, rm: str) -> list[Row]:
         found: list[Row] = (await self.page(rm, "queues", limit=1))["partitions"]

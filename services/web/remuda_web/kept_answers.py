@@ -24,7 +24,9 @@ from remuda_web.kept_source import KeptSource
 from remuda_web.source import LISTS
 from remuda_web.ws_v1.configuration import wants_json
 
-_KEPT: Final = re.compile(rf"/ws/v1/(?!events/stream).*|/api/v1/rms(/[^/]+/(stats|queue-history|{'|'.join(LISTS)}))?")
+_KEPT: Final = re.compile(
+    rf"/ws/v1/(?!events/stream).*|/api/v1/overview|/api/v1/rms(/[^/]+/(stats|queue-history|{'|'.join(LISTS)}))?"
+)
 # Of a request. The answer that is kept is whole and as it is; what a client has or takes is seen to here.
 _OF_CLIENT: Final = (b"accept-encoding", b"if-none-match", b"range")
 # Paths below which nothing changes anything.

@@ -23,6 +23,9 @@ class KeptSource:
     def rms(self) -> Sequence[str]:
         return self._source.rms()
 
+    def records(self) -> Row:
+        return self._source.records()
+
     async def page(self, rm: str, kind: str, **arguments: Any) -> Row:
         return await self._source.page(rm, kind, **arguments)
 

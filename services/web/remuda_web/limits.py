@@ -100,5 +100,17 @@ HISTORY_COARSE_SAMPLES: Final = 288
 # Resources of queues with a history: 4 amounts of 648 samples of 8 bytes each, so 62 MB in all. 1,000 queues with 3
 # resources; those near root come first.
 HISTORY_SERIES: Final = 3_000
+# An overview shows the allocations of an RM a second over the last minute, from samples that are some seconds apart.
+RATE_OVER_S: Final = 60.0
+RATE_EVERY_S: Final = 5.0
+# RMs whose allocations are counted while nobody looks. Of more RMs, samples come from overviews alone.
+RATES_SAMPLED: Final = 200
+# Younger waits need no attention: with every ask something waits for a moment, also below a guarantee.
+ATTENTION_AFTER_MS: Final = 10_000
+# Versions and actions that an overview shows: what one screen has.
+CHANGES: Final = 20
+# A dead letter needs attention for a day. They are counted apart from requests: the stream has no count by age.
+DEAD_LETTERS_FOR_S: Final = 24 * 3_600.0
+DEAD_LETTERS_EVERY_S: Final = 10.0
 # Followers are asked for samples a tenth of the time at most: so many times as long as it took, nothing is asked.
 HISTORY_REST: Final = 9

@@ -16,6 +16,7 @@ from typing import Any, Final
 import structlog
 
 from remuda_web import limits
+from remuda_web.overview import Rates
 from remuda_web.source import Row, Source, Unreadable
 
 log = structlog.get_logger()
@@ -135,16 +136,20 @@ class QueueHistory:
         return shown
 
 
-async def sample_queues(source: Source, history: QueueHistory) -> None:
-    """Read the queues of all RMs again and again, one RM after the other, and no more than a tenth of the time."""
+async def sample_queues(source: Source, history: QueueHistory, rates: Rates) -> None:
+    """Read the queues of all RMs and how many allocations they have made, again and again, one RM after the other, and
+    no more than a tenth of the time."""
     while True:
         began = time.monotonic()
         rms = list(source.rms())
         history.forget(rms)
+        rates.forget(rms)
         for rm in rms:
-            if not history.has_room_for(rm):
-                continue
             try:
+                if len(rms) <= limits.RATES_SAMPLED:
+                    rates.add(rm, (await source.stats(rm))["allocations_ever"])
+                if not history.has_room_for(rm):
+                    continue
                 history.add(rm, await source.rows(rm, "queues"), time.time_ns() // 1_000_000)
             except Unreadable:
                 pass  # a gap; the next sample shows the queues again

@@ -27,7 +27,7 @@ _COUNTS: Final = ("applications", "running_applications")
 _OF_OTHERS: Final[Mapping[str, Any]] = {
     **{name: {} for name in _AMOUNTS}, **dict.fromkeys(_COUNTS, 0), "allocating_accepted_applications": [],
     "limited": [], "limits": [], "draining": None, "held": None, "excess": None, "submit_acl": "", "admin_acl": "",
-    "asks_pending": False,
+    "asks_pending": False, "waiting": 0, "waiting_since_ms": 0, "waiting_for": {},
 }  # fmt: skip
 # Of an explanation: the ask itself and its place in its queue. More might name what others hold.
 _EXPLAINED: Final = frozenset(
@@ -103,6 +103,11 @@ class RestrictedSource:
     def rms(self) -> Sequence[str]:
         return self._source.rms()
 
+    def records(self) -> Row:
+        """Which RMs are halted, without the reason: it may name anything. Dead letters are of any sender."""
+        return {"halts": [{"rm_id": one["rm_id"], "at_ms": one["at_ms"]} for one in self._source.records()["halts"]],
+                "dead_letters": {}}  # fmt: skip
+
     async def partitions(self, rm: str) -> list[Row]:
         return [_partition(row) for row in await self._source.partitions(rm)]
 
@@ -112,6 +117,8 @@ class RestrictedSource:
         named = arguments.get("application")
         if kind in _OF_APPLICATIONS and named is not None and named not in await self._visible_names(rm):
             raise Unreadable(f"application {named[:64]!r} does not exist", NOT_FOUND)
+        if kind == "overview":
+            return await self._overview(rm)
         if kind not in LISTS:
             answer = await self._source.page(rm, kind, **arguments)
             return {name: value for name, value in answer.items() if name in _STATS}
@@ -122,6 +129,22 @@ class RestrictedSource:
         if "partitions" in answer:
             answer = {**answer, "partitions": [_partition(row) for row in answer["partitions"]]}
         return {**answer, LISTS[kind]: [row for rows in shown for row in rows]}
+
+    async def _overview(self, rm: str) -> Row:
+        """Who waits in queues that the operator sees. Idle devices, and sums of all queues, only if those are all."""
+        answer, visible = await self._source.page(rm, "overview"), await self._visible(rm)
+        shown = dict(answer)
+        for kind in ("below_guarantee", "fits_nowhere", "held"):
+            rows = [row for row in answer[kind]["rows"] if visible.sees(row["partition"], row["queue"])]
+            shown[kind] = {"total": len(rows), "rows": rows}
+        rows = [row for row in answer["idle"]["rows"] if visible.sees(row["partition"], "root")]
+        shown["idle"] = {"total": len(rows), "rows": rows}
+        shown["partitions"] = [
+            one if visible.sees(one["name"], "root") else {**one, "pending": {}, "waiting": 0, "waiting_since_ms": 0}
+            for one in answer["partitions"]
+        ]
+        shown["actions"] = await self._shown(rm, "actions", answer["actions"])
+        return shown
 
     async def _page(self, rm: str, kind: str, asked: dict[str, Any], most: int) -> tuple[Row, list[list[Row]]]:
         """A page that ends with a row that is seen, or at the end, and what is seen of each of its rows; at most `most`

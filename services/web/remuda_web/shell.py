@@ -20,6 +20,7 @@ from remuda_web import limits
 from remuda_web.access.certificates import Certificates
 from remuda_web.access.guard import EVERYBODY, ByConnection, ByToken, Guard, LocalOnly, Unguarded, Ways
 from remuda_web.access.tokens import Tokens
+from remuda_web.api_v1.routes import Welcome
 from remuda_web.app import Application
 from remuda_web.bus_source import BusSource
 from remuda_web.kept_answers import KeptAnswers
@@ -44,12 +45,15 @@ async def serve(bus: Bus, settings: WebSettings) -> None:
     source = BusSource(bus)
     kept = KeptSource(source)
     started_ms = time.time_ns() // 1_000_000
-    app = Application(kept, version("remuda-web"), started_ms, settings.log_level, bus, fresh=source)
+    welcome = Welcome.of(settings.nats_url, keys=settings.nats_seed is not None)
+    app = Application(
+        kept, version("remuda-scheduler"), started_ms, settings.log_level, bus, fresh=source, welcome=welcome
+    )
     server = Server(settings, _guarded(KeptAnswers(app, kept), app, settings))
     tasks = [
         asyncio.create_task(source.watch(), name="RMs"),
         asyncio.create_task(_sample(app.answers), name="history"),
-        asyncio.create_task(sample_queues(source, app.queue_history), name="history of queues"),
+        asyncio.create_task(sample_queues(source, app.queue_history, app.rates), name="history of queues"),
         asyncio.create_task(_check(app.answers), name="health check"),
     ]
     try:

@@ -65,6 +65,10 @@ class Source(Protocol):
         """The registered RMs, sorted."""
         ...
 
+    def records(self) -> Row:
+        """`halts`: of RMs; `dead_letters`: how many each RM has, if the newest is at most DEAD_LETTERS_FOR_S old."""
+        ...
+
     async def page(self, rm: str, kind: str, **arguments: Any) -> Row:
         """The answer to one query, as it is."""
         ...

@@ -14,6 +14,7 @@ from remuda_operations.operators import Operator
 from remuda_web import limits
 from remuda_web.app import Application
 from remuda_web.callers import set_caller
+from remuda_web.overview import Rates
 from remuda_web.queue_history import QueueHistory, sample_queues
 from remuda_web.source import Row, Unreadable
 
@@ -78,6 +79,9 @@ class Queues:
     def rms(self) -> list[str]:
         return ["rm-0", "rm-1"]
 
+    async def stats(self, rm: str) -> Row:
+        return {"allocations_ever": 7}
+
     async def rows(self, rm: str, kind: str, **filters: str) -> list[Row]:
         self.asked.append(rm)
         if rm == "rm-0":
@@ -86,9 +90,9 @@ class Queues:
 
 
 async def test_an_outage_of_one_rm_is_a_gap_of_that_rm() -> None:
-    history, source = QueueHistory(), Queues()
+    history, rates, source = QueueHistory(), Rates(), Queues()
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(sample_queues(source, history), 0.05)  # type: ignore[arg-type]
+        await asyncio.wait_for(sample_queues(source, history, rates), 0.05)  # type: ignore[arg-type]
     assert source.asked == ["rm-0", "rm-1"] and history.of("rm-1", "default", "root")["kept"]
 
 

@@ -13,7 +13,7 @@ from remuda_core.commands import Command, ReleaseAsk
 from remuda_core.core import Core
 from remuda_core.decide import decide
 from remuda_core.evolve import evolve
-from remuda_core.evolve.lookups import prepare_release
+from remuda_core.evolve.booking import prepare_release
 from remuda_core.facts import Fact
 from remuda_core.state import State
 from tests.property.storm import Storm, apply

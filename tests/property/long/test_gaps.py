@@ -11,7 +11,7 @@ from remuda_core import commands
 from remuda_core.check import check
 from remuda_core.core import Core
 from remuda_core.facts import STOPPED_BY_RM, Ask, AskOutstanding, AskWaiting, Fact
-from remuda_core.index import demand_bits, freed_nodes
+from remuda_core.index import demands
 from remuda_core.limits import ALLOCATIONS_PER_PASS, DEMAND_BITS, FREED_NODES, LEVELS_KEPT
 from remuda_core.settings import Configuration, Limit, PartitionSettings, QueueSettings
 
@@ -84,15 +84,15 @@ def test_gaps_are_filled_as_if_all_that_fits_were_open(first: int, monkeypatch: 
         told = day.begin()
         for step in range(120):
             told.append(commands.Schedule(ALLOCATIONS_PER_PASS if seed % 3 else 1))
-            monkeypatch.setattr(freed_nodes, "FREED_NODES", FREED_NODES)
+            monkeypatch.setattr(demands, "FREED_NODES", FREED_NODES)
             if seed % 2:  # so few that demands share them
-                monkeypatch.setattr(demand_bits, "DEMAND_BITS", 4)
-                monkeypatch.setattr(demand_bits, "LEVELS_KEPT", 2)
+                monkeypatch.setattr(demands, "DEMAND_BITS", 4)
+                monkeypatch.setattr(demands, "LEVELS_KEPT", 2)
             searched = done(day.core.handle_all(told, day.now_ms))
             check(day.core.state, day.core.index)
-            monkeypatch.setattr(freed_nodes, "FREED_NODES", 0)
-            monkeypatch.setattr(demand_bits, "DEMAND_BITS", DEMAND_BITS)
-            monkeypatch.setattr(demand_bits, "LEVELS_KEPT", LEVELS_KEPT)
+            monkeypatch.setattr(demands, "FREED_NODES", 0)
+            monkeypatch.setattr(demands, "DEMAND_BITS", DEMAND_BITS)
+            monkeypatch.setattr(demands, "LEVELS_KEPT", LEVELS_KEPT)
             assert searched == done(other.handle_all(told, day.now_ms)), f"seed {seed}, step {step}"
             told = day.step()
 

@@ -14,9 +14,8 @@ from remuda_core.check import check, digest
 from remuda_core.commands import Configure
 from remuda_core.decide.names import plain
 from remuda_core.facts import ConfigurationRefused
-from remuda_core.preview.passes import play
-from remuda_core.preview.report import as_of_rm, preview
-from remuda_core.shell.previews import copy_of
+from remuda_core.trials.play import copy_of, play
+from remuda_core.trials.preview import as_of_rm, preview
 from tests.property.storm import Storm
 
 # Rows of a list: all.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from remuda_core.core import Core
-from remuda_core.index.admission import held_queue
+from remuda_core.index.limits import held_queue
 from remuda_core.state import Allocation, Application, Partition
 from remuda_core.state.timers import NEVER_MS
 from remuda_kubernetes.plugin.effects import Approve, OpenGate, PluginCall

@@ -27,7 +27,8 @@ EXCLUSIVE: Final = "ReadWriteOncePod"
 
 
 class Storage:
-    """`resting`: the provisioner makes all volumes that it can. `deleted`: names of claims that users have deleted.
+    """`resting`: the provisioner makes all volumes that it can. `is_scarce`: users mostly want local volumes, of which
+    there are few. `deleted`: names of claims that users have deleted.
     `renewed`: those of which there may be another one. `taken`: names of volumes that another user took."""
 
     def __init__(self, random: Random, server: ApiServer) -> None:
@@ -39,6 +40,7 @@ class Storage:
         self._server = server
         self._made = 0
         self._wanted: dict[str, Json] = {}  # claims that will be created
+        self.is_scarce = random.random() < 0.5
         self._collects = random.choice((0.05, 0.5))  # how often the collector gets to a claim without its pod
         self.reports_capacity = random.random() < 0.5
         self.full_zones = tuple(zone for zone in ZONES if self.reports_capacity and random.random() < 0.3)
@@ -99,7 +101,8 @@ class Storage:
 
     def claim_spec(self) -> Json:
         spec: Json = manifests.claim_spec(
-            self._random.choice((*CLASSES, "local", "made")), self._random.choice(("1Gi", "1Gi", "2Gi"))
+            self._random.choice((*CLASSES, "local", "made", *["local"] * 10 * self.is_scarce)),
+            self._random.choice(("1Gi", "1Gi", "2Gi")),
         )
         if self._random.random() < 0.3:
             spec["accessModes"] = [EXCLUSIVE]

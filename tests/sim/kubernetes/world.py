@@ -26,6 +26,7 @@ from .storage import ZONE, ZONES, Storage, has_ended
 MAPS = ("yunikorn-configs",)
 NODES_AT_MOST = 7
 PODS_AT_MOST = 60
+MORE_CLAIMS = 8  # weight of several pods with claims at once, where volumes are scarce
 OTHER = "default-scheduler"
 
 QUEUES = {"root.a": 8_000, "root.b": 0, "root.c": 6_000}  # name -> thousandths of a core at most; 0: no limit
@@ -104,10 +105,11 @@ class World:
     # Users
 
     async def run(self) -> None:
+        more = [(World._create_some_with_claims, MORE_CLAIMS)] * self.storage.is_scarce
+        acts, weights = zip(*self.ACTS, *more, strict=True)
         while True:
             await asyncio.sleep(self._random.expovariate(1 / self._pace_s))
             if self.server.is_up and not self.resting:
-                acts, weights = zip(*self.ACTS, strict=True)
                 self._random.choices(acts, weights)[0](self)
 
     def rest(self) -> None:
@@ -167,6 +169,10 @@ class World:
             volumes[-1] = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}
         app, queue = self._name("app"), self._random.choice(list(QUEUES))
         self._create_ours(manifests.pod(self._name("stateful"), app=app, queue=queue, cpu="500m", volumes=volumes))
+
+    def _create_some_with_claims(self) -> None:
+        for _ in range(self._random.randint(2, 5)):
+            self._create_with_claims()
 
     def _create_gang(self) -> None:
         if len(self.server.all("pods")) >= PODS_AT_MOST or self._mode.pin == "free":

@@ -26,7 +26,7 @@ from ..pending_reasons import by_reason
 from .scene import queues_file, sites
 from .screen import screen
 from .simulation import Simulation
-from .summary import Outcome, outcome, table
+from .summary import Outcome, next_steps, outcome, table
 from .watch import View, ViewUpdater, ask_core
 
 DRAW_EVERY_S = 0.25
@@ -49,6 +49,7 @@ def demo(*, seconds: float, plain: bool, web_port: int | None) -> None:
     console.print(table(result, console.width))
     if result.faults:
         raise UserError(f"demo: {result.faults[0]}")
+    console.print(next_steps(), markup=False, highlight=False, soft_wrap=True)
 
 
 async def _demo(seconds: float, plain: bool, web_port: int | None) -> Outcome:

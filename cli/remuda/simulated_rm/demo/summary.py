@@ -13,6 +13,7 @@ from rich.text import Text
 from remuda_operations.queries.rows import Queues
 
 from ...show.queue_tree import leaves
+from ...terminal.output import own_command
 from ...terminal.units import amount, duration, number
 from ..rm_state import percentile
 from .simulation import Simulation
@@ -115,6 +116,18 @@ def table(result: Outcome, width: int) -> RenderableType:
     for fault in result.faults[:8]:
         figures.add_row("wrong", Text(fault, style="bold red"))
     return Group(Text("Summary", style="bold"), figures, Text(), _tenants(result.shares))
+
+
+def next_steps() -> str:
+    """What someone who has seen the demo may do next, with the command as it can be typed here."""
+    command = own_command()
+    steps = (
+        (f"{command} demo --web", "the same with its web page, until Ctrl-C"),
+        (f"{command} init", "queues of your own; then up --config queues.yaml, and load --nats URL"),
+        ("README.md", "a resource manager in 20 lines, all commands, the documentation"),
+    )
+    width = max(len(step) for step, _ in steps)
+    return "\n".join(("", "Next", *(f"  {step:{width}}  {text}" for step, text in steps)))
 
 
 def _counted(figures: Table, name: str, counts: Counter[tuple[str, str]], style: str) -> None:

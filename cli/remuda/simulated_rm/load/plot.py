@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 from pathlib import Path
 
 import plotext
 
+from ... import extras
 from ...errors import UserError
 from .samples import Samples
 
@@ -52,8 +52,7 @@ def check_file(path: Path) -> None:
         raise UserError(f"--plot {path}: expected a name that ends in .png, .svg or .pdf")
     if not path.resolve().parent.is_dir():
         raise UserError(f"--plot {path}: no such directory: {path.resolve().parent}")
-    if importlib.util.find_spec("matplotlib") is None:
-        raise UserError(f"--plot {path}: matplotlib is not installed; the extra remuda[plot] installs it")
+    extras.need("plot", f"--plot {path}")
 
 
 def file_plot(samples: Samples, unit: str, title: str, path: Path) -> None:

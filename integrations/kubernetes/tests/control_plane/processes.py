@@ -38,6 +38,7 @@ TOKENS = {
     "scheduler": ("system:kube-scheduler", ""),
     "remuda": ("system:serviceaccount:remuda:remuda", "system:serviceaccounts,system:authenticated"),
     "webhook": ("system:serviceaccount:remuda:remuda-webhook", "system:serviceaccounts,system:authenticated"),
+    "keys": ("system:serviceaccount:remuda:remuda-keys", "system:serviceaccounts,system:authenticated"),
     "alice": ("alice", "dev,system:authenticated"),
     "bot": ("system:serviceaccount:remuda:bot", "system:serviceaccounts,system:authenticated"),
 }

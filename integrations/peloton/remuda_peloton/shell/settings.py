@@ -1,4 +1,4 @@
-"""Settings of the process of Peloton's resource manager, beyond those of every service."""
+"""Settings of Peloton's resource manager and of its placement engines, beyond those of every service."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import Annotated, ClassVar, Final, Self
 
 from pydantic import AfterValidator, model_validator
 
+from remuda_bus import subjects
 from remuda_bus.limits import REPLAY_HORIZON_S, SNAPSHOT_APART_S, SNAPSHOT_FACTS, SNAPSHOT_S, STANDBYS
 from remuda_bus.log_names import peloton_log
-from remuda_bus.settings import ReadableFile, SchedulerAclSettings, Seconds, Texts, is_loopback, setting
+from remuda_bus.settings import ReadableFile, SchedulerAclSettings, Seconds, Settings, Texts, is_loopback, setting
 
 from .. import limits
 from .. import settings as rules
@@ -191,3 +192,56 @@ class ResmgrSettings(SchedulerAclSettings):
     def address(self) -> str:
         host = self.host.strip("[]")
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+
+
+class PlacementSettings(Settings):
+    """Several engines share the work: each takes what the others have not taken."""
+
+    address: str = setting(
+        "placement.resmgr", "", "HOST:PORT of a resource manager; empty: one that runs on the same bus"
+    )
+    ca: ReadableFile = setting("placement.ca", None, "file: CA certificates that sign that of the resource manager")
+    certificate: ReadableFile = setting("placement.certificate", None, "file: client certificate chain")
+    key: ReadableFile = setting("placement.key", None, "file: private key of the certificate")
+    rm: str = setting(
+        "placement.rm",
+        "",
+        "RM of si.v1 on whose nodes to place, as its core decides; empty: on hosts that are not shared",
+    )
+    partition: str = setting("placement.partition", "default", "partition of that RM", min_length=1)
+    queue: str = setting("placement.queue", "root.peloton", "queue of that RM below which those of pools are")
+    cluster: str = setting(
+        "placement.cluster", "default", "cluster of Peloton, as in resmgr.cluster; part of the names of its guests",
+        pattern="^[A-Za-z0-9_-]{1,64}$",
+    )  # fmt: skip
+    ports: str = setting(
+        "placement.ports", "", "ports of each shared host that tasks may have, as FIRST-LAST; empty: none",
+        pattern=r"^([0-9]{1,5}-[0-9]{1,5})?$",
+    )  # fmt: skip
+    task_type: str = setting(
+        "placement.task_type", "any", "which tasks: any, batch, stateless, stateful or daemon",
+        pattern="^(any|batch|stateless|stateful|daemon)$",
+    )  # fmt: skip
+    refresh_s: Seconds = setting("placement.refresh", 0.2, "so old may be what the engine knows of hosts", ge=0)
+    hold_s: Seconds = setting(
+        "placement.hold", 10.0, "a gang without room is tried again for so long, and then reported", ge=0
+    )
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("placement.certificate and placement.key: expected both or neither")
+        if self.certificate is not None and self.ca is None:
+            raise ValueError("placement.certificate: expected placement.ca, too")
+        first, last = self.port_range
+        if not first <= last < limits.PORTS_END or (self.ports and not first):
+            raise ValueError(f"placement.ports={self.ports}: expected FIRST-LAST, from 1 to {limits.PORTS_END - 1}")
+        if self.rm:
+            subjects.check_rm_id(self.rm)
+        return self
+
+    @property
+    def port_range(self) -> tuple[int, int]:
+        """(0, 0): none."""
+        first, _, last = self.ports.partition("-")
+        return (int(first), int(last)) if last else (0, 0)

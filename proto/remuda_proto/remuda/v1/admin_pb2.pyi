@@ -346,6 +346,26 @@ class Queue(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class WaitingForEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     PARTITION_FIELD_NUMBER: _builtins.int
     PATH_FIELD_NUMBER: _builtins.int
     LEAF_FIELD_NUMBER: _builtins.int
@@ -373,6 +393,9 @@ class Queue(_message.Message):
     ADMIN_ACL_FIELD_NUMBER: _builtins.int
     ASKS_PENDING_FIELD_NUMBER: _builtins.int
     EXCESS_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
+    WAITING_SINCE_MS_FIELD_NUMBER: _builtins.int
+    WAITING_FOR_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     path: _builtins.str
     """root.prod"""
@@ -391,6 +414,11 @@ class Queue(_message.Message):
     admin_acl: _builtins.str
     asks_pending: _builtins.bool
     """Whether asks wait in the queue or below it."""
+    waiting: _builtins.int
+    """Pending allocations of it and all queues below, and since when the oldest of them is asked for; 0: none is. At most
+    a second old.
+    """
+    waiting_since_ms: _builtins.int
     @_builtins.property
     def draining(self) -> Global___Draining: ...
     @_builtins.property
@@ -435,6 +463,10 @@ class Queue(_message.Message):
     def excess(self) -> Global___QueueExcess:
         """The queue uses more than its maximum, and has to give it back."""
 
+    @_builtins.property
+    def waiting_for(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """How many of them wait for each kind of constraint, by the first that was reported; "unreported": none was yet."""
+
     def __init__(
         self,
         *,
@@ -465,10 +497,13 @@ class Queue(_message.Message):
         admin_acl: _builtins.str = ...,
         asks_pending: _builtins.bool = ...,
         excess: Global___QueueExcess | None = ...,
+        waiting: _builtins.int = ...,
+        waiting_since_ms: _builtins.int = ...,
+        waiting_for: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "draining", b"draining", "excess", b"excess", "guaranteed", b"guaranteed", "held", b"held", "max", b"max", "max_in_force", b"max_in_force", "pending", b"pending", "preempting", b"preempting", "template", b"template"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["admin_acl", b"admin_acl", "allocated", b"allocated", "allocating_accepted_applications", b"allocating_accepted_applications", "applications", b"applications", "asks_pending", b"asks_pending", "draining", b"draining", "draining_since_ms", b"draining_since_ms", "excess", b"excess", "guaranteed", b"guaranteed", "held", b"held", "leaf", b"leaf", "limited", b"limited", "limits", b"limits", "managed", b"managed", "max", b"max", "max_applications", b"max_applications", "max_in_force", b"max_in_force", "partition", b"partition", "path", b"path", "pending", b"pending", "preempting", b"preempting", "priority", b"priority", "properties", b"properties", "running_applications", b"running_applications", "status", b"status", "submit_acl", b"submit_acl", "template", b"template"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["admin_acl", b"admin_acl", "allocated", b"allocated", "allocating_accepted_applications", b"allocating_accepted_applications", "applications", b"applications", "asks_pending", b"asks_pending", "draining", b"draining", "draining_since_ms", b"draining_since_ms", "excess", b"excess", "guaranteed", b"guaranteed", "held", b"held", "leaf", b"leaf", "limited", b"limited", "limits", b"limits", "managed", b"managed", "max", b"max", "max_applications", b"max_applications", "max_in_force", b"max_in_force", "partition", b"partition", "path", b"path", "pending", b"pending", "preempting", b"preempting", "priority", b"priority", "properties", b"properties", "running_applications", b"running_applications", "status", b"status", "submit_acl", b"submit_acl", "template", b"template", "waiting", b"waiting", "waiting_for", b"waiting_for", "waiting_since_ms", b"waiting_since_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2060,12 +2095,17 @@ class GetStoryRequest(_message.Message):
     ID_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    SINCE_MS_FIELD_NUMBER: _builtins.int
     rm: _builtins.str
     id: _builtins.str
     """An applicationID, an allocationKey, APPLICATION/KEY, a UUID or a nodeID."""
     limit: _builtins.int
     """Lines of the page. 0, and more than 1,000: 1,000."""
     page_token: _builtins.str
+    since_ms: _builtins.int
+    """Read only commits that the log has received since some seconds before this time. 0: all. For an ID that was first
+    used then, as the submission of an application, nothing is missing, and a long log is not read as a whole.
+    """
     def __init__(
         self,
         *,
@@ -2073,10 +2113,11 @@ class GetStoryRequest(_message.Message):
         id: _builtins.str = ...,
         limit: _builtins.int = ...,
         page_token: _builtins.str = ...,
+        since_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "limit", b"limit", "page_token", b"page_token", "rm", b"rm"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "limit", b"limit", "page_token", b"page_token", "rm", b"rm", "since_ms", b"since_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2090,11 +2131,14 @@ class GetStoryResponse(_message.Message):
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     KEPT_SINCE_MS_FIELD_NUMBER: _builtins.int
     COMPLETE_FIELD_NUMBER: _builtins.int
+    RESUME_TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     kept_since_ms: _builtins.int
     """The time of the oldest commit in the log."""
     complete: _builtins.bool
     """The log has its first commit."""
+    resume_token: _builtins.str
+    """A page_token for what comes later. Empty while there is a next page, or nothing was found."""
     @_builtins.property
     def lines(self) -> _containers.RepeatedCompositeFieldContainer[Global___StoryLine]: ...
     def __init__(
@@ -2104,10 +2148,11 @@ class GetStoryResponse(_message.Message):
         next_page_token: _builtins.str = ...,
         kept_since_ms: _builtins.int = ...,
         complete: _builtins.bool = ...,
+        resume_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["complete", b"complete", "kept_since_ms", b"kept_since_ms", "lines", b"lines", "next_page_token", b"next_page_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["complete", b"complete", "kept_since_ms", b"kept_since_ms", "lines", b"lines", "next_page_token", b"next_page_token", "resume_token", b"resume_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1032,6 +1032,9 @@ class ActionRecord(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     OUTCOME_FIELD_NUMBER: _builtins.int
+    AT_MS_FIELD_NUMBER: _builtins.int
+    at_ms: _builtins.int
+    """0: not known, in snapshots of earlier versions."""
     @_builtins.property
     def outcome(self) -> _log_pb2.Fact:
         """ActionTaken or ActionRefused"""
@@ -1040,10 +1043,11 @@ class ActionRecord(_message.Message):
         self,
         *,
         outcome: _log_pb2.Fact | None = ...,
+        at_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["outcome", b"outcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["outcome", b"outcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "outcome", b"outcome"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

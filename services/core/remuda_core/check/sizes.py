@@ -28,14 +28,12 @@ EXCLUDED: Final = {
     **dict.fromkeys(("Application.tags", "Application.groups", "Application.placeholder_ask"), VALUE),
     "LeftGuest.queues": VALUE,
     **dict.fromkeys(("Node.attributes", "Node.capacity", "Node.occupied", "TaskGroup.min_resource"), VALUE),
-    **dict.fromkeys(
-        ("Demand.resource", "Demand.items", "PreemptorKind.resource", "Demand.refused", "PendingAsk.refused"), VALUE
-    ),
+    **dict.fromkeys(("Demand.resource", "Demand.items", "Demand.refused", "PendingAsk.refused"), VALUE),
     **dict.fromkeys(("Demand.need", "Demand.negated", "Demand.room", "PartitionIndex.no_limits"), VECTOR),
     **dict.fromkeys(("NodeGroup.capacity", "NodeGroup.obtainable", "NodeGroup.available"), VECTOR),
     **dict.fromkeys(("NodeGroup.room", "_Block.room", "Spot.room"), VECTOR),
     **dict.fromkeys(("FitList._nothing", "NodeIndex._weights", "NodeIndex.spare"), VECTOR),
-    **dict.fromkeys(("Demand.rank", "Demand.search_start", "NodeGroup.rank", "AskClass.rank", "FitList._found"), RANK),
+    **dict.fromkeys(("Demand.rank", "Demand.search_start", "NodeGroup.rank", "AskClass.rank"), RANK),
     **dict.fromkeys(
         ("Gang.entry", "ApplicationAsks.entry", "LeafOrder.entry", "ParentOrder.entry", "Serving.entry"), RANK
     ),
@@ -58,7 +56,7 @@ EXCLUDED: Final = {
     ),
     **dict.fromkeys(("LeafOrder.dormant_rank", "ParentOrder.dormant_rank"), RANK),
     "Spot.rank": RANK,
-    **dict.fromkeys(("AskClass.admission", "Kept.limits"), TREE),
+    **dict.fromkeys(("AskClass.admission", "ReservedNode.limits"), TREE),
     "AskClass.waits_for": "a limit, or a queue and what of it",
     "FitTree._found": "as long as the tree is deep",
     "Preemption.uuids": "a plan has at most VICTIMS_PER_PLAN",
@@ -69,6 +67,7 @@ EACH: Final = {
     "State.holds": limits.HOLDS,
     "State.drains": limits.DRAINS,
     "State.actions": limits.ACTIONS_KEPT,
+    "State.action_times": limits.ACTIONS_KEPT,
     "Application.log": limits.FIRST_STATES + limits.LAST_STATES,
     "Queue.refusals": limits.REFUSALS_KEPT,
     "PendingAsk.waiting": 32,
@@ -77,14 +76,16 @@ EACH: Final = {
     "Partition.rejected": limits.REJECTED_APPLICATIONS,
     "Demand.spellings": limits.SPELLINGS,
     "FitTree._bits": 4 * limits.NEEDS_KEPT + 1,
-    "Needs._bits": limits.NEEDS_KEPT,
-    "Needs._free": limits.NEEDS_KEPT,
+    "CoveredNeeds._bits": limits.NEEDS_KEPT,
+    "CoveredNeeds._free": limits.NEEDS_KEPT,
     **dict.fromkeys(("DemandBits._sharing", "DemandBits._free", "BitCounts._counts"), limits.DEMAND_BITS),
     **dict.fromkeys(
         ("DemandBits._levels", "DemandBits._masks"),
         (limits.LEVELS_KEPT + 32 * 64 + 2) * limits.RESOURCE_NAMES_PER_PARTITION,
     ),
-    **dict.fromkeys(("Needs._levels", "Needs._masks"), (limits.NEEDS_KEPT + 2) * limits.RESOURCE_NAMES_PER_PARTITION),
+    **dict.fromkeys(
+        ("CoveredNeeds._levels", "CoveredNeeds._masks"), (limits.NEEDS_KEPT + 2) * limits.RESOURCE_NAMES_PER_PARTITION
+    ),
 }
 # Sums of resources, which keep some zeros.
 SUMS: Final = frozenset(
@@ -96,6 +97,21 @@ PER_NODE: Final = {
     "NodeIndex._groups": limits.NODE_GROUPS_KEPT,
     "NodeGroup.next_groups": limits.NEXT_GROUPS_KEPT,
     "Demand.remembering_groups": limits.NEXT_GROUPS_KEPT,
+}
+# Verdicts of an RM that answers in batches outlive the asks that they were about: entries beyond the general rule.
+VERDICTS: Final = {
+    "PredicateClass.accepted": limits.VERDICTS_KEPT,
+    "PredicateClass.refused": limits.VERDICTS_KEPT,
+}
+# The same in each partition. A ranking counts as LEFTOVERS nodes, and those that it has.
+PER_PARTITION: Final = {
+    "Partition.predicate_classes": limits.PREDICATE_CLASSES_KEPT,
+    "Partition.idle_classes": limits.PREDICATE_CLASSES_KEPT,
+    "Partition.class_questions": limits.CLASS_QUESTIONS_OPEN,
+    "PredicateClass.asked": limits.CLASS_QUESTIONS_OPEN * limits.NODES_PER_QUESTION,
+    "Rankings._of": 2 * limits.RANKED_NODES_KEPT // limits.LEFTOVERS,
+    "AcceptedNodes._listed": limits.RANKED_NODES_KEPT,
+    "AcceptedNodes._heap": 2 * limits.RANKED_NODES_KEPT,
 }
 # Containers with so many entries for each object of a class.
 PER_OBJECT: Final = {
@@ -203,6 +219,10 @@ def check_sizes(state: State, index: Index | None = None) -> None:
             most += limits.NAMES_KEPT * owners
         elif name in PER_NODE:
             most += 8 * nodes + PER_NODE[name]
+        elif name in VERDICTS:
+            most += VERDICTS[name]
+        elif name in PER_PARTITION:
+            most += PER_PARTITION[name] * len(state.partitions)
         elif name in PER_OBJECT:
             kind, entries_each = PER_OBJECT[name]
             most += entries_each * found[kind]

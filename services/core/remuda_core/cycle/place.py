@@ -1,23 +1,26 @@
-"""Place an ask on a node: the facts that allocate it, or the question to the RM (semantics sections 7 and 10)."""
+"""The facts that place an ask on a node or end an allocation, and the questions to the RM that come before (semantics
+sections 7, 10 and 15).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..facts import Allocated, Fact, PredicateAsked
+from ..facts import Allocated, Fact, PredicateAsked, PredicatesAsked, ReleaseRequested, VerdictsExpired
+from ..index.node_groups import Demand
+from ..index.partition import PartitionIndex
 from ..limits import ANSWER_WITHIN_MS
 from ..rules import lifecycle
-from ..state import Node, Partition, PendingAsk, State
+from ..state import Allocation, Node, Partition, PendingAsk, PredicateClass, State
 from .transitions import start
-from .verdicts import accepted, class_of
 
 # `PredicateAsked.kind`: may the ask be placed on the node?
 PLACE = "place"
 
 
 def place(state: State, partition: Partition, pending: PendingAsk, node: Node, now_ms: int) -> Iterator[Fact]:
-    """The question, where the RM declares predicates and has given no verdict. Else the application's new state if it
-    has another one, then the allocation."""
+    """Place the ask: yield the question, where the RM declares predicates and has given no verdict; else the new state
+    of the application if it has another one, then the allocation."""
     if state.predicates and not accepted(pending, node, now_ms):
         yield ask_before_placing(state, pending, node, now_ms)
         return
@@ -27,8 +30,8 @@ def place(state: State, partition: Partition, pending: PendingAsk, node: Node, n
 
 
 def ask_before_placing(state: State, pending: PendingAsk, node: Node, now_ms: int) -> PredicateAsked:
-    """The question. The ask's room on the node is taken until the answer, which makes the allocation or gives the room
-    back."""
+    """The question whether the ask may be placed. Its room on the node is taken until the answer, which makes the
+    allocation or gives the room back."""
     ask = pending.ask
     return PredicateAsked(
         ask.partition,
@@ -63,4 +66,56 @@ def allocate(state: State, pending: PendingAsk, node_id: str, question: int = 0)
         ask.originator,
         ask.allow_preempt_self,
         question,
+    )
+
+
+def accepted(pending: PendingAsk, node: Node, now_ms: int) -> bool:
+    """Whether a verdict in force allows the ask on the node."""
+    found = pending.refused
+    return isinstance(found, PredicateClass) and found.accepts(node.id, now_ms)
+
+
+def class_of(pending: PendingAsk) -> str:
+    """The name of the predicate class of the ask; empty if the RM does not answer in batches."""
+    return pending.refused.name if isinstance(pending.refused, PredicateClass) else ""
+
+
+def expired(partition: Partition, found: PredicateClass, now_ms: int) -> Fact:
+    """The fact that forgets the verdicts of the class whose time is over."""
+    verdicts = (*found.accepted.items(), *found.refused.items())
+    return VerdictsExpired(partition.name, found.name, tuple(node_id for node_id, at_ms in verdicts if at_ms <= now_ms))
+
+
+def ask_for_more(
+    state: State, index: PartitionIndex, demand: Demand, pending: PendingAsk, now_ms: int
+) -> Iterator[Fact]:
+    """Ask the RM about more nodes, because no accepted node has room for the ask, unless it is asked already. While too
+    many questions are open, the demand waits for its turn."""
+    partition, found, ask = index.partition, demand.predicate_class, pending.ask
+    if found is None or found.question:
+        return
+    node_ids = index.nodes.without_verdict(demand, partition.last_asked)
+    if not node_ids:
+        return
+    if partition.questions_paused:
+        index.demands.unasked[demand] = None
+        return
+    yield PredicatesAsked(
+        ask.partition,
+        found.name,
+        ask.application_id,
+        ask.allocation_key,
+        ask.resource,
+        ask.tags,
+        node_ids,
+        state.next_question,
+        now_ms + ANSWER_WITHIN_MS,
+    )
+
+
+def release_requested(allocation: Allocation, termination_type: int, message: str) -> Fact:
+    """The fact that asks the RM to release an allocation, which counts until the RM confirms (semantics section 15)."""
+    fact = allocation.fact
+    return ReleaseRequested(
+        fact.partition, fact.application_id, fact.allocation_key, fact.uuid, termination_type, message
     )

@@ -1,29 +1,40 @@
-"""Attempt preemption (semantics section 13): for asks that are bound to a node in their turn, for all other asks in the
-last step of a pass."""
+"""Preemption (semantics sections 10 and 13): plan it, and attempt it. Asks that are bound to a node attempt it in their
+turn, all other asks in the last step of a pass.
+
+A plan is the node that an ask could have, and the victims that takes. It is a value: it changes nothing, and can be
+confirmed or refused before it becomes facts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
+from operator import itemgetter
+
+import msgspec
 
 from remuda_proto.guests import name_for
 
 from .. import facts
 from ..facts import Fact
-from ..index.bound_preemptors import preempts_in_turn
+from ..index.limits import full_queue, held_queue, limit_of
 from ..index.partition import PartitionIndex
-from ..index.preemptors import Preemptors
+from ..index.preemption import Preemptors, preempts_in_turn
 from ..limits import (
     ALLOCATIONS_PER_MS_OF_REST,
     ANSWER_WITHIN_MS,
+    NODES_PER_PLAN,
     PREEMPTION_PUT_OFF_MS,
     PREEMPTION_WORK_PER_PASS,
     PREEMPTIONS_PER_PASS,
+    PREEMPTIONS_PER_QUEUE,
 )
 from ..rules.required_node import required_node
-from ..state import NEVER_MS, Node, Partition, PendingAsk, State
-from .preemption_plan import Plan, SetAside, plan
-from .release import release_requested
-from .reserve import gives_way, reserved, unreserved, within_quotas
+from ..rules.resource import show
+from ..rules.share import dominant_share
+from ..state import NEVER_MS, Allocation, Node, Partition, PendingAsk, Queue, State
+from .place import release_requested
+from .reserve import gives_way, may_take, reserved, unreserved, within_quotas
+from .victims import QueueEligibility, Shortfall, VictimSearch, cheapness_by_priority, queue_eligibility, shortfall_of
 
 
 def preempt(
@@ -73,7 +84,7 @@ def preempt_in_turn(
 
 
 def interval_of(state: State, partition: Partition) -> int:
-    """Time between two attempts for an ask, or for asks of its group, in ms."""
+    """The time between two attempts for an ask, or for asks of its group, in ms."""
     return partition.settings.preemption_interval_ms or state.timing.preemption_attempt_ms
 
 
@@ -147,3 +158,204 @@ def refused(partition: Partition, pending: PendingAsk, reason: str) -> Fact:
         str(reason),
         isinstance(reason, SetAside),
     )
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """A node and victims. Without the victims, the cheapest first, the ask fits the node and its queues."""
+
+    pending: PendingAsk
+    node: Node
+    victims: tuple[Allocation, ...]
+
+    @property
+    def uuids(self) -> tuple[str, ...]:
+        return tuple(victim.fact.uuid for victim in self.victims)
+
+
+class SetAside(str):
+    """A reason that ends when a node is no longer set aside for another ask."""
+
+    __slots__ = ()
+
+
+def some_node_is_set_aside(partition: Partition, pending: PendingAsk) -> bool:
+    """Whether a node is reserved for another ask, or another ask preempts there."""
+    return any(preemption.pending is not pending for preemption in partition.preemptions.values()) or any(
+        node.reservation not in (None, pending) for node in partition.nodes.values()
+    )
+
+
+def obstacle(state: State, partition: Partition, pending: PendingAsk, now_ms: int) -> str:
+    """The reason why nothing can be preempted for the ask now; empty if something can."""
+    found = plan(state, partition, pending, now_ms)
+    return found if isinstance(found, str) else ""
+
+
+def plan(
+    state: State, partition: Partition, pending: PendingAsk, now_ms: int, refused: frozenset[str] = frozenset()
+) -> Plan | str:
+    """The plan for the ask, or the reason why there is none. `refused`: IDs of nodes to leave out. Does not check
+    whether it is the ask's turn. O(nodes + allocations)."""
+    if pending.preemption is not None:
+        return "preemption for it is under way"
+    bound = bool(required_node(pending.ask.tags))
+    if not (bound or partition.settings.preemption_enabled):
+        return "preemption is not enabled"
+    limit = limit_of(pending)
+    if limit is not None:
+        return f"{limit} has no room for it" if held_queue(pending.application.queue) is None else f"{limit} is held"
+    if bound:
+        return plan_on_required_node(partition, pending, now_ms)
+    if not pending.ask.allow_preempt_other:
+        return "it does not allow itself to preempt others"
+    load = dominant_share(partition.root.allocated, partition.total) * 100
+    if load < partition.settings.preemption_threshold:
+        return f"the cluster is at {load:.0f}% of its capacity, below {partition.settings.preemption_threshold}%"
+    queue = pending.application.queue
+    claims = under_preemption(partition, queue)
+    if len(claims) >= PREEMPTIONS_PER_QUEUE:
+        return SetAside(f"queue {queue.path} has {len(claims)} preemptions under way")
+    over = queue_shortfalls(partition, pending)
+    if isinstance(over, str):
+        return over
+    compatible = state.configuration is not None and state.configuration.compatibility == "yunikorn-1.4"
+    eligibility = queue_eligibility(pending, guaranteed_only=compatible)
+    if not eligibility:
+        return "no queue inside its preemption fence has more than its guaranteed of what it needs"
+    best = best_node(partition, pending, VictimSearch(eligibility, over, now_ms), refused)
+    if best is None:
+        reason = "would have room for it, whatever may be preempted"
+        if some_node_is_set_aside(partition, pending):
+            return SetAside(f"no node that is not set aside for another ask {reason}")
+        return f"no node {reason}"
+    node, victims = best
+    if not victims:
+        return "it needs no preemption: there is room, or there will be when releases under way are confirmed"
+    return Plan(pending, node, victims)
+
+
+def under_preemption(partition: Partition, queue: Queue) -> list[PendingAsk]:
+    """The asks of a leaf queue for which preemption is under way."""
+    return [p.pending for p in partition.preemptions.values() if p.pending.application.queue is queue]
+
+
+def queue_shortfalls(partition: Partition, pending: PendingAsk) -> dict[int, Shortfall] | str:
+    """The resources that victims have to free in each queue of the ask's path, so that no queue exceeds its maximum or
+    its guaranteed with the ask allocated: place in `path_to_root` -> amounts. Or the reason why that is impossible.
+    Allocations that are being preempted count as released, and the asks they are preempted for as allocated."""
+    own = pending.application.queue
+    need = [(name, amount) for name, amount in pending.ask.resource.items() if amount]
+    claimed: list[dict[str, int]] = [{} for _ in own.path_to_root]
+    for preemption in partition.preemptions.values():
+        path_to_root = preemption.pending.application.queue.path_to_root
+        for place, queue in enumerate(own.path_to_root):
+            if queue in path_to_root:
+                for name, amount in preemption.pending.ask.resource.items():
+                    claimed[place][name] = claimed[place].get(name, 0) + amount
+    over: dict[int, Shortfall] = {}
+    guaranteed_by = None
+    for place, queue in enumerate(own.path_to_root):
+        guaranteed, maximum = queue.settings.guaranteed, queue.settings.max
+        for name, amount in need:
+            used = queue.allocated.get(name, 0) - queue.preempting.get(name, 0) + claimed[place].get(name, 0) + amount
+            for bounds, what in ((guaranteed, "guaranteed"), (maximum, "maximum")):
+                bound = bounds.get(name)
+                if bound is None:
+                    continue
+                if bounds is guaranteed:
+                    guaranteed_by = queue
+                if used > bound:
+                    if queue is own:
+                        return f"queue {own.path} would have {name}={used}, its {what} is {bound}"
+                    short = over.setdefault(place, {})
+                    short[name] = max(short.get(name, 0), used - bound)
+    if guaranteed_by is None:
+        return f"nothing of {show(pending.ask.resource)} is guaranteed to queue {own.path}"
+    return over
+
+
+def best_node(
+    partition: Partition, pending: PendingAsk, search: VictimSearch, refused: frozenset[str]
+) -> tuple[Node, tuple[Allocation, ...]] | None:
+    """The best node for the ask, and its victims; None if no node will do.
+
+    Nodes rank by: no victim opted out of preemption; no victim is the originator of its application; fewest victims;
+    node ID. Nodes that lack least are tried first, and NODES_PER_PLAN possible nodes are enough."""
+    need = pending.ask.resource
+    others = {p.node for p in partition.preemptions.values() if p.pending is not pending}
+    nodes: list[tuple[float, str, Node, Shortfall]] = []
+    for node_id, node in partition.nodes.items():
+        if not node.schedulable or node in others or not may_take(pending, node):
+            continue
+        if node_id in refused or node_id in pending.refused:
+            continue
+        shortfall = shortfall_of(need, node)
+        if shortfall is not None and (shortfall or not node.full):
+            nodes.append(
+                (sum(short / (need.get(name) or 1) for name, short in shortfall.items()), node_id, node, shortfall)
+            )
+    nodes.sort(key=itemgetter(0, 1))
+    worked_out = 0
+    best: tuple[tuple[object, ...], Node, tuple[Allocation, ...]] | None = None
+    for _, node_id, node, shortfall in nodes:
+        if worked_out >= NODES_PER_PLAN:
+            break
+        candidates = search.on(node) if shortfall else []
+        least = least_victims(shortfall, candidates)
+        if least is None:
+            continue
+        worked_out += 1
+        if best is not None and best[0] <= (False, False, least, node_id):
+            continue
+        victims = search.choose(node, shortfall, candidates)
+        if victims is not None:
+            opted_out = any(not victim.fact.allow_preempt_self for victim in victims)
+            rank = (opted_out, any(victim.fact.originator for victim in victims), len(victims), node_id)
+            if best is None or rank < best[0]:
+                best = (rank, node, tuple(victims))
+    return None if best is None else best[1:]
+
+
+def least_victims(shortfall: Shortfall, candidates: list[Allocation]) -> int | None:
+    """A lower bound of the number of victims; None if all candidates together are not enough."""
+    least = 0
+    for name, short in shortfall.items():
+        amounts = [candidate.fact.resource.get(name, 0) for candidate in candidates]
+        if sum(amounts) < short:
+            return None
+        least = max(least, -(-short // max(amounts)))
+    return least
+
+
+# An ask that is bound to a node
+
+
+def plan_on_required_node(partition: Partition, pending: PendingAsk, now_ms: int) -> Plan | str:
+    """The plan for an ask that is bound to a node. Any allocation there that has no higher priority may be a victim, of
+    any queue, and even if preemption is not enabled: the ask cannot run elsewhere."""
+    node = partition.nodes.get(required_node(pending.ask.tags))
+    if node is None or not node.ready:
+        return "its required node does not exist or is not ready"
+    if node.reservation not in (None, pending) and required_node(node.reservation.ask.tags):
+        return f"node {node.id} is reserved for another ask that has to be there"
+    full = full_queue(pending)
+    if full is not None:
+        return f"queue {full.path} is at its maximum"
+    if node.id in pending.refused:
+        return f"the RM refuses {pending.refusal}"
+    shortfall = shortfall_of(pending.ask.resource, node)
+    if shortfall is None:
+        return f"node {node.id} is too small for it"
+    if not shortfall and node.full:
+        return f"node {node.id} has the most allocations allowed on one node"
+    if not shortfall:
+        return "it needs no preemption: there is room on its required node"
+    everyone: Mapping[Queue, QueueEligibility] = {
+        allocation.application.queue: QueueEligibility(pending.ask.priority, (), 0)
+        for allocation in node.allocations.values()
+    }
+    search = VictimSearch(everyone, {}, now_ms, cheapness_by_priority)
+    victims = search.choose(node, shortfall, search.on(node))
+    if victims is None:
+        return f"too little of what runs on {node.id} may be preempted: what is bound to it or of higher priority stays"
+    return Plan(pending, node, tuple(victims))

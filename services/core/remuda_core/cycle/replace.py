@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 
 from ..facts import PLACEHOLDER_REPLACED, TIMEOUT, Allocated, Fact, ReplacementAsked, ReplacementStarted
-from ..index.gangs import Awaiting
+from ..index.gangs import AwaitingAsks
 from ..index.partition import PartitionIndex
 from ..limits import ANSWER_WITHIN_MS
 from ..rules.lifecycle import RESUMING
 from ..rules.required_node import required_node
 from ..rules.resource import Resource, show
 from ..state import Allocation, Node, PendingAsk, State
-from .place import allocate
-from .release import release_requested
-from .verdicts import accepted, class_of
+from .place import accepted, allocate, class_of, release_requested
 
 
 def replace(state: State, index: PartitionIndex, budget: int, now_ms: int) -> Generator[Fact, None, int]:
@@ -37,7 +35,7 @@ def find_place(index: PartitionIndex, pending: PendingAsk) -> Generator[Fact, No
     """(placeholder to replace, node for the ask); None if there is none. Asks the RM to release placeholders that are
     too small for the ask, unless the gang is resuming: then all of them are released anyway."""
     line, need = index.lines.get(pending), pending.ask.resource
-    if not isinstance(line, Awaiting) or not line.group.free:
+    if not isinstance(line, AwaitingAsks) or not line.group.free:
         return None
     free = line.group.free
     resuming = line.gang.application.state == RESUMING
@@ -48,7 +46,7 @@ def find_place(index: PartitionIndex, pending: PendingAsk) -> Generator[Fact, No
     return place(index, line, pending) if index.lines.get(pending) is line else None
 
 
-def place(index: PartitionIndex, line: Awaiting, pending: PendingAsk) -> tuple[Allocation, Node] | None:
+def place(index: PartitionIndex, line: AwaitingAsks, pending: PendingAsk) -> tuple[Allocation, Node] | None:
     """The oldest placeholder that is large enough and whose node takes the ask; else the oldest that is large enough,
     and another node with room."""
     first, bound_to = None, required_node(pending.ask.tags)

@@ -1,20 +1,29 @@
-"""Reserve a node for an ask that fits its quotas and no node (semantics section 11)."""
+"""Reserve a node for an ask that fits its quotas and no node, and give a reserved node to an ask with more right to it
+(semantics section 11).
+
+An ask whose queue stays within its guaranteed goes before one whose queue does not; among equals the higher priority
+decides. So the right is an order, and two asks never take the same node from each other in turn.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from itertools import islice
+from typing import NamedTuple
 
 from remuda_proto.guests import name_for
 
 from .. import facts
 from ..facts import Fact
-from ..index.admission import exceeds, full_queue
-from ..index.ask_classes import AskClass
-from ..index.fit_list import covers
+from ..index.asks import AskClass
+from ..index.limits import exceeds, full_queue, limit_of
 from ..index.node_groups import Demand
+from ..index.ordered import covers
 from ..index.partition import PartitionIndex
+from ..limits import KEPT_NODES_PER_CLAIMANT
+from ..rules.properties import priority_seen_above
 from ..rules.required_node import required_node
-from ..state import Node, Partition, PendingAsk, State
+from ..state import Node, Partition, PendingAsk, Queue, State
 from .place import place
 
 
@@ -29,9 +38,9 @@ def reserve(
         return 0
     if not index.reserving.fits_total(demand):
         return 0
-    in_the_way = index.kept.in_the_way(pending, bound=bool(demand.required_node))
+    in_the_way = index.reserved_nodes.in_the_way(pending, bound=bool(demand.required_node))
     if in_the_way is not None:
-        index.kept.wait(ask_class, in_the_way)
+        index.reserved_nodes.wait(ask_class, in_the_way)
         return 0
     if demand.required_node:
         node = partition.nodes.get(demand.required_node)
@@ -76,7 +85,7 @@ def reserved(partition: Partition, pending: PendingAsk, node: Node, *, by_preemp
 
 
 def gives_way(kept_for: PendingAsk, pending: PendingAsk) -> str:
-    """Why a node is no longer kept for an ask: the other one is bound to it, or has more right to it."""
+    """The reason why a reservation gives way: the other ask is bound to the node, or has more right to it."""
     ask = pending.ask
     name = name_for(kept_for.ask.application_id, ask.application_id, ask.allocation_key)
     return f"{name} has to be on this node" if required_node(ask.tags) else f"{name} has more right to this node"
@@ -84,7 +93,7 @@ def gives_way(kept_for: PendingAsk, pending: PendingAsk) -> str:
 
 def end_unjustified(partition: Partition, index: PartitionIndex) -> Iterator[Fact]:
     """End the reservations of which a condition is gone."""
-    for node, reason in index.kept.unjustified():
+    for node, reason in index.reserved_nodes.unjustified():
         yield from ended(partition, node, reason)
 
 
@@ -104,3 +113,122 @@ def unreserved(partition: Partition, pending: PendingAsk, node: Node, reason: st
         partition.name, ask.application_id, ask.allocation_key, node.id, ask.resource, reason, node.kept_by_preemption,
         timed_out,
     )  # fmt: skip
+
+
+class Claim(NamedTuple):
+    """The right of the first ask of a class to a reserved node. It is placed there at once if it `fits`; else the node
+    is reserved for it from now on."""
+
+    ask_class: AskClass
+    pending: PendingAsk
+    node: Node
+    fits: bool
+
+
+def take_kept(
+    state: State, partition: Partition, index: PartitionIndex, limit: int, now_ms: int
+) -> Generator[Fact, None, int]:
+    """Give nodes that are reserved for asks of less right to asks that fit no other node, in the order of queues.
+    Returns how many were placed or had a node reserved, at most `limit`. Looks at CLAIMANTS_PER_PASS ask classes."""
+    claims = [
+        claim for one in index.reserved_nodes.next_claimants() if (claim := _claim(partition, index, one)) is not None
+    ]
+    if not claims:
+        return 0
+    index.measure()
+    taken = 0
+    for ask_class in [one.ask_class for one in sorted(claims, key=lambda one: index.ask_rank(one.pending))]:
+        while taken < limit and (claim := _claim(partition, index, ask_class)) is not None:
+            pending, node = claim.pending, claim.node
+            assert node.reservation is not None, "it is kept"
+            yield from ended(partition, node, gives_way(node.reservation, pending))
+            if claim.fits:
+                yield from place(state, partition, pending, node, now_ms)
+            else:
+                yield reserved(partition, pending, node)
+            taken += 1
+    return taken
+
+
+def _claim(partition: Partition, index: PartitionIndex, ask_class: AskClass) -> Claim | None:
+    """The node that the first ask of the class may take; None if there is none."""
+    demand = ask_class.demand
+    if ask_class.hidden or not demand.possible or demand.required_node or not ask_class.ranking.members:
+        return None
+    pending = ask_class.first()
+    node = _takeable(index, demand, pending, obtainable=False)
+    if node is not None:
+        return None if _fits_elsewhere(index, demand) else Claim(ask_class, pending, node, True)
+    if not index.reserving.may_reserve(demand, pending):
+        return None
+    in_the_way = index.reserved_nodes.in_the_way(pending, bound=False)
+    if in_the_way is not None and in_the_way is not partition:
+        return None
+    node = _takeable(index, demand, pending, obtainable=True)
+    if node is None or _fits_elsewhere(index, demand):
+        return None
+    if in_the_way is None and not index.reserving.finds_no_node(demand):
+        return None  # it reserves another one in its turn
+    return Claim(ask_class, pending, node, False)
+
+
+def _takeable(index: PartitionIndex, demand: Demand, pending: PendingAsk, *, obtainable: bool) -> Node | None:
+    for node in islice(index.reserved_nodes.with_room(demand, obtainable=obtainable), KEPT_NODES_PER_CLAIMANT):
+        if node.reservation is not pending and may_take(pending, node):
+            return node if full_queue(pending) is None and limit_of(pending) is None else None
+    return None
+
+
+def _fits_elsewhere(index: PartitionIndex, demand: Demand) -> bool:
+    """Whether a node that is not reserved fits the ask, or may do so when the RM has answered."""
+    if demand.open:
+        fits = index.nodes.best(demand) is not None
+    else:
+        fits = index.some_node_fits(demand)
+    found = demand.predicate_class
+    return fits or (found is not None and (found.question > 0 or bool(index.nodes.without_verdict(demand, ""))))
+
+
+def may_take(pending: PendingAsk, node: Node) -> bool:
+    """Whether the node is not reserved, or reserved for this ask, or for an ask that has less right to it. From an ask
+    for which others are preempted there, only a guarantee takes the node; from an ask that is bound to it, nothing
+    does."""
+    kept_for = node.reservation
+    if kept_for is None or kept_for is pending:
+        return True
+    if required_node(kept_for.ask.tags):
+        return False
+    guaranteed, other_guaranteed = within_guaranteed(pending), within_guaranteed(kept_for)
+    if guaranteed != other_guaranteed:
+        return guaranteed
+    return not node.preempting and has_higher_priority(pending, kept_for)
+
+
+def within_guaranteed(pending: PendingAsk) -> bool:
+    """Whether the queue stays within its guaranteed with one more allocation of the ask. For each resource the nearest
+    queue that guarantees it counts; something has to be guaranteed."""
+    path_to_root = pending.application.queue.path_to_root
+    found = False
+    for name, amount in pending.ask.resource.items():
+        by = next((queue for queue in path_to_root if name in queue.settings.guaranteed), None) if amount else None
+        if by is not None:
+            found = True
+            if by.allocated.get(name, 0) - by.preempting.get(name, 0) + amount > by.settings.guaranteed[name]:
+                return False
+    return found
+
+
+def has_higher_priority(one: PendingAsk, other: PendingAsk) -> bool:
+    """Whether the ask has a higher priority, as the nearest queue above both sees it through offsets and fences."""
+    above = set(one.application.queue.path_to_root)
+    common = next(queue for queue in other.application.queue.path_to_root if queue in above)
+    return _priority_below(one, common) > _priority_below(other, common)
+
+
+def _priority_below(pending: PendingAsk, common: Queue) -> float:
+    priority: float = pending.ask.priority
+    for queue in pending.application.queue.path_to_root:
+        if queue is common:
+            break
+        priority = priority_seen_above(queue.settings.properties, priority)
+    return priority

@@ -31,12 +31,10 @@ from ..rules import lifecycle
 from ..rules.connection import RUNNING
 from ..rules.resource import INT64_MAX
 from ..state import Partition, State
-from .place import allocate, place
+from .place import allocate, ask_for_more, expired, place
 from .preempt import preempt, preempt_in_turn, preempt_where_bound
 from .replace import replace
-from .reserve import end_unjustified, reserve, unreserved
-from .rights import take_kept
-from .verdicts import ask_for_more, expired
+from .reserve import end_unjustified, reserve, take_kept, unreserved
 
 
 def schedule(state: State, index: Index, command: Schedule, now_ms: int) -> Iterator[Fact]:
@@ -49,32 +47,36 @@ def schedule(state: State, index: Index, command: Schedule, now_ms: int) -> Iter
     index.unfinished = False
     if state.rm_state != RUNNING:
         return
+    # Begin the pass: reservations end of which a condition is gone.
     partitions = list(state.partitions.values())
     for partition in partitions:
-        work = STEPS_PER_PASS // len(partitions)
         one = index.of(state, partition)
-        one.begin_pass(now_ms, state.reservation_delay_ms, work)
+        one.begin_pass(now_ms, state.reservation_delay_ms, STEPS_PER_PASS // len(partitions))
         yield from end_unjustified(partition, one)
-    budget, unused = min(command.limit, state.room), dict[str, int]()
-    busy = scheduled = partitions if budget > 0 else []
+    # Steps 1 and 2, again for partitions whose share of the limit was too small.
+    left, unused = min(command.limit, state.room), dict[str, int]()
+    busy = scheduled = partitions if left > 0 else []
     while busy:
-        share, still_busy = max(1, budget // len(busy)), []
+        share, still_busy = max(1, left // len(busy)), []
         for partition in busy:
             one, limit = index.of(state, partition), min(share, questions_left(state, partition))
+            # 1. Reserved asks.
             placed = yield from take_kept(state, partition, one, limit, now_ms)
             placed += yield from place_reserved(state, partition, one, limit - placed, now_ms)
             yield from preempt_where_bound(state, partition, one, now_ms)  # whatever the limit: nothing is placed
+            # 2. All other asks.
             if placed < limit:
                 placed += yield from place_pending(state, partition, one, limit - placed, now_ms)
-            budget -= placed
-            if one.work.left <= 0:
+            left -= placed
+            if one.budget.left <= 0:
                 continue
             if placed < limit:
                 unused[partition.name] = limit - placed
             elif limit == share or questions_left(state, partition):  # accepted nodes take no question
                 still_busy.append(partition)
-        busy = still_busy[: max(0, budget)]
-    index.unfinished = any(index.of(state, partition).work.left <= 0 for partition in scheduled)
+        busy = still_busy[: max(0, left)]
+    index.unfinished = any(index.of(state, partition).budget.left <= 0 for partition in scheduled)
+    # 3. Preemption.
     for partition in scheduled:
         one = index.of(state, partition)
         yield from end_unjustified(partition, one)
@@ -107,20 +109,26 @@ def place_pending(
 ) -> Generator[Fact, None, int]:
     """Step 2: all other asks, in the order of queues. Returns how many were placed, at most `limit`; a reservation
     counts as one. Ends early when the work of the pass is over."""
-    placed, work, packs, asks_first, freed = 0, index.work, index.packs, state.predicates, index.freed_nodes
-    while placed < limit and work.left > 0:
+    placed, budget, packing, asks_first, freed = 0, index.budget, index.packing, state.predicates, index.freed_nodes
+    while placed < limit and budget.left > 0:
+        # Gangs come first.
         if index.gangs_to_serve:
             placed += yield from replace(state, index, limit - placed, now_ms)
             continue
+        # a. Which ask is next?
         ask_class = index.next_ask_class()
         if ask_class is None:
             break
-        work.left -= STEPS_PER_PLACEMENT
-        work.found = True
+        budget.left -= STEPS_PER_PLACEMENT
+        budget.found = True
         pending, demand = ask_class.first(), ask_class.demand
-        node = packs.best(pending.application, demand) if packs is not None and index.some_node_fits(demand) else None
+        # b. Which node is best?
+        node = None
+        if packing is not None and index.some_node_fits(demand):
+            node = packing.best(pending.application, demand)
         if node is None:
             node = index.nodes.best(demand) if demand.open else index.best_freed_node(demand)
+        # c. A node was found.
         if node is not None:
             known = demand.predicate_class
             if known is not None and not known.accepts(node.id, now_ms):
@@ -134,6 +142,7 @@ def place_pending(
                 freed.shrunk(node)
             placed += 1
             continue
+        # d. No node was found.
         if demand.open:
             yield from ask_for_more(state, index, demand, pending, now_ms)
             index.close(demand)

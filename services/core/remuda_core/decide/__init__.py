@@ -15,13 +15,11 @@ from ..index.index import Index
 from ..state import State
 from .administer import administer
 from .ask import recover_allocation, release_ask, submit_ask
-from .clean import clean_queues
-from .configure import configure, register
+from .configure import clean_queues, configure, register
 from .connection import rm_connection
 from .expire import tick
 from .node import update_node
-from .predicate import answer_predicate
-from .predicate_classes import answer_predicates
+from .predicate import answer_predicate, answer_predicates
 from .release import release_allocation
 from .submit import remove_application, submit_application
 

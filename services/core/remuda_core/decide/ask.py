@@ -16,14 +16,7 @@ from ..rules import lifecycle
 from ..rules.resource import problem_of_resource
 from ..state import Allocation, Application, Node, Partition, PendingAsk, RejectedAllocation, State
 from . import names
-from .allocation import (
-    idle,
-    problem_of_existing,
-    problem_of_room,
-    recovered,
-    rejection_over,
-    replacement_cancelled,
-)
+from .allocation import idle, problem_of_existing, problem_of_room, recovered, rejection_over, replacement_cancelled
 
 
 def submit_ask(state: State, command: SubmitAsk, now_ms: int) -> Iterator[Fact]:

@@ -1,5 +1,5 @@
-"""Register and Configure: applies a configuration to the existing queues (001, Configuration updates; semantics section
-16).
+"""Register, Configure and CleanQueues: applies a configuration to the existing queues (001, Configuration updates;
+semantics section 16), and removes queues and partitions that are no longer needed (semantics section 6).
 
 A configuration is applied as a whole, one fact per change, or refused with all reasons. Running allocations stay; new
 limits take effect as they end.
@@ -16,7 +16,7 @@ from remuda_proto.bounds import SETTINGS, VERSION_BYTES, joined, problem_of_map,
 from remuda_proto.patterns import BadPattern, compiled
 
 from .. import facts
-from ..commands import Configure, Register
+from ..commands import CleanQueues, Configure, Register
 from ..facts import Fact
 from ..index.scores import SCORES
 from ..limits import RESOURCE_NAMES_PER_PARTITION
@@ -32,7 +32,7 @@ COMPATIBILITIES = ("none", "yunikorn-1.4")
 
 
 def register(state: State, command: Register, now_ms: int) -> Iterator[Fact]:
-    """An RM that registers again with REPORT loses its state, and reports everything again (000,
+    """Register the RM. An RM that registers again with REPORT loses its state, and reports everything again (000,
     RegisterResourceManager), but for guests, which are not its own. With REPLAY the state stays, and the configuration
     is applied to it."""
     if command.rm_id != state.rm_id:
@@ -116,7 +116,8 @@ def problems_of(configuration: Configuration) -> list[str]:
 
 
 def problems_of_rule(rule: PlacementRule) -> Iterator[str]:
-    """Unknown names of the rule and its parents, and filters of one entry that is not a regular expression."""
+    """The problems of a placement rule: unknown names of the rule and its parents, and filters of one entry that is not
+    a regular expression."""
     if rule.name not in RULES:
         yield f"placement rule {shown(rule.name)}, expected one of {', '.join(RULES)}"
     for names_of in () if rule.filter is None else (rule.filter.users, rule.filter.groups):
@@ -130,7 +131,7 @@ def problems_of_rule(rule: PlacementRule) -> Iterator[str]:
 
 
 def conflicts(state: State, configuration: Configuration) -> list[str]:
-    """Changes that running applications forbid: a leaf with applications cannot become a parent, and a parent with
+    """The changes that running applications forbid: a leaf with applications cannot become a parent, and a parent with
     used queues cannot become a leaf."""
     found = conflicts_with_guests(state, configuration) if state.left_guests else []
     for settings in configuration.partitions:
@@ -200,7 +201,7 @@ def apply_queues(partition: Partition, settings: PartitionSettings) -> Iterator[
 
 
 def differences(queue: Queue, leaf: bool, settings: QueueSettings) -> tuple[str, ...]:
-    """Names of the changed settings for QueueChanged; empty if nothing changes."""
+    """The names of the changed settings, for QueueChanged; empty if nothing changes."""
     was = queue.settings
     if was == settings and queue.leaf == leaf and queue.managed:
         return ()
@@ -219,7 +220,7 @@ def differences(queue: Queue, leaf: bool, settings: QueueSettings) -> tuple[str,
 
 
 def flatten(partition: PartitionSettings) -> Iterator[tuple[str, bool, QueueSettings]]:
-    """(path, leaf, own settings) of every configured queue, parents first."""
+    """The path of every configured queue, whether it is a leaf, and its own settings; parents first."""
     pending = [("root", partition.root)]
     for path, queue in pending:
         yield path, path != "root" and not queue.parent and not queue.queues, _without_queues(queue)
@@ -228,3 +229,18 @@ def flatten(partition: PartitionSettings) -> Iterator[tuple[str, bool, QueueSett
 
 def _without_queues(queue: QueueSettings) -> QueueSettings:
     return replace(queue, queues=()) if queue.queues else queue
+
+
+def clean_queues(state: State, command: CleanQueues, now_ms: int) -> Iterator[Fact]:
+    for partition in list(state.partitions.values()):
+        yield from clean(partition)
+
+
+def clean(partition: Partition) -> Iterator[Fact]:
+    """Remove empty dynamic queues, empty draining queues, and the partition if it is draining and empty."""
+    removable = [q for q in partition.queues.values() if q.parent is not None and (not q.managed or q.draining)]
+    for queue in sorted(removable, key=lambda q: q.path, reverse=True):  # children before parents
+        if not queue.children and not queue.applications:
+            yield facts.QueueRemoved(partition.name, queue.path, queue.managed)
+    if partition.draining and not partition.nodes and not any(not a.terminal for a in partition.applications.values()):
+        yield facts.PartitionRemoved(partition.name)

@@ -1,4 +1,6 @@
-"""Tick: handles due timers, removes old records, and explains waiting asks."""
+"""Tick: handles due timers, removes old records, reports what is overdue, and explains waiting asks (semantics section
+17). The work of a tick is bounded.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +9,35 @@ from typing import Final
 
 from .. import facts
 from ..commands import Tick
+from ..cycle.reserve import ended, unreserved
 from ..cycle.transitions import transition
-from ..facts import Fact
+from ..explain import OF_NODES, QUESTION, node_constraints, pieces_allowed, room_constraints, standing_constraints
+from ..facts import Constraint, Fact
+from ..index.asks import ApplicationAsks
 from ..index.index import Index
+from ..index.node_groups import Demand
+from ..index.partition import PartitionIndex
+from ..limits import (
+    DRAIN_REPORT_NAMES,
+    DRAIN_REPORTED_MOST_MS,
+    EXPLAIN_AFTER_MS,
+    EXPLAIN_AGAIN_MS,
+    EXPLAIN_AMOUNTS_PER_TICK,
+    EXPLAIN_NODES_PER_TICK,
+    EXPLAINED_PER_TICK,
+    OUTSTANDING_LOOKS,
+    OUTSTANDING_PER_TICK,
+    RELEASE_OVERDUE_MS,
+)
 from ..rules import lifecycle
+from ..rules.acl import admin_acls
 from ..rules.connection import RUNNING
-from ..state import Application, Partition, State, Timer, after
-from . import predicate, predicate_classes
+from ..state import Application, Partition, PendingAsk, State, Timer, after
+from ..timeouts import of_reservation
+from . import predicate
 from .allocation import idle
 from .ask import withdraw
-from .explain import explanations
 from .gang import give_back, give_up_placeholders, placeholders_ended
-from .overdue import preemption_over, queue_drain_overdue, release_overdue, reservation_over
 from .quota import quota_due
 
 
@@ -46,7 +65,7 @@ def tick(state: State, index: Index, command: Tick, now_ms: int) -> Iterator[Fac
 def state_ended(
     state: State, partition: Partition, application: Application, timer: Timer, now_ms: int
 ) -> Iterator[Fact]:
-    """The state of the application has timed out."""
+    """End a state of the application that has timed out."""
     if application.state not in lifecycle.TIMEOUTS:
         return
     if after(application.state_at_ms, lifecycle.lasts_ms(application.state, state.timing)) != timer.at_ms:
@@ -68,8 +87,8 @@ def forget_rejections(partition: Partition, before_ms: int) -> Iterator[Fact]:
 def execution_ended(
     state: State, partition: Partition, application: Application, timer: Timer, now_ms: int
 ) -> Iterator[Fact]:
-    """The execution of an allocation, or of the whole application, has timed out (semantics section 7). The RM is asked
-    to release it. Asks of the application are withdrawn, so that it does not start again."""
+    """End an allocation, or a whole application, whose execution has timed out (semantics section 7): ask the RM to
+    release it. Asks of the application are withdrawn, so that it does not start again."""
     if timer.key:
         allocation = partition.allocations.get(timer.key)
         if allocation is None or after(allocation.at_ms, allocation.fact.execution_timeout_ms) != timer.at_ms:
@@ -94,12 +113,149 @@ def seconds(duration_ms: int) -> str:
     return f"{duration_ms / 1_000:.10g} s"
 
 
-# The same for timers that are not about an application.
+# Overdue releases, queues and reservations (semantics sections 13, 15 and 16)
+
+
+def release_overdue(
+    state: State, partition: Partition, application: Application, timer: Timer, now_ms: int
+) -> Iterator[Fact]:
+    """Report a release that the RM has not confirmed in RELEASE_OVERDUE_MS."""
+    allocation = partition.allocations.get(timer.key)
+    if (
+        allocation is not None
+        and allocation.releasing
+        and not allocation.overdue
+        and allocation.releasing_ms + RELEASE_OVERDUE_MS == timer.at_ms
+    ):
+        fact = allocation.fact
+        yield facts.ReleaseOverdue(
+            fact.partition,
+            fact.application_id,
+            fact.allocation_key,
+            fact.uuid,
+            fact.node_id,
+            allocation.releasing,
+            allocation.releasing_ms,
+        )
+
+
+def queue_drain_overdue(state: State, partition: Partition, timer: Timer, now_ms: int) -> Iterator[Fact]:
+    """Report a queue that still drains (001, Configuration updates). The next report comes when it has been draining
+    for twice as long, after a day at the latest."""
+    queue = partition.queues.get(timer.key)
+    if queue is None or not queue.draining or queue.drain_report_ms != timer.at_ms:
+        return
+    since_ms, applications = queue.draining_since_ms, list(queue.applications.values())
+    named = applications[:DRAIN_REPORT_NAMES]
+    so_far_ms = now_ms - since_ms
+    yield facts.QueueDrainOverdue(
+        partition.name,
+        queue.path,
+        since_ms,
+        len(applications),
+        tuple(application.id for application in named),
+        tuple(dict.fromkeys(application.user for application in named)),
+        {name: amount for name, amount in queue.allocated.items() if amount},
+        admin_acls(queue),
+        since_ms + min(2 * so_far_ms, so_far_ms + DRAIN_REPORTED_MOST_MS),
+    )
+
+
+def reservation_over(
+    state: State, partition: Partition, application: Application, timer: Timer, now_ms: int
+) -> Iterator[Fact]:
+    """Give up a reservation that has lasted for `timing.reservation_timeout`: others get the node, and the ask another
+    one."""
+    node = partition.nodes.get(timer.key)
+    if node is not None and timer == of_reservation(partition.name, node, state.timing):
+        lasted_ms = state.timing.reservation_timeout_ms
+        yield from ended(partition, node, f"it was reserved for {lasted_ms / 1_000:.10g} s", timed_out=True)
+
+
+def preemption_over(
+    state: State, partition: Partition, application: Application, timer: Timer, now_ms: int
+) -> Iterator[Fact]:
+    """Give up a preemption whose ask was not allocated in RELEASE_OVERDUE_MS."""
+    preemption = partition.preemptions.get((application.id, timer.key))
+    if preemption is None or preemption.at_ms + RELEASE_OVERDUE_MS != timer.at_ms:
+        return
+    late = sum(1 for uuid in preemption.uuids if uuid in partition.allocations)
+    what = f"{late} of {len(preemption.uuids)} releases have not come" if late else "the ask could not be allocated"
+    node = preemption.node
+    yield facts.PreemptionEnded(partition.name, application.id, timer.key, f"{what} in {RELEASE_OVERDUE_MS // 1_000} s")
+    if node.reservation is preemption.pending:
+        yield unreserved(partition, preemption.pending, node, "preemption has not helped")
+
+
+# Explanations of waiting asks (semantics section 17)
+
+
+def explanations(state: State, partition: Partition, index: PartitionIndex, now_ms: int) -> Iterator[Fact]:
+    """Yield AskWaiting for asks whose constraints differ from those last explained, each at most once per
+    EXPLAIN_AGAIN_MS (semantics section 17). One ask stands for all equal asks of its application."""
+    unreported, full = OUTSTANDING_PER_TICK, room_constraints(state)
+    # Node constraints by demand: equal for all asks of a demand except those with reserved nodes.
+    looked: dict[Demand | PendingAsk, list[Constraint]] = {}
+    amounts = len(partition.nodes) * len(index.names)
+    looks = max(1, min(EXPLAIN_NODES_PER_TICK, EXPLAIN_AMOUNTS_PER_TICK // max(1, amounts)))
+    for line in index.next_to_explain(EXPLAINED_PER_TICK):
+        ask = line.first_ask()
+        if ask is None:
+            continue
+        if now_ms - ask.at_ms < EXPLAIN_AFTER_MS:
+            continue
+        demand, known = line.ask_class.demand, set(ask.waiting or ())
+        constraints = [*full, *standing_constraints(ask, index)]
+        if not demand.open and not constraints and (known or line.reported) and unreported > 0:
+            for found in outstanding(partition, line, ask, unreported):
+                unreported -= 1
+                yield found
+        of_nodes = {key for key in known if key[0] in OF_NODES}
+        if (
+            not demand.required_node
+            and demand.open == (not of_nodes)
+            and {c.key for c in constraints} | of_nodes == known
+        ):
+            continue  # as it was
+        if not demand.open:
+            like = ask if ask.reservations else demand
+            of_nodes_now = looked.get(like)
+            if of_nodes_now is None:
+                if len(looked) >= looks and not demand.required_node:
+                    continue  # in another tick
+                of_nodes_now = node_constraints(partition, ask, index)
+                if not demand.required_node:
+                    looked[like] = of_nodes_now
+            # An open question is answered within seconds, and the answer is the reason to report.
+            constraints += (one for one in of_nodes_now if one.constraint != QUESTION)
+        if not constraints or {c.key for c in constraints} == known:
+            continue
+        first = constraints[0]
+        if now_ms - line.reported.get(first.key, now_ms - EXPLAIN_AGAIN_MS) < EXPLAIN_AGAIN_MS:
+            continue
+        yield facts.AskWaiting(
+            partition.name, ask.application.id, ask.ask.allocation_key, first.constraint, first.reason, line.count(),
+            ask.ask.resource, tuple(constraints),
+        )  # fmt: skip
+
+
+def outstanding(partition: Partition, line: ApplicationAsks, head: PendingAsk, most: int) -> Iterator[Fact]:
+    """Yield AskOutstanding for asks equal to `head` that no node fits, as many as quotas allow: an autoscaler learns
+    how many nodes to add."""
+    allowed = pieces_allowed(head)
+    looks = OUTSTANDING_LOOKS if allowed is None else min(allowed, OUTSTANDING_LOOKS)
+    for ask in line.unannounced(looks, most):
+        yield facts.AskOutstanding(
+            partition.name, ask.application.id, ask.ask.allocation_key, "no node has room for it"
+        )
+
+
+# The function that handles a due timer that is not about an application, by its kind.
 OF_PARTITION: Final[dict[str, Callable[[State, Partition, Timer, int], Iterator[Fact]]]] = {
     "draining": queue_drain_overdue,
     "quota": quota_due,
-    "class_question": predicate_classes.unanswered,
-    "verdicts": predicate_classes.verdicts_over,
+    "class_question": predicate.class_unanswered,
+    "verdicts": predicate.verdicts_over,
 }
 Expire = Callable[[State, Partition, Application, Timer, int], Iterator[Fact]]
 # The function that handles a due timer, by its kind. Each checks first whether the timer still applies.

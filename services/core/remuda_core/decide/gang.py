@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import facts
-from ..cycle.release import release_requested
+from ..cycle.place import release_requested
 from ..cycle.transitions import transition
 from ..facts import Fact
 from ..rules import lifecycle

@@ -1,7 +1,8 @@
-"""AnswerPredicate (000, Predicates; semantics sections 10, 13): the RM's answer to a question that a pass has asked.
+"""AnswerPredicate and AnswerPredicates (000, Predicates; semantics sections 10, 13): the RM's answers to questions of a
+pass, about one ask and node, or about many nodes for a predicate class.
 
-Between question and answer the state may change. An answer without an open question is ignored. An allocation that
-fits no longer is not made.
+Between question and answer the state may change. An answer without an open question is ignored, and so are verdicts
+about nodes that have changed since the question. An allocation that fits no longer is not made.
 """
 
 from __future__ import annotations
@@ -13,18 +14,17 @@ from msgspec.structs import replace
 from remuda_proto.bounds import MESSAGE_BYTES, shortened
 
 from .. import facts
-from ..commands import AnswerPredicate
-from ..cycle.place import allocate
-from ..cycle.preempt import carry_out
-from ..cycle.preemption_plan import Plan, plan
+from ..commands import AnswerPredicate, AnswerPredicates, Verdict
+from ..cycle.place import allocate, expired
+from ..cycle.preempt import Plan, carry_out, plan
 from ..cycle.replace import asked_for
 from ..cycle.transitions import start
 from ..facts import Fact
-from ..limits import ANSWER_WITHIN_MS, REFUSALS_LAST_MS
+from ..limits import ANSWER_WITHIN_MS, REFUSALS_LAST_MS, VERDICT_LASTS_LEAST_MS, VERDICT_LASTS_MOST_MS
 from ..rules import lifecycle
 from ..rules.connection import RUNNING
 from ..rules.required_node import required_node
-from ..state import Application, Node, Partition, Preemption, Question, State, Timer
+from ..state import Application, Node, Partition, PredicateClass, Preemption, Question, State, Timer
 from .allocation import replacement_cancelled
 
 
@@ -72,8 +72,8 @@ def answer_replacement(partition: Partition, command: AnswerPredicate) -> Iterat
 
 
 def answer_preemption(state: State, partition: Partition, command: AnswerPredicate, now_ms: int) -> Iterator[Fact]:
-    """After a yes the preemption is planned again. If it is no longer needed, or the plan differs, it ends, and the RM
-    is asked again in the ask's next turn."""
+    """Handle the answer to a question about a preemption. After a yes it is planned again. If it is no longer needed,
+    or the plan differs, it ends, and the RM is asked again in the ask's next turn."""
     asked = preemption_asked(partition, command.question)
     if asked is None:
         return
@@ -85,7 +85,7 @@ def answer_preemption(state: State, partition: Partition, command: AnswerPredica
 
 
 def preemption_asked(partition: Partition, question: int) -> Preemption | None:
-    """The preemption with this open question. None: there is none."""
+    """The preemption with this open question; None if there is none."""
     return next((p for p in partition.preemptions.values() if p.question and p.question == question), None)
 
 
@@ -97,7 +97,8 @@ def preemption_answered(partition: Partition, asked: Preemption, success: bool, 
 
 
 def problem_of_question(question: Question) -> str | None:
-    """Why the allocation in question can no longer be made. None if it can. Its resources are booked already."""
+    """The reason why the allocation in question can no longer be made; None if it can. Its resources are booked
+    already."""
     node, resource = question.node, question.fact.resource
     pending = question.application.asks[question.fact.allocation_key]
     if not node.takes(required_node(pending.ask.tags)):
@@ -124,7 +125,7 @@ def problem_of_question(question: Question) -> str | None:
 def unanswered(
     state: State, partition: Partition, application: Application, timer: Timer, now_ms: int
 ) -> Iterator[Fact]:
-    """The RM has not answered a question in time, which counts as a refusal."""
+    """Take it for a refusal that the RM has not answered a question in time."""
     reason = f"the RM has not answered within {ANSWER_WITHIN_MS / 1_000:g} s"
     question = partition.questions.get(int(timer.key))
     if question is not None:
@@ -138,7 +139,7 @@ def unanswered(
 def refusals_old(
     state: State, partition: Partition, application: Application, timer: Timer, now_ms: int
 ) -> Iterator[Fact]:
-    """REFUSALS_LAST_MS after the last refusal all nodes may be tried again for the ask."""
+    """Forget the refusals of an ask REFUSALS_LAST_MS after the last one: all nodes may be tried again."""
     pending = application.asks.get(timer.key)
     if pending is not None and pending.refused and pending.refused_at_ms + REFUSALS_LAST_MS == timer.at_ms:
         yield facts.RefusalsForgotten(partition.name, application.id, timer.key)
@@ -161,3 +162,48 @@ def withdrawn(question: Question, reason: str) -> Fact:
     return facts.PredicateWithdrawn(
         fact.partition, fact.application_id, fact.allocation_key, fact.node_id, fact.question, reason
     )
+
+
+def answer_predicates(state: State, command: AnswerPredicates, now_ms: int) -> Iterator[Fact]:
+    partition = state.partitions.get(command.partition)
+    found = partition.class_questions.get(command.question) if partition is not None else None
+    if partition is not None and found is not None:
+        given = {verdict.node_id: verdict for verdict in command.verdicts}
+        yield answered(partition, found, given, command.reason or "the RM gave no verdict", now_ms)
+
+
+def answered(
+    partition: Partition, found: PredicateClass, given: dict[str, Verdict], otherwise: str, now_ms: int
+) -> Fact:
+    """The fact with the verdicts about the nodes in question. `otherwise`: why a node without a verdict counts as
+    refused."""
+    missing = Verdict("", shortened(otherwise, MESSAGE_BYTES), REFUSALS_LAST_MS)
+    verdicts = [given.get(node_id, missing) for node_id in found.asked]
+    return facts.PredicatesAnswered(
+        partition.name,
+        found.name,
+        found.question,
+        tuple(found.asked),
+        tuple(verdict.holds_ms and until_ms(verdict.holds_ms, now_ms) for verdict in verdicts),
+        tuple(verdict.reason and shortened(verdict.reason, MESSAGE_BYTES) for verdict in verdicts),
+    )
+
+
+def until_ms(holds_ms: int, now_ms: int) -> int:
+    """The time at which a verdict ends, in ms."""
+    return now_ms + min(max(holds_ms, VERDICT_LASTS_LEAST_MS), VERDICT_LASTS_MOST_MS)
+
+
+def class_unanswered(state: State, partition: Partition, timer: Timer, now_ms: int) -> Iterator[Fact]:
+    """Take it for refusals of all nodes of the question, for a while, that the RM has not answered in time."""
+    found = partition.predicate_classes.get(timer.key)
+    if found is not None and found.question and found.answer_by_ms == timer.at_ms:
+        reason = f"the RM has not answered within {ANSWER_WITHIN_MS / 1_000:g} s"
+        yield answered(partition, found, {}, reason, now_ms)
+
+
+def verdicts_over(state: State, partition: Partition, timer: Timer, now_ms: int) -> Iterator[Fact]:
+    """Forget the verdicts of a class whose time is over."""
+    found = partition.predicate_classes.get(timer.key)
+    if found is not None and found.until_ms == timer.at_ms:
+        yield expired(partition, found, now_ms)

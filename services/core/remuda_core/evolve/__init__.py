@@ -12,21 +12,7 @@ from typing import Any, Final
 
 from .. import facts
 from ..state import State
-from . import (
-    administration,
-    allocations,
-    applications,
-    asks,
-    gangs,
-    guests,
-    nodes,
-    predicate_classes,
-    preemption,
-    questions,
-    queues,
-    refusals,
-    rms,
-)
+from . import administration, allocations, applications, asks, gangs, guests, nodes, preemption, questions, queues, rms
 
 
 def evolve(state: State, fact: facts.Fact) -> Any:
@@ -93,10 +79,10 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[State, Any], Any]]] = {
     facts.PredicateAsked: questions.predicate_asked,
     facts.PredicateRefused: questions.predicate_refused,
     facts.PredicateWithdrawn: questions.predicate_withdrawn,
-    facts.PredicatesAsked: predicate_classes.predicates_asked,
-    facts.PredicatesAnswered: predicate_classes.predicates_answered,
-    facts.VerdictsExpired: predicate_classes.verdicts_expired,
-    facts.RefusalsForgotten: refusals.refusals_forgotten,
+    facts.PredicatesAsked: questions.predicates_asked,
+    facts.PredicatesAnswered: questions.predicates_answered,
+    facts.VerdictsExpired: questions.verdicts_expired,
+    facts.RefusalsForgotten: questions.refusals_forgotten,
     facts.ReplacementAsked: questions.replacement_asked,
     facts.PreemptionAsked: preemption.preemption_asked,
     facts.PreemptionAnswered: preemption.preemption_answered,

@@ -8,8 +8,7 @@ from .. import facts
 from ..limits import ACTIONS_KEPT
 from ..rules.resource import add
 from ..state import Application, Hold, Queue, State, Tracker
-from .pending import prioritise_queue
-from .tracking import book_held, count_running, track, untrack
+from .booking import book_held, count_running, prioritise_queue, track, untrack
 
 
 def action_handled(state: State, fact: facts.ActionTaken | facts.ActionRefused) -> None:
@@ -17,8 +16,11 @@ def action_handled(state: State, fact: facts.ActionTaken | facts.ActionRefused) 
     if fact.repeated or not fact.action.action_id:
         return
     if len(state.actions) >= ACTIONS_KEPT:
-        del state.actions[next(iter(state.actions))]
+        oldest = next(iter(state.actions))
+        del state.actions[oldest]
+        state.action_times.pop(oldest, None)
     state.actions[fact.action.action_id] = fact
+    state.action_times[fact.action.action_id] = state.now_ms
 
 
 def queue_held(state: State, fact: facts.QueueHeld) -> None:

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from .. import facts, timeouts
-from ..state import (
-    Allocation,
-    Node,
-    Partition,
-    PendingAsk,
-    State,
-)
+from ..state import Allocation, Node, Partition, PendingAsk, State
 from .booking import (
     allocation_comes,
     book_allocated,
     book_bound,
     book_pending_as_allocated,
     book_preempting,
+    count_claims,
+    count_coming,
+    count_running,
+    end_without_placeholders,
     keep_peak,
+    placeholder_comes,
+    placeholder_goes,
+    prioritise,
 )
-from .pending import prioritise
-from .predicate_classes import leave_class
 from .preemption import allocated_by_preemption
-from .questions import replacement_question_over
-from .refusals import forget_if_served, refusals_over
-from .task_groups import count_coming, end_without_placeholders, placeholder_comes, placeholder_goes
-from .tracking import count_claims, count_running
+from .questions import forget_if_served, leave_class, refusals_over, replacement_question_over
 
 
 def allocated(state: State, fact: facts.Allocated) -> PendingAsk:

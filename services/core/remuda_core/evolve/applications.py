@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from .. import facts, timeouts
 from ..rules import lifecycle
-from ..state import (
-    Application,
-    Partition,
-    RejectedApplication,
-    State,
-)
-from .task_groups import free_no_more
-from .tracking import count_running, track, untrack
+from ..state import Application, Partition, RejectedApplication, State
+from .booking import count_running, free_no_more, track, untrack
 
 
 def application_accepted(state: State, fact: facts.ApplicationAccepted) -> None:

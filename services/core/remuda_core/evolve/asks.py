@@ -6,21 +6,10 @@ from typing import NamedTuple
 
 from .. import facts
 from ..limits import REASONS_KEPT
-from ..state import (
-    Application,
-    Partition,
-    PastConstraint,
-    PendingAsk,
-    Question,
-    State,
-)
-from .lookups import list_by_key
-from .pending import book_pending, prioritise
-from .predicate_classes import join_class, leave_class
+from ..state import Application, Partition, PastConstraint, PendingAsk, Question, State
+from .booking import book_pending, count_coming, end_without_placeholders, list_by_key, prioritise, task_group_of
 from .preemption import preemption_over
-from .questions import questions_dropped
-from .refusals import refusals_over
-from .task_groups import count_coming, end_without_placeholders, task_group_of
+from .questions import join_class, leave_class, questions_dropped, refusals_over
 
 
 class AskGone(NamedTuple):

@@ -1,25 +1,24 @@
-"""Facts of the replacement of placeholders."""
+"""Facts of the replacement of placeholders, and the counts of placeholders by task group (semantics section 12)."""
 
 from __future__ import annotations
 
 from .. import facts, timeouts
 from ..limits import REFUSALS_LAST_MS
-from ..state import (
-    Allocation,
-    Application,
-    Partition,
-    PendingAsk,
-    Replacement,
-    State,
-)
+from ..state import Allocation, Application, Partition, PendingAsk, Replacement, State
 from .allocations import allocation_goes
 from .asks import ask_comes
-from .booking import allocation_comes, book_allocated, book_arriving
-from .pending import book_pending, one_more_pending, prioritise
+from .booking import (
+    allocation_comes,
+    book_allocated,
+    book_arriving,
+    book_pending,
+    count_coming,
+    may_be_replaced,
+    one_more_pending,
+    prioritise,
+)
 from .preemption import preemption_over
-from .questions import replacement_question_over
-from .refusals import forget_if_served
-from .task_groups import count_coming, may_be_replaced
+from .questions import forget_if_served, replacement_question_over
 
 
 def replacement_started(state: State, fact: facts.ReplacementStarted) -> PendingAsk:
@@ -48,7 +47,7 @@ def replacement_started(state: State, fact: facts.ReplacementStarted) -> Pending
 
 
 def placeholder_replaced(state: State, fact: facts.PlaceholderReplaced) -> Allocation:
-    """Returns the replaced placeholder."""
+    """Book the allocation in the place of the placeholder. Returns the placeholder."""
     real = fact.allocation
     partition = state.partitions[real.partition]
     application = partition.applications[real.application_id]
@@ -68,7 +67,7 @@ def placeholder_replaced(state: State, fact: facts.PlaceholderReplaced) -> Alloc
 
 
 def replacement_cancelled(state: State, fact: facts.ReplacementCancelled) -> Replacement:
-    """One allocation is pending again: of the ask that now has this key, or, if there is none, of the ask as it was
+    """Make one allocation pending again: of the ask that now has this key, or, if there is none, of the ask as it was
     when the replacement started."""
     partition = state.partitions[fact.partition]
     application = partition.applications[fact.application_id]

@@ -6,18 +6,10 @@ from typing import NamedTuple
 
 from .. import facts, timeouts
 from ..rules.resource import add
-from ..state import (
-    NO_RESERVATIONS,
-    Hold,
-    Node,
-    PendingAsk,
-    RejectedAllocation,
-    State,
-    with_rejected,
-)
+from ..state import NO_RESERVATIONS, Hold, Node, PendingAsk, RejectedAllocation, State, with_rejected
+from .booking import count_claims
 from .preemption import give_up_place, keep_place, try_refused_again
-from .refusals import refusals_lifted
-from .tracking import count_claims
+from .questions import refusals_lifted
 
 
 class NodeGone(NamedTuple):

@@ -5,15 +5,9 @@ from __future__ import annotations
 from .. import facts, timeouts
 from ..limits import REFUSAL_KEPT_MS, REFUSALS_KEPT
 from ..rules.resource import items_of
-from ..state import (
-    Allocation,
-    Partition,
-    PendingAsk,
-    Preemption,
-    State,
-)
-from .refusals import node_refused
-from .tracking import book_held
+from ..state import Allocation, Partition, PendingAsk, Preemption, State
+from .booking import book_held
+from .questions import node_refused
 
 
 def preemption_started(state: State, fact: facts.PreemptionStarted) -> None:

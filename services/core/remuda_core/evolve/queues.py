@@ -7,14 +7,8 @@ from msgspec.structs import replace
 from .. import facts, timeouts
 from ..limits import DRAIN_REPORTED_MS
 from ..rules.limits import limits_others
-from ..state import (
-    Partition,
-    Queue,
-    QuotaExcess,
-    State,
-)
-from .pending import mapped_priority, prioritise_queue
-from .tracking import track_again
+from ..state import Partition, Queue, QuotaExcess, State
+from .booking import mapped_priority, prioritise_queue, track_again
 
 
 def partition_added(state: State, fact: facts.PartitionAdded) -> None:

@@ -5,12 +5,9 @@ from __future__ import annotations
 from .. import facts, timeouts
 from ..rules import connection
 from ..settings import Timing
-from ..state import (
-    State,
-    Timers,
-)
+from ..state import State, Timers
 from .guests import leave_guests
-from .predicate_classes import declaration_changed
+from .questions import declaration_changed
 
 
 def rm_registered(state: State, fact: facts.RmRegistered) -> None:

@@ -1,8 +1,9 @@
-"""Change the index of a partition for each kind of fact, after the fact was written into the state.
+"""How each kind of fact changes the index of a partition, after the fact was written into the state.
 
-Each function gets the fact, and what `evolve` returned for it: objects that the fact removed from the state, or changed
-without naming them. It returns True if nearly all of the index would change: then the index is dropped, and built again
-when it is next needed. Facts that are not in the table BY_FACT change nothing here.
+The table BY_FACT, at the end, is the contents of this module. Each function gets the fact, and what `evolve` returned
+for it: objects that the fact removed from the state, or changed without naming them. It returns True if nearly all of
+the index would change: then the index is dropped, and built again when it is next needed. Facts that are not in the
+table change nothing here.
 """
 
 from __future__ import annotations
@@ -16,17 +17,39 @@ from ..evolve.asks import AskGone
 from ..evolve.nodes import NodeGone
 from ..rules import lifecycle
 from ..state import Allocation, Application, Node, PendingAsk, PredicateClass, Question, Queue, Replacement
-from .ask_classes import ApplicationAsks
-from .asks import add_ask, asks_less, left_queue, move_ask, priority_fell, priority_rose, remove_ask, state_changed
-from .gang_changes import change_task_group, start_replacement
-from .limit_changes import settle_slots
-from .moves import move_application
-from .node_changes import booked, change_node, released, size_node, unblock
+from .asks import ApplicationAsks
+from .build import (
+    add_queue,
+    hold_changed,
+    is_reordered_later,
+    move_application,
+    must_be_rebuilt,
+    queue_reordered,
+    remove_queue,
+)
 from .partition import PartitionIndex
-from .placements import place_ask
-from .preemption_changes import settle_preemption
-from .queue_changes import add_queue, hold_changed, is_reordered_later, must_be_rebuilt, queue_reordered, remove_queue
-from .reserved_nodes import reserve_node, unreserve_node
+from .updates import (
+    add_ask,
+    asks_less,
+    booked,
+    change_node,
+    change_task_group,
+    left_queue,
+    move_ask,
+    place_ask,
+    priority_fell,
+    priority_rose,
+    released,
+    remove_ask,
+    reserve_node,
+    settle_preemption,
+    settle_slots,
+    size_node,
+    start_replacement,
+    state_changed,
+    unblock,
+    unreserve_node,
+)
 
 # Queues
 
@@ -36,7 +59,7 @@ def partition_changed(index: PartitionIndex, fact: facts.PartitionChanged, _: No
     if must_be_rebuilt(index.settings, fact.config) or is_reordered_later(index, root):
         return True
     index.settings = fact.config
-    index.kept.nodes_changed()
+    index.reserved_nodes.nodes_changed()
     queue_reordered(index, root)
     return False
 
@@ -73,7 +96,7 @@ def node_added(index: PartitionIndex, fact: facts.NodeAdded, _: None) -> bool:
     node = index.partition.nodes[fact.node_id]
     if node.allocations and not index.knows(node.allocated) and not index.learn(node.allocated):  # of guests
         return True
-    index.kept.nodes_changed()
+    index.reserved_nodes.nodes_changed()
     return size_node(index, node)
 
 
@@ -104,7 +127,7 @@ def node_opened(index: PartitionIndex, fact: facts.NodeSchedulable, node: Node |
 def node_removed(index: PartitionIndex, fact: facts.NodeRemoved, gone: NodeGone) -> None:
     _refused_no_more(index, gone.asks)
     index.nodes.remove(gone.node)
-    index.kept.nodes_changed()
+    index.reserved_nodes.nodes_changed()
     index.total_changed()
 
 
@@ -133,15 +156,15 @@ def application_state_changed(index: PartitionIndex, fact: facts.ApplicationStat
             change_task_group(index, application, group)
     if fact.state in lifecycle.TERMINAL:
         left_queue(index, application)
-        if index.packs is not None:
-            index.packs.forget(application)
+        if index.packing is not None:
+            index.packing.forget(application)
 
 
 def application_removed(index: PartitionIndex, fact: facts.ApplicationRemoved, application: Application) -> None:
     settle_slots(index, application)
     left_queue(index, application)
-    if index.packs is not None:
-        index.packs.forget(application)
+    if index.packing is not None:
+        index.packing.forget(application)
 
 
 def application_moved(index: PartitionIndex, fact: facts.ApplicationMoved, moved: Moved) -> None:
@@ -149,7 +172,7 @@ def application_moved(index: PartitionIndex, fact: facts.ApplicationMoved, moved
 
 
 def _task_group(index: PartitionIndex, application: Application, name: str) -> None:
-    """Placeholders of it were asked for, allocated, taken or released."""
+    """Follow placeholders of the task group, if it is still there."""
     group = application.task_groups.get(name)
     if group is not None:
         change_task_group(index, application, group)
@@ -159,7 +182,7 @@ def _task_group(index: PartitionIndex, application: Application, name: str) -> N
 
 
 def _ask(index: PartitionIndex, fact: Any) -> PendingAsk:
-    """The one a fact names."""
+    """The ask that the fact names."""
     return index.partition.applications[fact.application_id].asks[fact.allocation_key]
 
 
@@ -219,8 +242,8 @@ def allocation_recovered(index: PartitionIndex, fact: facts.AllocationRecovered,
         return True
     application = partition.applications[allocation.application_id]
     booked(index, partition.nodes[allocation.node_id], application)
-    if index.packs is not None:
-        index.packs.allocated(application, partition.nodes[allocation.node_id])
+    if index.packing is not None:
+        index.packing.allocated(application, partition.nodes[allocation.node_id])
     settle_slots(index, application)
     if allocation.placeholder:
         _task_group(index, application, allocation.task_group)
@@ -230,8 +253,8 @@ def allocation_recovered(index: PartitionIndex, fact: facts.AllocationRecovered,
 def allocation_released(index: PartitionIndex, fact: facts.AllocationReleased, allocation: Allocation) -> None:
     if allocation.fact.placeholder:
         _task_group(index, allocation.application, allocation.fact.task_group)
-    if index.packs is not None:
-        index.packs.released(allocation.application, allocation.node)
+    if index.packing is not None:
+        index.packing.released(allocation.application, allocation.node)
     released(index, allocation.node, allocation.application)
 
 
@@ -244,17 +267,15 @@ def release_requested(index: PartitionIndex, fact: facts.ReleaseRequested, _: No
 # Preemption
 
 
-def preemption_begun(index: PartitionIndex, fact: facts.PreemptionStarted | facts.PreemptionAsked, _: None) -> None:
-    settle_preemption(index, _ask(index, fact))
-
-
-def preemption_ended(index: PartitionIndex, fact: facts.PreemptionEnded, _: None) -> None:
+def preemption_changed(
+    index: PartitionIndex, fact: facts.PreemptionStarted | facts.PreemptionAsked | facts.PreemptionEnded, _: None
+) -> None:
     settle_preemption(index, _ask(index, fact))
 
 
 def preemption_answered(index: PartitionIndex, fact: facts.PreemptionAnswered, _: None) -> None:
     ask = _ask(index, fact)
-    index.kept.doubt(ask.reservations)
+    index.reserved_nodes.doubt(ask.reservations)
     if not fact.success and ask.pending:
         move_ask(index, ask, ask.pending)
     settle_preemption(index, ask)
@@ -278,9 +299,9 @@ def replacement_started(index: PartitionIndex, fact: facts.ReplacementStarted, a
 
 
 def placeholder_replaced(index: PartitionIndex, fact: facts.PlaceholderReplaced, placeholder: Allocation) -> None:
-    if index.packs is not None:
-        index.packs.released(placeholder.application, placeholder.node)
-        index.packs.allocated(placeholder.application, index.partition.nodes[fact.allocation.node_id])
+    if index.packing is not None:
+        index.packing.released(placeholder.application, placeholder.node)
+        index.packing.allocated(placeholder.application, index.partition.nodes[fact.allocation.node_id])
     released(index, placeholder.node, placeholder.application)
     change_node(index, index.partition.nodes[fact.allocation.node_id])
     _task_group(index, placeholder.application, placeholder.fact.task_group)
@@ -298,7 +319,7 @@ def replacement_cancelled(index: PartitionIndex, fact: facts.ReplacementCancelle
 
 
 def _pending_again(index: PartitionIndex, ask: PendingAsk) -> None:
-    """One more piece of it is."""
+    """Return one more repeat of the ask to its line."""
     move_ask(index, ask, ask.pending - 1)
     priority_rose(index, ask)
 
@@ -308,7 +329,7 @@ def _pending_again(index: PartitionIndex, ask: PendingAsk) -> None:
 
 def predicate_refused(index: PartitionIndex, fact: facts.PredicateRefused, question: Question | None) -> None:
     ask = _ask(index, fact)
-    index.kept.doubt(ask.reservations)
+    index.reserved_nodes.doubt(ask.reservations)
     if question is not None:
         _answered(index, ask, question)
     elif ask.pending:
@@ -320,7 +341,7 @@ def predicate_withdrawn(index: PartitionIndex, fact: facts.PredicateWithdrawn, q
 
 
 def _answered(index: PartitionIndex, ask: PendingAsk, question: Question) -> None:
-    """The reservation on the node ended."""
+    """Give up the room that was taken for the question."""
     released(index, question.node, question.application)
     settle_slots(index, question.application)
     _pending_again(index, ask)
@@ -331,7 +352,7 @@ def refusals_forgotten(index: PartitionIndex, fact: facts.RefusalsForgotten, _: 
 
 
 def predicates_asked(index: PartitionIndex, fact: facts.PredicatesAsked, asked: PredicateClass) -> None:
-    """No node is reserved for asks of the class before the answer."""
+    """Let asks of the class reserve no node before the answer."""
     for demand in index.demands.by_class.get(asked, ()):
         index.demands.end_reserving(demand)
 
@@ -339,7 +360,7 @@ def predicates_asked(index: PartitionIndex, fact: facts.PredicatesAsked, asked: 
 def predicates_answered(
     index: PartitionIndex, fact: facts.PredicatesAnswered, classes: tuple[PredicateClass, ...]
 ) -> None:
-    index.kept.doubt(fact.node_ids)
+    index.reserved_nodes.doubt(fact.node_ids)
     for one in classes:
         index.nodes.rankings.answered(one, fact.node_ids)
         for demand in index.demands.by_class.get(one, ()):
@@ -382,10 +403,10 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[PartitionIndex, Any, Any], bool 
     facts.RejectedAllocationForgotten: occupied_changed,
     facts.AllocationReleased: allocation_released,
     facts.ReleaseRequested: release_requested,
-    facts.PreemptionStarted: preemption_begun,
-    facts.PreemptionAsked: preemption_begun,
+    facts.PreemptionStarted: preemption_changed,
+    facts.PreemptionAsked: preemption_changed,
     facts.PreemptionAnswered: preemption_answered,
-    facts.PreemptionEnded: preemption_ended,
+    facts.PreemptionEnded: preemption_changed,
     facts.ReplacementStarted: replacement_started,
     facts.PlaceholderReplaced: placeholder_replaced,
     facts.ReplacementCancelled: replacement_cancelled,

@@ -1,140 +1,355 @@
-"""Change the index when asks come, change or go, and when their applications change state.
+"""The asks of a leaf queue, grouped as the scheduling rules see them.
 
-An ask with free repeats waits in a line (`AsksByTurn`): in an ask class, or in a gang if it has to wait for a
-placeholder.
+    AskClass           asks of one leaf and one demand, under the same limits; its applications are in a ranking
+      ApplicationAsks  the asks of one application in an ask class
+        PriorityFifo   asks by priority and age
+
+A search looks at ask classes, never at single asks: thousands of equal asks cost as much as one.
 """
 
 from __future__ import annotations
 
-from ..state import Application, PendingAsk
-from .ask_classes import ApplicationAsks
-from .gangs import Awaiting
-from .leaf_order import LeafOrder
-from .limit_changes import settle_slots
-from .partition import PartitionIndex
-from .preemption_changes import add_preemptor, preemptor_over
+from bisect import insort
+from collections import deque
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any, Final, Protocol
+
+from ..limits import LEFTOVERS
+from ..state import Application, PendingAsk, Queue, Tracker
+from .demands import FREED, RESERVING
+from .limits import BlockedBy, in_the_way
+from .node_groups import Demand
+from .ordered import Entry, LazyRanking, Rank
+from .trees import BitTree
 
 
-def add_ask(index: PartitionIndex, ask: PendingAsk) -> None:
-    """Add an ask that is in no line. Does nothing if no repeat is pending: then the RM is asked about all of them."""
-    if not ask.pending:
-        return
-    if ask.ask.task_group and index.gang_of(ask) is not None:
-        _await_place(index, ask)
-        return
-    demand, leaf = index.demands.of(ask), index.leaf_of(ask.application)
-    if ask.reservations:
-        index.demand_of_reserved[ask] = demand
-    if ask.free:
-        leaf.add_ask(ask, demand, ask.pending * demand.weight)
-    else:
-        leaf.enter(ask.pending * demand.weight)
-    if ask.ask.allow_preempt_other:
-        add_preemptor(index, ask)
+class PriorityFifo:
+    """Asks by priority from high to low, then by age (semantics section 9). Only asks with free repeats count.
 
+    Mostly asks come in the order of their age and have one priority; then all operations are O(1). A withdrawn ask has
+    no free repeats. It stays until it comes to the front, or until withdrawn asks outnumber the others. So the first
+    ask of `best` has free repeats, and `best` is empty only if no ask is left."""
 
-def _await_place(index: PartitionIndex, ask: PendingAsk) -> None:
-    """The ask waits for a placeholder. It has a demand only if nodes are reserved for it."""
-    if ask.reservations:
-        index.demand_of_reserved[ask] = index.demands.of(ask)
-    leaf = index.leaf_of(ask.application)
-    leaf.enter(ask.pending * index.weight_of(ask))
-    if len(ask.application.asks) == 1:
-        leaf.application_asks(ask.application)
-    if ask.free:
-        line_up(index, ask)
+    __slots__ = ("best", "lower", "priority", "tidy_at", "withdrawn")
 
+    def __init__(self) -> None:
+        # The asks of the highest priority by age, and this priority.
+        self.best: deque[PendingAsk] = deque()
+        self.priority = 0
+        # The asks of each lower priority by age. None or empty: all asks have one priority.
+        self.lower: dict[int, deque[PendingAsk]] | None = None
+        # How many asks are withdrawn, and at how many to check whether they are too many.
+        self.withdrawn = 0
+        self.tidy_at = LEFTOVERS
 
-def line_up(index: PartitionIndex, ask: PendingAsk) -> None:
-    """Add an ask with free repeats to its line."""
-    gang = index.gang_of(ask)
-    if gang is None:
-        index.leaf_of(ask.application).add_ask(ask, index.demands.of(ask), 0)
-    else:
-        gang.add_ask(ask)
-        gang.settle(ask.ask.task_group)
-
-
-def leave_line(index: PartitionIndex, ask: PendingAsk, line: ApplicationAsks | Awaiting) -> None:
-    del index.lines[ask]
-    line.remove_ask(ask)
-
-
-def remove_ask(index: PartitionIndex, ask: PendingAsk) -> None:
-    """The ask was withdrawn, or moves elsewhere. It stays in its line until it comes to the front. The caller updates
-    the weight of its queue."""
-    line = index.lines.pop(ask, None)
-    if line is not None:
-        line.count_withdrawn()
-    preemptor_over(index, ask)
-    if isinstance(line, Awaiting):
-        line.gang.settle(line.group.name)
-    elif isinstance(line, ApplicationAsks):
-        line.ask_class.leaf.taken(line)
-
-
-def move_ask(index: PartitionIndex, ask: PendingAsk, before: int) -> None:
-    """More repeats are pending, or the RM refuses other nodes: move the ask to the line it belongs to. `before`: the
-    number of repeats that were pending."""
-    was, line = index.find_demand(ask), index.lines.get(ask)
-    if line is not None:
-        leave_line(index, ask, line)
-        if isinstance(line, Awaiting):
-            line.gang.settle(line.group.name)
+    def add_ask(self, ask: PendingAsk) -> None:
+        asks = self.best if ask.ask.priority == self.priority else self._of_priority(ask.ask.priority)
+        if asks and asks[-1].seq > ask.seq:
+            insort(asks, ask, key=lambda pending: pending.seq)
         else:
-            line.ask_class.leaf.taken(line)
-    if before:
-        index.leaf_of(ask.application).changed(before * index.weight_of(ask))
-    add_ask(index, ask)
-    for node_id in ask.reservations:
-        node = index.partition.nodes[node_id]
-        if was is not None:
-            was.reserved.pop(node, None)
-        index.keep_for(index.demand_of(ask), node)
-        index.reservations.wake((node,))
-    if was is not None and was is not index.find_demand(ask):
-        index.forget_if_unused(was)
+            asks.append(ask)
+
+    def _of_priority(self, priority: int) -> deque[PendingAsk]:
+        """The asks of a priority that is not the highest so far."""
+        lower = self.lower = self.lower or {}
+        if priority < self.priority and (self.best or lower):
+            return lower.setdefault(priority, deque())
+        if self.best:
+            lower[self.priority] = self.best
+            self.best = deque()
+        self.priority = priority
+        return self.best
+
+    def remove_ask(self, ask: PendingAsk) -> None:
+        """Remove an ask that is here. O(1) for the first ask, else O(asks)."""
+        best = self.best
+        if best[0] is ask:
+            best.popleft()
+            if not best or not best[0].free:
+                self._advance()
+        elif ask.ask.priority == self.priority or self.lower is None:
+            best.remove(ask)
+        else:
+            asks = self.lower[ask.ask.priority]
+            asks.remove(ask)
+            if not asks:
+                del self.lower[ask.ask.priority]
+
+    def count_withdrawn(self) -> None:
+        """Count an ask that was withdrawn: its `free` is 0 now."""
+        self.withdrawn += 1
+        if not self.best[0].free:
+            self._advance()
+        if self.withdrawn >= self.tidy_at:
+            self._tidy()
+
+    def _tidy(self) -> None:
+        lower = self.lower or {}
+        there = len(self.best) + sum(map(len, lower.values()))
+        if 2 * self.withdrawn > there:
+            self.best = deque(ask for ask in self.best if ask.free)
+            kept = {priority: deque(ask for ask in asks if ask.free) for priority, asks in lower.items()}
+            self.lower = {priority: asks for priority, asks in kept.items() if asks} or None
+            there -= self.withdrawn
+            self.withdrawn = 0
+        self.tidy_at = max(LEFTOVERS, there // 2 + 1)
+
+    def remove_keys(self, moving: set[str]) -> None:
+        """Remove the asks with these allocation keys, and those that were withdrawn. O(asks)."""
+        waiting = [ask for _, asks in self.by_priority() for ask in asks if ask.free]
+        self.best = deque()
+        self.lower = None
+        self.withdrawn = 0
+        for ask in waiting:
+            if ask.ask.allocation_key not in moving:
+                self.add_ask(ask)
+
+    def by_priority(self) -> Iterator[tuple[int, deque[PendingAsk]]]:
+        """(priority, its asks by age), from the highest priority to the lowest. Includes withdrawn asks."""
+        yield self.priority, self.best
+        if self.lower:
+            yield from sorted(self.lower.items(), reverse=True)
+
+    def count(self) -> int:
+        """The number of asks with free repeats. O(asks)."""
+        return sum(1 for _, asks in self.by_priority() for ask in asks if ask.free)
+
+    def oldest_ask(self) -> PendingAsk | None:
+        """The ask with free repeats that was submitted first; None if there is none. O(priorities), amortised."""
+        first = (next((ask for ask in asks if ask.free), None) for _, asks in self.by_priority())
+        return min((ask for ask in first if ask is not None), key=lambda ask: ask.at_ms, default=None)
+
+    def first_ask(self) -> PendingAsk | None:
+        """The ask that is next; None if there is none."""
+        return self.best[0] if self.best else None
+
+    def _advance(self) -> None:
+        """Drop asks without free repeats from the front."""
+        asks = self.best
+        while True:
+            while asks:
+                if asks[0].free:
+                    return
+                asks.popleft()
+                self.withdrawn -= 1
+            if not self.lower:
+                return
+            self.priority = max(self.lower)
+            self.best = asks = self.lower.pop(self.priority)
 
 
-# Applications
+# Shared empty mapping. Never mutated.
+NOTHING: Final[Mapping[Any, int]] = {}
+# The constraints on the asks of an application besides maxima and nodes: whether its queue is held or another
+# application has the turn to start; the queues and trackers that must have a running slot for it; the trackers that
+# must have room for its asks.
+Admission = tuple[bool, tuple["Queue | Tracker", ...], tuple["Tracker", ...]]
 
 
-def priority_rose(index: PartitionIndex, ask: PendingAsk) -> None:
-    """The ask was added: its application may have a higher priority."""
-    application, priority = ask.application, ask.ask.priority
-    if application.foremost == 1 and application.priority == priority and (priority or application.lower):
-        index.leaf_of(application).application_changed(application)
+class LeafIndex(Protocol):
+    """The index of the partition, as ask classes see it."""
+
+    @property
+    def parked(self) -> BlockedBy[AskClass]: ...
 
 
-def priority_fell(index: PartitionIndex, ask: PendingAsk) -> None:
-    """No repeat of the ask is pending any more: its application may have a lower priority."""
-    if ask.ask.priority > ask.application.priority:
-        index.leaf_of(ask.application).application_changed(ask.application)
+class Leaf(Protocol):
+    """The leaf queue of an ask class. `LeafOrder` is the implementation."""
+
+    numbers: int
+    found: AskClass | None
+
+    @property
+    def index(self) -> LeafIndex: ...
+    @property
+    def queue(self) -> Queue: ...
+    @property
+    def fair(self) -> bool: ...
+    @property
+    def only(self) -> AskClass | None: ...
+    @property
+    def order(self) -> BitTree[AskClass]: ...
+    @property
+    def dirty_ask_classes(self) -> list[AskClass]: ...
+    def application_rank(self, application: Application) -> Rank: ...
+    def taken(self, line: ApplicationAsks) -> None: ...
+    def enter(self, more: int = 0, bits: int = 0) -> None: ...
+    def changed(self, less: int = 0) -> None: ...
 
 
-def asks_less(index: PartitionIndex, application: Application) -> None:
-    """An ask of the application is finished. After the last one it may be another application's turn to start."""
-    if application.asks:
-        return
-    leaf = index.leaf_of(application)
-    if leaf.stateaware_turn is not None:
-        leaf.stateaware_turn.stops(application)
-        leaf.take_stateaware_turn(leaf.stateaware_turn)
+@dataclass(slots=True, eq=False)
+class AskClass:
+    """The asks of one leaf and one demand whose applications are under the same limits. It exists while it has asks."""
+
+    leaf: Leaf
+    demand: Demand
+    admission: Admission
+    # Whether its applications are under limits; else only maxima and nodes constrain it.
+    limited: bool = field(init=False)
+    # The asks of each application, by the rank of the application.
+    ranking: LazyRanking[ApplicationAsks] = field(default_factory=LazyRanking)
+    # Distinguishes ask classes of the same rank. Grows with each ask class of the leaf.
+    number: int = field(init=False)
+    # The rank in the order of the leaf has to be computed again. None: the class is not in the order, because it is
+    # hidden, alone in the leaf, or was not ranked yet.
+    dirty: bool = False
+    rank: Rank | None = None
+    # Its application's turn, a held queue or a limit keeps it from being scheduled.
+    hidden: bool = field(init=False)
+    # The time of its oldest ask, as far as it is known, and whether that ask is old enough to reserve a node.
+    since_ms: float = inf
+    aged: bool = False
+    # Under which time it is listed among the ask classes that wait to be old enough. None: it is not.
+    aging_since_ms: int | None = None
+    # What keeps its asks from reserving one more node (`ReservedNodes.waiting`). None: nothing is known to.
+    waits_for: Hashable | None = None
+    # Its first ask may not reserve a node yet.
+    aside: bool = False
+    # Its demand is closed, and a search has come across it because another demand with the same number is open.
+    passed_over: bool = False
+    # The bits of its demand in the states in which a search has to look at it. 0 while it is hidden.
+    bits: int = 0
+
+    def __post_init__(self) -> None:
+        self.hidden, application_limits, trackers = self.admission
+        self.limited = bool(application_limits or trackers)
+        self.leaf.numbers += 1
+        self.number = self.leaf.numbers
+        self._set_bits()
+
+    def touch(self) -> None:
+        """Note that its rank may have changed."""
+        if not self.dirty:
+            self.dirty = True
+            self.leaf.dirty_ask_classes.append(self)
+
+    def rank_now(self) -> Rank:
+        """The rank of its first application, then of that application's first ask. An application may have asks in
+        several ask classes. The number makes ranks unique: an ask class that is not settled keeps its old rank,
+        which may be that of an ask that is in this one now."""
+        ask = self.first()
+        return (*self.leaf.application_rank(ask.application), -ask.ask.priority, ask.seq, self.number)
+
+    def first(self) -> PendingAsk:
+        """The ask that is next."""
+        line = self.ranking.leader or self.ranking.first()
+        assert line is not None, "an ask class without lines is gone"
+        return line.best[0]  # a line without asks is gone
+
+    def in_the_way(self) -> Queue | Tracker | None:
+        """The limit that has no slot or no room for its asks; None if there is no such limit."""
+        _, application_limits, trackers = self.admission
+        return in_the_way(application_limits, trackers, self.demand.resource)
+
+    def admits(self) -> bool:
+        """Whether its demand is open, or is reserving and its first ask may reserve a node."""
+        demand = self.demand
+        return demand.open or (demand.reserving and self.aged and not self.aside)
+
+    def hide(self) -> None:
+        """Leave the order of the leaf."""
+        self.hidden = True
+        self.bits = 0
+        if self.rank is not None:
+            self.leaf.order.remove(self.rank)
+            self.leaf.found = None
+            self.rank = None
+
+    def show(self) -> None:
+        """Return to the order of the leaf, because a limit has room or a slot again."""
+        if self.admission[0] or self in self.leaf.index.parked:
+            return  # its application's turn or a limit keeps it back
+        self.hidden = False
+        self._set_bits()
+        if self.ranking.members:
+            self.touch()
+            self.leaf.enter(0, self.bits)
+
+    def set_aside(self) -> None:
+        """Note that its first ask may not reserve a node yet. Its demand, or a change of its asks, has it considered
+        again."""
+        self.aside = True
+        self.demand.set_aside[self] = None
+        self._set_bits()
+
+    def pass_over(self) -> None:
+        """Note that a search has come across it because of another demand. Its demand has it considered again when it
+        opens."""
+        if not self.demand.open and not self.passed_over:
+            self.passed_over = True
+            self.demand.set_aside[self] = None
+            self._set_bits()
+
+    def consider(self) -> None:
+        """Let searches look at it: its demand is open, or its first ask may reserve a node, perhaps."""
+        self.aside = self.passed_over = False
+        self.demand.set_aside.pop(self, None)
+        self._set_bits()
+        if self.bits and self.ranking.members:
+            self.leaf.enter(0, self.bits)
+
+    def _set_bits(self) -> None:
+        bit = self.demand.bit
+        bits = bit << FREED if self.passed_over else bit | bit << FREED
+        if self.aged and not self.aside:
+            bits |= bit << RESERVING
+        self.bits = 0 if self.hidden else bits
+        if self.rank is not None:
+            self.leaf.order.set_bits(self.rank, self.bits)
+            self.leaf.found = None
 
 
-def state_changed(index: PartitionIndex, application: Application) -> None:
-    if application.application_limits or index.running_slots:
-        settle_slots(index, application)
-    leaf = index.orders.get(application.queue)
-    if isinstance(leaf, LeafOrder) and leaf.stateaware_turn is not None:
-        leaf.stateaware_turn.state_changed(application)
-        leaf.regroup(application)
-        leaf.take_stateaware_turn(leaf.stateaware_turn)
-    if index.preemptors is not None and not application.asks:
-        index.preemptors.wake_application(application)
+class ApplicationAsks(PriorityFifo):
+    """One application's asks in an ask class, and what was reported about why they wait."""
 
+    __slots__ = ("announced", "application", "ask_class", "dirty", "entry", "looked_at", "reported")
 
-def left_queue(index: PartitionIndex, application: Application) -> None:
-    """The application has ended or was removed."""
-    index.gangs.pop(application, None)
-    index.running_slots.pop(application, None)
+    def __init__(self, application: Application, ask_class: AskClass) -> None:
+        super().__init__()
+        self.application = application
+        self.ask_class = ask_class
+        # When each reason to wait was last reported, in ms, by Constraint.key.
+        self.reported: Mapping[tuple[str, str, str], int] = NOTHING
+        # By priority: the age of the last ask that was announced as outstanding. And what there was to announce when
+        # `unannounced` last found all of it.
+        self.announced: Mapping[int, int] = NOTHING
+        self.looked_at: tuple[int, int] = (0, 0)
+        self.entry: Entry | None = None
+        self.dirty = False
+
+    def was_reported(self, why: tuple[str, str, str], now_ms: int) -> None:
+        """Note that the reason why the asks wait was reported."""
+        self.reported = {**self.reported, why: now_ms}
+
+    def was_announced(self, ask: PendingAsk) -> None:
+        """Note that the ask was announced as outstanding. Priorities without asks are forgotten."""
+        there = {priority: self.announced[priority] for priority, _ in self.by_priority() if priority in self.announced}
+        self.announced = {**there, ask.ask.priority: ask.seq}
+
+    def unannounced(self, looks: int, most: int) -> list[PendingAsk]:
+        """At most `most` asks that were not announced yet, and of which no reason to wait was reported. `looks`: how
+        many pending repeats to look at. If there are no more than `most`, later calls return none until other asks
+        come."""
+        there_is = (max(asks[-1].seq for _, asks in self.by_priority() if asks), looks)
+        if self.looked_at == there_is:
+            return []
+        found = list(self._unannounced(looks))
+        if len(found) <= most:
+            self.looked_at = there_is
+        return found[:most]
+
+    def _unannounced(self, looks: int) -> Iterator[PendingAsk]:
+        for priority, asks in self.by_priority():
+            announced = self.announced.get(priority, 0)
+            for ask in asks:
+                if looks <= 0:
+                    return
+                looks -= ask.free
+                if ask.free and ask.seq > announced and not ask.waiting:
+                    yield ask
+
+    def rank(self) -> Rank:
+        """The rank of its application, which has one entry in each ask class."""
+        return self.ask_class.leaf.application_rank(self.application)

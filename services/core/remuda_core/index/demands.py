@@ -1,63 +1,47 @@
-"""The demands of a partition's asks (semantics section 10), and which of them are closed.
+"""The demands of a partition's asks (semantics section 10), and which of them a search has to reckon with.
 
-A demand is open while some node may fit it. It is closed once the cycle has found none, and opens when a node gains
-room. Closed demands stand in lists in which those that fit a given room are found without looking at the others.
+    Demands       all demands by key; which are open, reserving, closed
+    FreedNodes    the nodes that gained room while demands that fit them stay closed
+    DemandBits    a bit for each demand, so that sets of demands are integers (`BitCounts`: with several of a number)
 
-`schedulable` is the set of demands, as bits, with which a search for the next ask has to reckon. Opening or closing a
-demand changes a bit of it and nothing in the queues.
+A demand is open while some node may fit it. It is closed once the pass has found none, and opens when a node gains
+room. Closed demands are in lists in which those that fit a given room are found without looking at the others.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from operator import neg
-from typing import Any
+from typing import Any, Protocol
 
-from ..limits import SPELLINGS
+from ..limits import DEMAND_BITS, FREED_NODES, LEVELS_KEPT, SPELLINGS
 from ..rules.required_node import required_node
 from ..rules.resource import Items, Resource, items_of
 from ..rules.share import scales_of, weight
-from ..state import PendingAsk, PredicateClass, Refusals
-from .demand_bits import FREED, RESERVING, DemandBits, bit_of
-from .fit_list import FitList, Rank, Vector
+from ..state import Node, PendingAsk, PredicateClass, Refusals
 from .node_groups import Demand
 from .nodes import NodeIndex
+from .ordered import FitList, Rank, Vector, covers
 
-# The key of a demand: amounts, a required node ("": any), nodes that the RM has refused, or the class of its asks.
+# The key of a demand: amounts, a required node ("": any), nodes that the RM has refused, or the predicate class.
 DemandKey = tuple[Items, str, Refusals]
 
 
-class BitCounts:
-    """A set of numbers as bits, of which each may be added several times."""
-
-    __slots__ = ("_counts", "bits")
-
-    def __init__(self) -> None:
-        self._counts: dict[int, int] = {}
-        self.bits = 0
-
-    def add(self, number: int) -> None:
-        count = self._counts[number] = self._counts.get(number, 0) + 1
-        if count == 1:
-            self.bits |= bit_of(number)
-
-    def take(self, number: int) -> None:
-        self._counts[number] -= 1
-        if not self._counts[number]:
-            del self._counts[number]
-            self.bits &= ~bit_of(number)
-
-
 class Demands:
-    """All demands of the partition: each is that of an ask class or of a reservation."""
+    """All demands of a partition. Each is the demand of an ask class or of a reservation.
+
+    `schedulable` is the set of demands, as bits, with which a search for the next ask has to reckon: those that are
+    open, reserving, or closed and fit a freed node. A demand that opens or closes changes a bit of it, and nothing in
+    the queues."""
 
     def __init__(self, nodes: NodeIndex, names: Mapping[str, int], total: Resource) -> None:
-        """`names`: place of each resource in vectors. `total`: of the partition, by which demands are weighed."""
+        """`names`: the place of each resource in vectors. `total`: of the partition, by which demands are weighed."""
         self._nodes = nodes
         self._names = names
         self.scales = scales_of(total)
         self.by_key: dict[DemandKey, Demand] = {}
-        # The same by the items in the order in which the RM wrote them: a key that needs no sorting.
+        # The demands by the items in the order in which the RM wrote them: a key that needs no sorting.
         self._by_spelling: dict[tuple[Any, ...], Demand] = {}
         self.by_class: dict[PredicateClass, dict[Demand, None]] = {}
         # Closed demands about which the RM is to be asked, once fewer questions are open.
@@ -65,19 +49,20 @@ class Demands:
         self._number = 0
         # Closed demands, found by the room that a node has.
         self.closed: FitList[Demand] = FitList(nodes.width)
-        # Those that open whenever a node fits, also a freed one: they are node-specific or have reservations. And those
-        # bound to a node, by its ID.
+        # Closed demands that open whenever a node fits, also a freed one: they are node-specific or have reservations.
         self.closed_singly: FitList[Demand] = FitList(nodes.width)
+        # Closed demands that are bound to a node, by its ID.
         self.closed_bound: dict[str, dict[Demand, None]] = {}
-        # For each demand a bit while it is open, one while it fits a freed node, and one while it is reserving.
+        # For each demand a bit for while it is open, one for while it fits a freed node, and one for while it reserves.
         self.bits = DemandBits(nodes.width)
         self.schedulable = 0
-        self.risen = 0  # how often a demand has become schedulable
+        # How often a demand has become schedulable: what was found at this count is still the first.
+        self.risen = 0
         self._freed = 0
         self._open, self._reserving, self._closed = BitCounts(), BitCounts(), BitCounts()
 
     def of(self, ask: PendingAsk) -> Demand:
-        """The demand of the ask; made if no other ask has it."""
+        """The demand of the ask. Made if no other ask has it."""
         resource, tags, refused = ask.ask.resource, ask.ask.tags, ask.refused
         node_id = required_node(tags) if tags else ""
         spelling = (*resource.items(), node_id, refused)
@@ -110,7 +95,7 @@ class Demands:
         return demand
 
     def remove(self, demand: Demand) -> None:
-        """No ask has it any more."""
+        """Remove a demand that no ask and no reservation has any more."""
         self.end_reserving(demand)
         self.unlist(demand)
         self.unasked.pop(demand, None)
@@ -144,7 +129,7 @@ class Demands:
         self._changed()
 
     def freed(self, bits: int) -> None:
-        """Which demands the freed nodes may fit."""
+        """Set which closed demands the freed nodes may fit, as bits."""
         self._freed = bits
         self._changed()
 
@@ -154,17 +139,18 @@ class Demands:
         return self.bits.covered(room) & self._closed.bits
 
     def schedulable_in(self, negated_headroom: Vector) -> int:
-        """Those of the schedulable demands that fit the headroom, as bits; there may be some more."""
+        """The schedulable demands that fit the headroom, as bits; there may be some more."""
         return self.schedulable & self.in_headroom(negated_headroom)
 
     def in_headroom(self, negated_headroom: Vector) -> int:
+        """The demands that fit the headroom, as bits for each of their states; there may be some more."""
         fitting = self.bits.covered(tuple(map(neg, negated_headroom)))
         return fitting | fitting << FREED | fitting << RESERVING
 
     # Open and closed
 
     def close(self, demand: Demand) -> None:
-        """No node fits it now."""
+        """Close the demand: no node fits it now."""
         if demand.open:
             self._open.take(demand.numbered)
         demand.open = demand.schedulable = False
@@ -182,7 +168,7 @@ class Demands:
         closed.put(demand, (demand.number,))
 
     def open(self, demand: Demand) -> None:
-        """Some node may fit it."""
+        """Open the demand: some node may fit it."""
         self.unlist(demand)
         self.unasked.pop(demand, None)
         if demand.reserving:
@@ -202,6 +188,7 @@ class Demands:
         self._consider_all(demand)
 
     def end_reserving(self, demand: Demand) -> None:
+        """Let asks of the demand reserve no more nodes. Does nothing if it does not reserve."""
         if demand.reserving:
             demand.reserving = demand.schedulable = False
             self._reserving.take(demand.numbered)
@@ -213,7 +200,7 @@ class Demands:
             ask_class.consider()
 
     def unlist(self, demand: Demand) -> None:
-        """Take it out of the lists of closed demands."""
+        """Take the demand out of the lists of closed demands."""
         if demand.closed_list is not None:
             if demand.closed_list is self.closed:
                 self._closed.take(demand.numbered)
@@ -226,7 +213,7 @@ class Demands:
                 self.closed_bound.pop(demand.required_node, None)
 
     def open_singly(self, demand: Demand) -> None:
-        """From now on a closed demand opens whenever a node fits it."""
+        """Let a closed demand open whenever a node fits it, also a freed one."""
         self.unlist(demand)
         self._list(demand, self.closed_singly)
         self._changed()
@@ -248,3 +235,207 @@ def fitting(closed: FitList[Demand], room: Vector) -> Iterator[Demand]:
 
 def key_of(demand: Demand) -> DemandKey:
     return (demand.items, demand.required_node, demand.refused)
+
+
+class FreedNodesIndex(Protocol):
+    """The index of the partition, as freed nodes see it."""
+
+    @property
+    def nodes(self) -> NodeIndex: ...
+    @property
+    def demands(self) -> Demands: ...
+    def open(self, demand: Demand) -> None: ...
+
+
+class FreedNodes:
+    """The nodes that gained room while asks wait, which are at most FREED_NODES.
+
+    Of the closed demands that fit a freed node, one or two fill it again, and the others would open only to be closed
+    again, one search for a node each. So they stay closed, and the node is listed here with their bits. They count as
+    schedulable as long as the node has the room."""
+
+    def __init__(self, index: FreedNodesIndex) -> None:
+        self._index = index
+        # The closed demands that fit each node, as bits. There may be some more: the node may have less room than it
+        # had.
+        self.nodes: dict[Node, int] = {}
+
+    def add_node(self, node: Node, room: Vector) -> None:
+        """List a node that gained room, and has this room now."""
+        self._index.demands.risen += 1
+        self._set(node, room)
+        if len(self.nodes) > FREED_NODES:
+            self.open_all()
+
+    def _set(self, node: Node, room: Vector) -> None:
+        bits = self._index.demands.closed_in(room)
+        if bits:
+            self.nodes[node] = bits
+            self._changed()
+        elif node in self.nodes:
+            self._drop(node)
+
+    def _changed(self) -> None:
+        bits = 0
+        for each in self.nodes.values():
+            bits |= each
+        self._index.demands.freed(bits)
+
+    def _drop(self, node: Node) -> None:
+        del self.nodes[node]
+        self._changed()
+
+    def shrunk(self, node: Node) -> None:
+        """Note that the node has less room than it had. Does nothing if it is not a freed node."""
+        if node in self.nodes:
+            group = self._index.nodes.group_of(node)
+            if group is None:
+                self._drop(node)
+            else:
+                self._set(node, group.available)
+
+    def any_fits(self, demand: Demand) -> bool:
+        """Whether one of the freed nodes has room for a closed demand. False for a demand that opens singly."""
+        if not self.nodes or demand.closed_list is not self._index.demands.closed:
+            return False
+        return next(self._with_room(demand), None) is not None
+
+    def only_node(self, demand: Demand) -> Node | None:
+        """The freed node that has room for a closed demand; None if there are more than one, or none."""
+        fitting = self._with_room(demand)
+        node = next(fitting, None)
+        return node if next(fitting, None) is None else None
+
+    def _with_room(self, demand: Demand) -> Iterator[Node]:
+        bit, nodes = demand.bit, self._index.nodes
+        for node, bits in list(self.nodes.items()):
+            if bits & bit:
+                group = nodes.group_of(node)
+                if group is not None and covers(group.available, demand.need):
+                    yield node
+                else:
+                    self.shrunk(node)
+
+    def open_all(self) -> None:
+        """Open every closed demand that fits a freed node, and list no node any more."""
+        if not self.nodes:
+            return
+        freed, self.nodes = self.nodes, {}
+        self._index.demands.freed(0)
+        for node in freed:
+            group = self._index.nodes.group_of(node)
+            if group is not None:
+                for demand in self._index.demands.closed_that_fit(group.available):
+                    self._index.open(demand)
+
+
+# Each demand has three bits in sets that say what a search has to look at: one for while the demand is open, one
+# (shifted by FREED) for while a freed node fits it, and one (shifted by RESERVING) for while it reserves.
+STATES = 3
+FREED = 1
+RESERVING = 2
+
+
+class DemandBits:
+    """Gives each demand a number with bits, and says as a set of bits which demands a room covers.
+
+    Several demands share a number where there are more than DEMAND_BITS. Amounts are told apart exactly up to
+    LEVELS_KEPT different ones of a resource; further ones are rounded down by a thirty-second at most. So a set may
+    name a demand too many, never one too few."""
+
+    __slots__ = ("_free", "_given", "_last", "_levels", "_masks", "_sharing")
+
+    def __init__(self, width: int) -> None:
+        """`width`: length of the vectors."""
+        self._sharing: list[int] = []  # how many demands have each number
+        self._free: list[int] = []  # the numbers that no demand has any more
+        self._given = 0  # the first bits of all numbers
+        self._last = 0  # the number that was shared last
+        # For each resource the amounts that are needed of it, and for each interval between two of them the demands to
+        # which an amount in it is enough.
+        self._levels: list[list[float]] = [[] for _ in range(width)]
+        self._masks: list[list[int]] = [[0] for _ in range(width)]
+
+    def give(self, need: Vector) -> int:
+        """A number for a demand."""
+        number = self._number()
+        self._sharing[number] += 1
+        bit = bit_of(number)
+        for amount, levels, masks in zip(need, self._levels, self._masks, strict=True):
+            level = amount if len(levels) < LEVELS_KEPT else rounded_down(int(amount))
+            place = bisect_left(levels, level)
+            if place == len(levels) or levels[place] != level:
+                levels.insert(place, level)
+                masks.insert(place, masks[place])
+            for above in range(place + 1, len(masks)):
+                if masks[above] & bit:
+                    break
+                masks[above] |= bit
+        return number
+
+    def _number(self) -> int:
+        if self._free:
+            number = self._free.pop()
+            self._clear(bit_of(number))
+            return number
+        if len(self._sharing) < DEMAND_BITS:
+            self._given |= bit_of(len(self._sharing))
+            self._sharing.append(0)
+            return len(self._sharing) - 1
+        self._last = (self._last + 1) % DEMAND_BITS
+        return self._last
+
+    def take(self, number: int) -> None:
+        """Take back the number of a demand that was removed."""
+        self._sharing[number] -= 1
+        if not self._sharing[number]:
+            self._free.append(number)
+
+    def covered(self, room: Vector) -> int:
+        """The first bits of all demands that the room covers."""
+        found = self._given
+        for amount, levels, masks in zip(room, self._levels, self._masks):  # noqa: B905 - the hot path
+            found &= masks[bisect_right(levels, amount)]
+        return found
+
+    def _clear(self, bit: int) -> None:
+        """Let no room cover the bit, which no demand has. Levels at which no demand begins are dropped."""
+        for place, (levels, masks) in enumerate(zip(self._levels, self._masks, strict=True)):
+            kept_levels, kept_masks = list[float](), [masks[0] & ~bit]
+            for level, mask in zip(levels, masks[1:], strict=True):
+                if mask & ~bit != kept_masks[-1]:
+                    kept_levels.append(level)
+                    kept_masks.append(mask & ~bit)
+            self._levels[place], self._masks[place] = kept_levels, kept_masks
+
+
+class BitCounts:
+    """A multiset of numbers, and the OR of their bits."""
+
+    __slots__ = ("_counts", "bits")
+
+    def __init__(self) -> None:
+        self._counts: dict[int, int] = {}
+        self.bits = 0
+
+    def add(self, number: int) -> None:
+        count = self._counts[number] = self._counts.get(number, 0) + 1
+        if count == 1:
+            self.bits |= bit_of(number)
+
+    def take(self, number: int) -> None:
+        self._counts[number] -= 1
+        if not self._counts[number]:
+            del self._counts[number]
+            self.bits &= ~bit_of(number)
+
+
+def bit_of(number: int) -> int:
+    """The first of the STATES bits of a number."""
+    return 1 << STATES * number
+
+
+def rounded_down(amount: int) -> int:
+    """The amount, rounded down to six significant binary digits."""
+    places = max(amount.bit_length() - 6, 0)
+    return amount >> places << places

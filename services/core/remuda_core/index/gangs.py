@@ -1,4 +1,4 @@
-"""Rank the gangs whose real asks can replace placeholders now (semantics section 12).
+"""Gangs whose real asks can replace placeholders now, in scheduling order (semantics section 12).
 
 A real ask whose task group has placeholders, or will have, is in no ask class: it waits to replace one of them. A gang
 is ready when it has such an ask and such a placeholder. Ready gangs are ranked like asks: by queues, then by
@@ -10,15 +10,14 @@ from __future__ import annotations
 from ..rules.required_node import required_node
 from ..rules.resource import Items, items_of
 from ..state import Application, PendingAsk, Refusals, TaskGroup
-from .asks_by_turn import AsksByTurn
-from .fit_list import Rank
-from .lazy_ranking import Entry
-from .leaf_order import LeafOrder
-from .queue_order import ParentOrder, QueueOrder, Serving
+from .asks import PriorityFifo
+from .leaves import LeafOrder
+from .ordered import Entry, Rank
+from .queues import ParentOrder, QueueOrder, Serving
 
 
-class Awaiting(AsksByTurn):
-    """The asks of an application that wait for placeholders of one task group, and are equal to the rules."""
+class AwaitingAsks(PriorityFifo):
+    """The real asks of an application that wait for placeholders of one task group, and are equal to the rules."""
 
     __slots__ = ("gang", "group")
 
@@ -28,25 +27,29 @@ class Awaiting(AsksByTurn):
         self.group = group
 
 
-# The key of equal real asks of a gang: amounts, a required node ("": any), nodes that the RM has refused, or the class.
+# The key of equal real asks of a gang: amounts, a required node ("": any), nodes that the RM has refused, or the
+# predicate class.
 Want = tuple[Items, str, Refusals]
 
 
 class Gang:
-    """The real asks of an application that wait for placeholders, by task group and by what they want."""
+    """The real asks of an application that wait for placeholders. `Member` of the ranking of its leaf queue."""
 
     __slots__ = ("application", "dirty", "entry", "leaf", "ready", "waiting")
 
     def __init__(self, application: Application, leaf: LeafOrder) -> None:
         self.application = application
         self.leaf = leaf
-        self.waiting: dict[str, dict[Want, Awaiting]] = {}
-        # Task groups with an ask and a placeholder that it may replace.
+        # The waiting asks by task group and by what they want. A task group is here exactly while it has placeholders,
+        # or will have.
+        self.waiting: dict[str, dict[Want, AwaitingAsks]] = {}
+        # The task groups with a waiting ask and a placeholder that it may replace.
         self.ready: dict[str, None] = {}
         self.entry: Entry | None = None
         self.dirty = False
 
     def rank(self) -> Rank:
+        """The rank of the application."""
         return self.leaf.application_rank(self.application)
 
     def waits(self, ask: PendingAsk) -> bool:
@@ -54,16 +57,17 @@ class Gang:
         return ask.ask.task_group in self.waiting and not ask.ask.placeholder
 
     def add_ask(self, ask: PendingAsk) -> None:
+        """Add a real ask that has to wait for a placeholder. The caller settles its task group."""
         name, want = ask.ask.task_group, (items_of(ask.ask.resource), required_node(ask.ask.tags), ask.refused)
         lines = self.waiting[name]
         line = lines.get(want)
         if line is None:
-            line = lines[want] = Awaiting(self, self.application.task_groups[name])
+            line = lines[want] = AwaitingAsks(self, self.application.task_groups[name])
         line.add_ask(ask)
         self.leaf.index.lines[ask] = line
 
     def settle(self, name: str) -> None:
-        """Asks or placeholders of a task group came or went: find out whether the gang is ready, and rank it if so."""
+        """Find out whether the gang is ready, and rank it if so: asks or placeholders of a task group came or went."""
         lines = self.waiting.get(name, {})
         for want in [want for want, line in lines.items() if line.first_ask() is None]:
             del lines[want]
@@ -71,7 +75,7 @@ class Gang:
             self.ready[name] = None
         else:
             self.ready.pop(name, None)
-        self.leaf.index.blocked.pop(self, None)
+        self.leaf.index.blocked_gangs.pop(self, None)
         if self.ready:
             enter(self)
         else:
@@ -103,6 +107,7 @@ def enter(gang: Gang) -> None:
 
 
 def leave(gang: Gang) -> None:
+    """Remove the gang from the ranking. Does nothing if it is not ranked. O(depth of the queue)."""
     leaf = gang.leaf
     leaf.gangs.leave(gang)
     order: ParentOrder | LeafOrder = leaf
@@ -113,6 +118,7 @@ def leave(gang: Gang) -> None:
 
 
 def first(root: ParentOrder | LeafOrder) -> Gang | None:
+    """The ready gang that is next; None if no gang is ready."""
     order: QueueOrder = root
     while isinstance(order, ParentOrder):
         serving = order.gangs.first()

@@ -1,8 +1,8 @@
 """The scheduling index of one resource manager: an index of each partition that is scheduled here.
 
 It is derived from the state alone, so it may be dropped and built again at any time. Standbys, auditors and queries do
-not build one. Facts reach it in one place: `apply`,
-which the core calls beside `evolve`.
+not build one. Facts reach it in one place: `apply`, which the core calls beside `evolve`. The page of the package says
+what is looked up, and at what cost.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from .apply import BY_FACT
 from .build import build, build_in_steps
 from .partition import PartitionIndex
 
-# Facts that are about no partition, or end one: the index of a partition that is not there any more goes, and so does
-# one that was built for other timing or compatibility.
+# Facts that concern no partition, or end one: indexes of partitions that ended are dropped, and those that were built
+# for another timing or compatibility.
 OF_ALL: Final = frozenset(
     (facts.RmRegistered, facts.RmStopped, facts.ConfigurationApplied, facts.PartitionRemoved)
 )  # fmt: skip
@@ -32,7 +32,7 @@ class Index:
         self.unfinished = False  # the last pass ended before it had looked at all asks
 
     def of(self, state: State, partition: Partition) -> PartitionIndex:
-        """Built if there is none."""
+        """The index of the partition. Built if there is none."""
         found = self.partitions.get(partition.name)
         if found is None:
             found = self.partitions[partition.name] = build(partition, state.timing, self._spare.get(partition.name, 0))
@@ -47,15 +47,15 @@ class Index:
                 self.partitions[partition.name] = yield from build_in_steps(partition, state.timing, spare)
 
     def find(self, partition: Partition) -> PartitionIndex | None:
-        """None: it has not been scheduled here, or not since the index was thrown away."""
+        """The index of the partition. None: it has not been scheduled here, or not since the index was dropped."""
         return self.partitions.get(partition.name)
 
     def forget(self) -> None:
-        """Throw it away. It is built anew when a partition is next scheduled."""
+        """Drop the indexes of all partitions. Each is built anew when its partition is next scheduled."""
         self.partitions.clear()
 
     def apply(self, state: State, fact: Any, touched: Any) -> None:
-        """`touched`: what `evolve` returned, which has written the fact into the state."""
+        """Follow a fact that `evolve` has written into the state. `touched`: what `evolve` returned for it."""
         change = BY_FACT.get(type(fact))
         if change is not None:
             index = self.partitions.get(fact.partition)

@@ -1,12 +1,17 @@
-"""Groups of nodes that are the same to the rules, and demands: what asks want of a node.
+"""What asks want of a node, and nodes that are the same to the rules.
 
-`NodeIndex` assigns nodes to groups, and finds the best group for a demand.
+    Demand       the requirements of asks on a node; thousands of asks share one
+    NodeGroup    the nodes with the same capacity, obtainable and available amounts
+    NodeEntry    a node in its group
+
+`NodeIndex` assigns nodes to groups and finds the best group for a demand; `Demands` has the demands of all asks.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Container, Iterator
+from dataclasses import dataclass, field
 from heapq import heappop, heappush, merge
 from itertools import islice
 from operator import attrgetter
@@ -15,7 +20,7 @@ from typing import Protocol
 from ..limits import LEFTOVERS
 from ..rules.resource import Items, Resource
 from ..state import NO_NODES, Node, PredicateClass, Refusals
-from .fit_list import HIDDEN, FitList, Rank, Vector, covers
+from .ordered import HIDDEN, FitList, Rank, Vector, covers
 
 
 class SetAside(Protocol):
@@ -24,98 +29,80 @@ class SetAside(Protocol):
     def consider(self) -> None: ...
 
 
+@dataclass(slots=True, eq=False)
 class Demand:
     """The requirements of asks on a node; thousands of asks share a demand. It is in one of these states:
 
     open         some node may fit it
     reserving    no node fits it, and its asks may reserve nodes
-    closed       no node fits it, until one gains room; `ReservingDemands` says why it cannot reserve
+    closed       no node fits it, until one gains room; `ReservingDemands` says why it cannot reserve"""
 
-    `schedulable`: open or reserving. Not `possible`: it names a resource that no node has, and is always closed."""
+    resource: Resource
+    # The amounts of the resource in the order of their names: equal resources have equal items.
+    items: Items
+    # The ID of the node that the asks are bound to; empty: any node.
+    required_node: str
+    # The IDs of the nodes that the RM refuses for the asks, or their predicate class.
+    refused: Refusals
+    # The resource as a vector, and the same negated, as headrooms and closed demands are compared.
+    need: Vector
+    # The weight of one ask, among all that is pending.
+    weight: int
+    # Grows with each demand of a partition. 0: the demand is not one of `Demands`.
+    number: int = 0
+    # Only nodes that are accepted for this class are chosen.
+    predicate_class: PredicateClass | None = None
+    negated: Vector = field(init=False)
+    # Whether nodes of one group may differ for the demand.
+    node_specific: bool = field(init=False)
 
-    __slots__ = (
-        "aged",
-        "ask_classes",
-        "bit",
-        "changes_seen",
-        "closed_list",
-        "group",
-        "items",
-        "looked_at",
-        "need",
-        "negated",
-        "node_specific",
-        "number",
-        "numbered",
-        "open",
-        "possible",
-        "predicate_class",
-        "rank",
-        "refused",
-        "remembering_groups",
-        "required_node",
-        "reserved",
-        "reserving",
-        "resource",
-        "room",
-        "runner_up",
-        "schedulable",
-        "search_start",
-        "set_aside",
-        "spellings",
-        "weight",
-    )
+    # The state. `schedulable`: open or reserving. Not `possible`: the demand names a resource that no node has, and is
+    # always closed.
+    open: bool = True
+    schedulable: bool = True
+    reserving: bool = False
+    possible: bool = True
+    # The list of closed demands that has the demand, and its place there (`Listed`). None: the demand is schedulable,
+    # bound to a node, or was never closed.
+    closed_list: FitList[Demand] | None = None
+    room: Vector = field(init=False)
+    rank: Rank | None = None
+    # The number whose bits stand for the demand in sets of demands, and the first of these bits (`DemandBits`).
+    numbered: int = 0
+    bit: int = 0
 
-    def __init__(
-        self, resource: Resource, items: Items, required_node: str, refused: Refusals, need: Vector, weight: int,
-        number: int = 0, predicate_class: PredicateClass | None = None,
-    ) -> None:  # fmt: skip
-        """`need`: the resource as a vector. `required_node`: ID, empty for any node. `refused`: IDs of the nodes that
-        the RM refuses for it. `number`: grows with each demand. `predicate_class`: only nodes that are accepted for it
-        are chosen."""
-        self.resource = resource
-        self.items = items
-        self.required_node = required_node
-        self.refused = refused
-        self.predicate_class = predicate_class
-        # Nodes of one group may differ for it.
-        self.node_specific = bool(required_node) or refused != NO_NODES
-        self.looked_at = 0  # nodes that walks have looked at since accepted ones were ranked (`accepted_nodes`)
-        self.need = need
-        self.weight = weight  # of one ask, among all that is pending
-        self.negated: Vector = tuple(-amount for amount in need)
-        self.number = number
-        self.open = self.schedulable = True
-        self.reserving = False
-        # The list of closed demands it is in, and its place there.
-        self.closed_list: FitList[Demand] | None = None
-        self.room: Vector = self.negated
-        self.rank: Rank | None = None
-        # Nodes reserved for its asks; and how many of its ask classes have waited long enough to reserve one.
-        self.reserved: dict[Node, None] = {}
-        self.aged = 0
-        self.possible = True  # False: it names a resource that no node has
-        self.ask_classes = 0  # ask classes with pending asks of this demand
-        # Those of them whose first ask may not reserve a node yet, or that a search has passed over.
-        self.set_aside: dict[SetAside, None] = {}
-        # Its number among demands, and the first of its bits in sets of demands (`DemandBits`).
-        self.numbered = self.bit = 0
-        # No group before this rank had room when the node index had seen so many changes.
-        self.search_start: Rank = ()
-        self.changes_seen = 0
-        # The group found then, if no other had its score; and the one that is the best when that is used up.
-        self.group: NodeGroup | None = None
-        self.runner_up: NodeGroup | None = None
-        self.remembering_groups: list[NodeGroup] = []  # groups that remember where it leads
-        self.spellings: list[tuple[object, ...]] = []  # keys under which the index finds it
+    # The ask classes with pending asks of the demand, and how many of them have waited long enough to reserve a node.
+    ask_classes: int = 0
+    aged: int = 0
+    # Of these the ask classes whose first ask may not reserve a node yet, or that a search has passed over.
+    set_aside: dict[SetAside, None] = field(default_factory=dict)
+    # The nodes reserved for asks of the demand.
+    reserved: dict[Node, None] = field(default_factory=dict)
+    # The keys under which `Demands` finds the demand without sorting the amounts of an ask.
+    spellings: list[tuple[object, ...]] = field(default_factory=list)
+
+    # What `NodeIndex.best` knows from its last search, when it had seen so many changes of groups: no group before
+    # `search_start` had room; `group` had, if no other had its score; `runner_up` is the best when that is used up.
+    changes_seen: int = 0
+    search_start: Rank = ()
+    group: NodeGroup | None = None
+    runner_up: NodeGroup | None = None
+    # The groups whose `next_groups` has the demand.
+    remembering_groups: list[NodeGroup] = field(default_factory=list)
+    # The nodes that walks have looked at since accepted ones were ranked (`AcceptedNodes`).
+    looked_at: int = 0
+
+    def __post_init__(self) -> None:
+        self.node_specific = bool(self.required_node) or self.refused != NO_NODES
+        self.negated = self.room = tuple(-amount for amount in self.need)
 
     def avoids(self, node_id: str) -> bool:
-        """The RM refuses the node, or has to accept it first."""
+        """Whether the RM refuses the node, or has to accept it first."""
         found = self.predicate_class
         return node_id in self.refused if found is None else node_id not in found.accepted
 
     def next_best(self) -> NodeGroup | None:
-        """The best group is used up: which is the best now. None if that takes a search."""
+        """The group that is the best after the best one was used up. None: that takes a search."""
         group, self.runner_up = self.runner_up, None
         self.group = group if group is not None and group.size else None
         if self.group is not None and self.group.rank is not None:
@@ -123,7 +110,8 @@ class Demand:
         return self.group
 
     def joined(self, group: NodeGroup) -> None:
-        """The only change since the last search: this group has a first node, by an allocation of this demand."""
+        """Note that this group got its first node by an allocation of the demand, the only change since the last
+        search."""
         rank, best = group.rank, self.search_start[0]
         assert rank is not None, "a group with nodes is listed"
         if group.score > best:
@@ -142,60 +130,50 @@ class Demand:
 _BY_ID = attrgetter("id")
 
 
+@dataclass(slots=True, eq=False)
 class NodeEntry:
-    """The entry of a node in the index. `group`: the group it is in; None: it takes no asks."""
+    """A node in the index."""
 
-    __slots__ = ("group", "id", "node")
+    node: Node
+    id: str = field(init=False)
+    # The group that the node is in. None: nothing may be placed on it.
+    group: NodeGroup | None = None
 
-    def __init__(self, node: Node) -> None:
-        self.node = node
-        self.id = node.id
-        self.group: NodeGroup | None = None
+    def __post_init__(self) -> None:
+        self.id = self.node.id
 
     def __lt__(self, other: NodeEntry) -> bool:
         return self.id < other.id
 
 
+@dataclass(slots=True, eq=False)
 class NodeGroup:
-    """The nodes of one capacity and the same obtainable and available amounts, by ID. Most are added in that order and
-    are kept in a FIFO, the others in a heap. A removed node is dropped when it comes to the front."""
+    """The nodes of one capacity and the same obtainable and available amounts, by ID."""
 
-    __slots__ = (
-        "available",
-        "capacity",
-        "front",
-        "line",
-        "lone",
-        "next_groups",
-        "number",
-        "obtainable",
-        "others",
-        "rank",
-        "room",
-        "score",
-        "size",
-    )
-
-    def __init__(self, number: int, capacity: Vector, obtainable: Vector, available: Vector, score: float) -> None:
-        self.number = number
-        self.capacity = capacity
-        self.obtainable = obtainable
-        self.available = available
-        self.score = score
-        self.size = 0
-        self.line: list[NodeEntry] = []
-        self.front = 0
-        self.others: list[NodeEntry] = []
-        self.next_groups: dict[Demand, NodeGroup] = {}  # where an allocation of a demand takes a node of this group
-        # One node began it and is in it, and no other was; no way leads here.
-        self.lone = True
-        # Its place in the list of groups: by score, then by a node ID that is its first or was; hidden while it is
-        # empty.
-        self.rank: Rank | None = None
-        self.room: Vector = HIDDEN
+    # Distinguishes groups of the same score. Grows with each group.
+    number: int
+    capacity: Vector
+    obtainable: Vector
+    available: Vector
+    score: float
+    # How many nodes have this group. `line` and `others` hold each of them once at least, and nodes that have left.
+    size: int = 0
+    # The nodes that came in the order of their IDs, from `front` on, and a heap of the others. A node that has left is
+    # dropped when it comes to the front.
+    line: list[NodeEntry] = field(default_factory=list)
+    front: int = 0
+    others: list[NodeEntry] = field(default_factory=list)
+    # The group that a node of this one is in after an allocation of the demand.
+    next_groups: dict[Demand, NodeGroup] = field(default_factory=dict)
+    # One node began the group and is in it, no other ever was, and no `next_groups` leads to it.
+    lone: bool = True
+    # The place in the tree of groups (`Listed`): by score, then by a node ID that is the first of the group or was.
+    rank: Rank | None = None
+    # The available amounts; hidden while the group is empty.
+    room: Vector = HIDDEN
 
     def add(self, node: NodeEntry) -> bool:
-        """True if it may be the first now."""
+        """Add a node that has this group. Returns whether it may be the first of the group now."""
         self.size += 1
         line = self.line
         if self.size == 1:
@@ -213,7 +191,7 @@ class NodeGroup:
         return self.others[0] is node
 
     def hide(self) -> None:
-        """Its last node has left."""
+        """Hide the group, whose last node has left."""
         self.room = HIDDEN
         self.lone = False
         self.line.clear()
@@ -256,12 +234,13 @@ class NodeGroup:
         return of_line, looked_at
 
     def behind(self, node_id: str) -> Iterator[NodeEntry]:
-        """Its nodes behind this ID, in the order of IDs. One that has left and returned may come twice."""
+        """The nodes of the group behind this ID, in the order of IDs. A node that has left and returned may come
+        twice."""
         begin = bisect_right(self.line, node_id, self.front, key=_BY_ID)
         return self._in_order(islice(self.line, begin, None), (n for n in self.others if n.id > node_id))
 
     def up_to(self, node_id: str) -> Iterator[NodeEntry]:
-        """Its nodes up to this ID, as `behind`."""
+        """The nodes of the group up to this ID, as `behind`."""
         end = bisect_right(self.line, node_id, self.front, key=_BY_ID)
         return self._in_order(islice(self.line, self.front, end), (n for n in self.others if n.id <= node_id))
 

@@ -1,42 +1,43 @@
 """Find the best node for an ask: the schedulable nodes of a partition, by their score under the node sort policy
 (semantics section 10).
 
-Nodes that are the same to the rules, with the same capacity, obtainable and available amounts, form a **node group**:
-one score, one answer to "does it fit". An allocation moves a node from one group to the next, and a group remembers
-where a demand leads, so thousands of like nodes cost little more than one. A **demand** is what asks want of a node,
-the same for thousands of asks. The groups stand in a FitTree by score; the best for a demand is the first with room.
+    NodeIndex    the groups of nodes by score; the best node of a demand is the first one of the first group with room
+    Packing      the nodes of an application, which come first in partitions with `pack: application`
+    Rankings     the nodes that the RM has accepted for a predicate class, where a walk through groups takes too long
+
+Nodes that are the same to the rules form a group (`NodeGroup`): one score, one answer to "does it fit". An allocation
+moves a node from one group to the next, and a group remembers where a demand leads, so thousands of like nodes cost
+little more than one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from heapq import merge
-from itertools import chain, groupby, repeat
-from math import fsum
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush, heapreplace, merge
+from itertools import chain, groupby, repeat, takewhile
+from math import fsum, inf
 from operator import attrgetter, itemgetter, sub
-from typing import Protocol
 
-from ..limits import LOOKS_PER_GROUP, NEXT_GROUPS_KEPT, NODE_GROUPS_KEPT, NODES_PER_QUESTION
+from ..limits import (
+    LEFTOVERS,
+    LOOKS_PER_GROUP,
+    NEXT_GROUPS_KEPT,
+    NODE_GROUPS_KEPT,
+    NODES_PER_QUESTION,
+    RANKED_NODES_KEPT,
+)
 from ..rules.resource import INT64_MAX, Resource
-from ..state import NO_NODES, Node, Partition, PredicateClass, Refusals
-from .accepted_nodes import Rankings
-from .fit_list import Rank, Vector, covers
-from .fit_tree import FitTree
+from ..state import NO_NODES, Application, Node, Partition, PredicateClass, Refusals
 from .node_groups import Demand, NodeEntry, NodeGroup
+from .ordered import HIDDEN, FitList, Rank, Vector, covers
 from .scores import score_of
-from .work import Work
+from .trees import FitTree, PassBudget
 
-
-class FollowsRoom(Protocol):
-    """Has to know which nodes gain room: `packs`."""
-
-    def gained_room(self, node: Node) -> None: ...
-
-
-# Which node of a group comes first, and how many nodes of it were looked at for that.
+# Which node of a group comes first, and how many nodes of the group were looked at for that.
 First = Callable[[NodeGroup], tuple[NodeEntry | None, int]]
 
-# What nodes of one group have in common: capacity, obtainable, available.
+# What the nodes of a group have in common: capacity, obtainable, available.
 GroupKey = tuple[Vector, Vector, Vector]
 
 # A rank behind all others.
@@ -44,7 +45,7 @@ LAST: Rank = (float("inf"),)
 
 
 class NoneOf:
-    """Nodes that are not to be chosen: those that are refused, and one more."""
+    """A set of IDs: the nodes that are refused, and one more."""
 
     def __init__(self, refused: Refusals, node_id: str) -> None:
         self._refused, self._node_id = refused, node_id
@@ -54,8 +55,13 @@ class NoneOf:
 
 
 class NodeIndex:
-    def __init__(self, partition: Partition, names: dict[str, int], work: Work, spare: int = 0) -> None:
-        """Empty. `names`: place of each resource in vectors, which have so many `spare` places behind these."""
+    """The nodes of a partition in their groups, and the groups in the order of their scores.
+
+    `place`, `withdraw`, `remove` and `book` follow the facts; `best` and `closest` answer the pass. O(log n) each,
+    except for `closest`, which looks at every group."""
+
+    def __init__(self, partition: Partition, names: dict[str, int], budget: PassBudget, spare: int = 0) -> None:
+        """Empty. `names`: the place of each resource in vectors, which have so many `spare` places behind these."""
         self._nodes = partition.nodes
         self._entries: dict[str, NodeEntry] = {}
         self._names = names
@@ -66,15 +72,16 @@ class NodeIndex:
         )
         self._score = score_of(settings.node_sort)
         self._groups: dict[GroupKey, NodeGroup] = {}
-        self._numbers = 0
-        self._remembered = 0  # from a group to another
-        self._order: FitTree[NodeGroup] = FitTree(self.width, work)
+        self._numbers = 0  # the number of the group that was made last
+        self._remembered = 0  # how many entries the `next_groups` of all groups have
+        self._order: FitTree[NodeGroup] = FitTree(self.width, budget)
         self.rankings = Rankings(self._entries)
-        self.packs: FollowsRoom | None = None  # set in partitions whose asks are packed
-        self._filled_ever = 1  # how often a group was filled, or got another first node
+        self.packing: Packing | None = None  # set in partitions whose asks are packed
+        # How often a group was filled, or got another first node: what was found since the last time is still best.
+        self._filled_ever = 1
 
     def fill(self, nodes: Iterable[Node]) -> Iterator[None]:
-        """With all nodes, in the order of their IDs. Yields after each. The groups are listed at the end: that takes a
+        """Add all nodes, in the order of their IDs. Yields after each. The groups are listed at the end: that takes a
         tenth of the time that it takes to list one after the other."""
         for node in nodes:
             entry = self._entry(node)
@@ -91,11 +98,11 @@ class NodeIndex:
 
     @property
     def width(self) -> int:
-        """Length of vectors."""
+        """The length of vectors."""
         return len(self._names) + len(self.spare)
 
     def vector(self, resource: Resource) -> Vector:
-        """Amounts in the order of the names; a name that is not there counts 0."""
+        """The amounts in the order of the names; a name that is missing counts 0."""
         return tuple(map(resource.get, self._names, repeat(0))) + self.spare
 
     def available(self, node: Node) -> Vector:
@@ -113,18 +120,19 @@ class NodeIndex:
         return rest
 
     def place(self, node: Node) -> NodeGroup | None:
-        """Put the node into the group of its amounts and state; None if nothing may be placed on it."""
+        """Put the node into the group of its amounts and state. Returns the group; None if nothing may be placed on
+        the node."""
         entry = self._entry(node)
         group = self._group_for(entry) if node.candidate else None
         if group is None or group is not entry.group:
             self._move(entry, group)
         self.rankings.changed(entry)
-        if self.packs is not None:
-            self.packs.gained_room(node)
+        if self.packing is not None:
+            self.packing.gained_room(node)
         return group
 
     def _group_for(self, entry: NodeEntry) -> NodeGroup:
-        """The group of its amounts."""
+        """The group of the amounts that the node has now."""
         node, capacity = entry.node, self.vector(entry.node.capacity)
         unoccupied = self._less(capacity, node.occupied)
         return self._group(
@@ -132,17 +140,18 @@ class NodeIndex:
         )
 
     def withdraw(self, node: Node) -> None:
-        """Offer the node to no ask any more."""
+        """Offer the node to no ask any more: it is reserved."""
         self._move(self._entry(node), None)
 
     def remove(self, node: Node) -> None:
-        """Remove the node."""
+        """Remove a node that the partition has no more."""
         entry = self._entries.pop(node.id, None)
         if entry is not None:
             self._move(entry, None)
             self.rankings.removed(entry)
 
     def group_of(self, node: Node) -> NodeGroup | None:
+        """The group of the node; None if nothing may be placed on it."""
         entry = self._entries.get(node.id)
         return entry.group if entry is not None else None
 
@@ -153,8 +162,8 @@ class NodeIndex:
         return entry
 
     def book(self, node_id: str, demand: Demand) -> None:
-        """An allocation of this demand was made on the node. A demand that knew its best group still does: either that
-        one, or the one the node is in now, which then is the only one so far in front that has room."""
+        """Follow an allocation of this demand on the node. A demand that knew its best group still does: either that
+        group, or the one that the node is in now, which then is the only one so far in front that has room."""
         entry = self._entries[node_id]
         group, node = entry.group, entry.node
         if group is None:
@@ -204,7 +213,7 @@ class NodeIndex:
         return False
 
     def _begun(self, group: NodeGroup, node: NodeEntry) -> None:
-        """The group has another first node."""
+        """List a group that has another first node."""
         self._filled_ever += 1
         group.room = group.available
         rank = group.rank
@@ -239,7 +248,7 @@ class NodeIndex:
         return None
 
     def _best_but_refused(self, demand: Demand) -> Node | None:
-        """As `best`, for a demand that requires one node or refuses some."""
+        """As `best`, for a node-specific demand: one that requires a node, or for which the RM refuses some."""
         found = demand.predicate_class
         if demand.required_node:
             node = self._required(demand)
@@ -249,7 +258,7 @@ class NodeIndex:
         return self._walk(demand, lambda group: (group.first_but(demand.refused), 0), INT64_MAX)[0]
 
     def _walk(self, demand: Demand, first: First, most: int) -> tuple[Node | None, int]:
-        """The best node that the demand fits, of the `first` ones of groups; and how much was looked at. If that is
+        """The best node that the demand fits, of the `first` nodes of groups; and how much was looked at. If that is
         more than `most`, the walk may have ended before it came to the best."""
         best: NodeEntry | None = None
         order, best_score, looked_at = self._order, 0.0, 0
@@ -301,7 +310,7 @@ class NodeIndex:
         if demand.predicate_class is None:
             return None
         return self.best(
-            Demand(demand.resource, demand.items, demand.required_node, demand.refused, demand.need, demand.weight)
+            Demand(demand.resource, demand.items, demand.required_node, demand.refused, demand.need, weight=0)
         )
 
     def without_verdict(self, demand: Demand, after: str) -> tuple[str, ...]:
@@ -426,3 +435,288 @@ def _lacking(available: Vector, need: Vector) -> float:
     """The sum, over the needed resources, of the missing part. It does not depend on the order of the names."""
     pairs = [(have, want) for have, want in zip(available, need, strict=True) if want > have]
     return fsum((want - max(have, 0)) / want if want else 1.0 for have, want in pairs)
+
+
+# Nodes on which an application is already
+
+
+@dataclass(slots=True, eq=False)
+class PackedNode:
+    """A node with allocations of an application."""
+
+    node: Node
+    # How many allocations of the application the node has.
+    count: int
+    # The place in `NodesOfApplication.order` (`Listed`). None: nothing new may be placed on the node.
+    rank: Rank | None = None
+    # At least what is available on the node.
+    room: Vector = HIDDEN
+
+
+class NodesOfApplication:
+    """The nodes of an application by ID, and those of them that may have room, in the order of IDs."""
+
+    __slots__ = ("nodes", "order")
+
+    def __init__(self, width: int) -> None:
+        self.nodes: dict[str, PackedNode] = {}
+        self.order: FitList[PackedNode] = FitList(width)
+
+    def list(self, packed: PackedNode, room: Vector | None) -> None:
+        """List the node with this room. None: nothing new may be placed on the node."""
+        self.order.remove(packed)
+        if room is not None:
+            packed.room = room
+            self.order.put(packed, (packed.node.id,))
+
+
+class Packing:
+    """Places an ask of a packed application on a node on which the application has an allocation already, if one of
+    them has room, so that it stays on few nodes (001, "assign multiple containers in one go"; semantics section 10).
+
+    Only partitions with `pack: application` have this. The nodes of an application are listed at its first search, and
+    until it has ended, each with at least the room that it has: other allocations may have taken some, which a search
+    that comes across the node finds out, and a node that gains room is listed with that at once. O(log n) for each
+    allocation, and for each node that a search finds to have less room than listed; O(log n) for each application on a
+    node that gains room."""
+
+    def __init__(self, nodes: NodeIndex, budget: PassBudget) -> None:
+        self._index = nodes
+        self._budget = budget
+        self.of: dict[Application, NodesOfApplication] = {}
+        # By node ID: the applications that list the node.
+        self._on: dict[str, dict[NodesOfApplication, None]] = {}
+
+    def best(self, application: Application, demand: Demand) -> Node | None:
+        """Of the nodes with allocations of the application that the demand fits, the one with the smallest ID. None: no
+        such node has room, or the ask is bound to a node."""
+        if demand.required_node or not application.allocations:
+            return None
+        listed, start = self.of.get(application) or self._made(application), Rank()
+        while (packed := listed.order.first(demand.need, start)) is not None:
+            room = self._room(packed.node)
+            if room is None or not covers(room, demand.need):
+                self._budget.left -= 1
+                listed.list(packed, room)
+            elif demand.avoids(packed.node.id):
+                start = (packed.node.id, 0)  # right behind it
+            else:
+                return packed.node
+        return None
+
+    def _room(self, node: Node) -> Vector | None:
+        group = self._index.group_of(node)
+        return group.available if group is not None else None
+
+    def _made(self, application: Application) -> NodesOfApplication:
+        listed = self.of[application] = NodesOfApplication(self._index.width)
+        for allocation in application.allocations.values():
+            self._add(listed, allocation.node)
+        return listed
+
+    def _add(self, listed: NodesOfApplication, node: Node) -> None:
+        packed = listed.nodes.get(node.id)
+        if packed is not None:
+            packed.count += 1
+            return
+        packed = listed.nodes[node.id] = PackedNode(node, 1)
+        self._on.setdefault(node.id, {})[listed] = None
+        listed.list(packed, self._room(node))
+
+    # Changes by facts
+
+    def allocated(self, application: Application, node: Node) -> None:
+        """The application has one more allocation on the node."""
+        listed = self.of.get(application)
+        if listed is not None:
+            self._add(listed, node)
+
+    def released(self, application: Application, node: Node) -> None:
+        """The application has one allocation less on the node."""
+        listed = self.of.get(application)
+        if listed is None:
+            return
+        packed = listed.nodes[node.id]
+        packed.count -= 1
+        if not packed.count:
+            listed.order.remove(packed)
+            del listed.nodes[node.id]
+            self._left(listed, node.id)
+
+    def gained_room(self, node: Node) -> None:
+        """The node has more room than before, or takes new allocations again."""
+        applications = self._on.get(node.id)
+        room = self._room(node) if applications else None
+        if applications and room is not None:
+            for listed in applications:
+                packed = listed.nodes[node.id]
+                if packed.rank is None or not covers(packed.room, room):
+                    listed.list(packed, room)
+
+    def forget(self, application: Application) -> None:
+        """The application has ended."""
+        listed = self.of.pop(application, None)
+        if listed is not None:
+            for node_id in listed.nodes:
+                self._left(listed, node_id)
+
+    def _left(self, listed: NodesOfApplication, node_id: str) -> None:
+        applications = self._on[node_id]
+        del applications[listed]
+        if not applications:
+            del self._on[node_id]
+
+
+# Nodes that are accepted for a predicate class
+
+
+class ChangedNodes:
+    """Nodes that may suit a demand better than before, in the order of their last change."""
+
+    __slots__ = ("_at", "count")
+
+    def __init__(self) -> None:
+        self._at: dict[NodeEntry, int] = {}
+        self.count = 0  # changes so far
+
+    def add(self, node: NodeEntry) -> None:
+        self.count += 1
+        self._at.pop(node, None)
+        self._at[node] = self.count
+
+    def is_after(self, count: int, node: NodeEntry) -> bool:
+        """Whether the node has changed after the first so many changes."""
+        return self._at.get(node, 0) > count
+
+    def remove(self, node: NodeEntry) -> None:
+        """The node is gone."""
+        self._at.pop(node, None)
+
+    def since(self, count: int) -> Iterator[NodeEntry]:
+        """The nodes that changed after the first so many changes, the last change first."""
+        return (node for node, _ in takewhile(lambda changed: changed[1] > count, reversed(self._at.items())))
+
+
+class AcceptedNodes:
+    """A ranking: a heap of the accepted nodes of a demand, the best first.
+
+    The score of a node in the heap is never worse than the node's own. An allocation may make the latter worse, which
+    shows when the entry comes to the front. `ChangedNodes` has the nodes that may be better than before. Before each
+    search, a ranking takes in those that are new to it."""
+
+    __slots__ = ("_changed", "_class", "_heap", "_listed", "_need", "_seen")
+
+    def __init__(
+        self, need: Vector, found: PredicateClass, entries: Mapping[str, NodeEntry], changed: ChangedNodes
+    ) -> None:
+        """O(accepted nodes)."""
+        self._need = need
+        self._class = found
+        self._changed = changed
+        self._seen = changed.count
+        there = [entries[node_id] for node_id in found.accepted if node_id in entries]
+        # The score under which a node stands in the heap; its other entries there are leftovers.
+        self._listed = {node: node.group.score for node in there if node.group is not None}
+        self._heap = [(score, node.id, node) for node, score in self._listed.items()]
+        heapify(self._heap)
+
+    @property
+    def behind(self) -> int:
+        """How many changes of nodes the ranking does not know yet."""
+        return self._changed.count - self._seen
+
+    def finds(self, node: NodeEntry) -> bool:
+        """Whether the node comes in its turn, if it is to come at all. For `check`."""
+        group = node.group
+        if group is None or node.id not in self._class.accepted or not covers(group.available, self._need):
+            return True
+        return self._listed.get(node, inf) <= group.score or self._changed.is_after(self._seen, node)
+
+    def add(self, nodes: Iterable[NodeEntry]) -> None:
+        """Take in nodes that may be accepted now, or better than before."""
+        accepted, listed = self._class.accepted, self._listed
+        for node in nodes:
+            group = node.group
+            if group is not None and node.id in accepted:
+                known = listed.get(node)
+                if known is None or group.score < known:
+                    listed[node] = group.score
+                    heappush(self._heap, (group.score, node.id, node))
+        if len(self._heap) > 2 * len(listed) + LEFTOVERS:
+            self._heap = [(score, node.id, node) for node, score in listed.items()]
+            heapify(self._heap)
+
+    def best(self) -> NodeEntry | None:
+        """The best accepted node with room; None if there is none. O(log n), amortised."""
+        if self._seen != self._changed.count:
+            self.add(self._changed.since(self._seen))
+            self._seen = self._changed.count
+        heap, listed, accepted, need = self._heap, self._listed, self._class.accepted, self._need
+        while heap:
+            score, node_id, node = heap[0]
+            group = node.group
+            if listed.get(node) != score:
+                heappop(heap)
+            elif group is not None and group.score != score:
+                listed[node] = group.score
+                heapreplace(heap, (group.score, node_id, node))
+            elif group is not None and node_id in accepted and covers(group.available, need):
+                return node
+            else:
+                heappop(heap)
+                del listed[node]
+        return None
+
+
+class Rankings:
+    """The rankings of a partition: for each predicate class by what demands need. They outlive demands, whose asks may
+    come and be placed one by one.
+
+    There are two ways to the best accepted node. A *walk* goes through the groups of nodes, the best first, and passes
+    over nodes that are not accepted. A *ranking* knows the best node at once, but first it has to be made, and it has
+    to learn of nodes that changed. A demand walks until its walks have looked at as many nodes as the ranking would."""
+
+    __slots__ = ("_changed", "_entries", "_of", "_ranked")
+
+    def __init__(self, entries: Mapping[str, NodeEntry]) -> None:
+        """`entries`: of all nodes, by ID."""
+        self._entries = entries
+        self._changed = ChangedNodes()
+        self._of: dict[PredicateClass, dict[Vector, AcceptedNodes]] = {}
+        self._ranked = 0  # at least as many nodes as rankings have
+
+    def find(self, need: Vector, found: PredicateClass) -> AcceptedNodes | None:
+        of_class = self._of.get(found)
+        return of_class.get(need) if of_class is not None else None
+
+    def make(self, need: Vector, found: PredicateClass) -> AcceptedNodes:
+        """Make a ranking. All others are dropped where they are too many. O(accepted nodes)."""
+        ranking = AcceptedNodes(need, found, self._entries, self._changed)
+        self._ranked += LEFTOVERS + len(found.accepted)
+        if self._ranked > RANKED_NODES_KEPT:
+            self._of.clear()
+            self._ranked = LEFTOVERS + len(found.accepted)
+        self._of.setdefault(found, {})[need] = ranking
+        return ranking
+
+    def answered(self, found: PredicateClass, node_ids: Sequence[str]) -> None:
+        """The RM has answered about these nodes for the class."""
+        rankings = self._of.get(found, {})
+        self._ranked += len(rankings) * len(node_ids)
+        for ranking in rankings.values():
+            ranking.add(entry for entry in map(self._entries.get, node_ids) if entry is not None)
+
+    def changed(self, node: NodeEntry) -> None:
+        """The node may be better for a demand than before."""
+        if self._of:
+            self._changed.add(node)
+
+    def removed(self, node: NodeEntry) -> None:
+        self._changed.remove(node)
+
+    def lost(self) -> list[str]:
+        """Nodes that a ranking would not find. For `check`."""
+        return [node.id for node in self._entries.values() for one in self._all() if not one.finds(node)]
+
+    def _all(self) -> Iterator[AcceptedNodes]:
+        return chain.from_iterable(of_class.values() for of_class in self._of.values())

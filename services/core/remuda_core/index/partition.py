@@ -1,9 +1,8 @@
 """The scheduling index of a partition: which ask is next, and which node is best for it.
 
 It is derived from the state and nothing else, and keeps its own entries of asks, nodes, queues and applications beside
-it. This module holds these entries and answers the cycle. The changes by facts are in `asks`, `placements`,
-`reserved_nodes`, `node_changes`, `limit_changes`, `preemption_changes`, `gang_changes`, `queue_changes`; `apply` maps
-facts to them. `build` makes an index from a state; `check` compares it with the one that followed the facts.
+it. This module holds these entries and answers the pass. `apply` changes them by facts; `build` makes an index from a
+state; `check` compares the two.
 """
 
 from __future__ import annotations
@@ -18,50 +17,48 @@ from ..rules.share import weight
 from ..settings import APPLICATION, Timing
 from ..state import Application, Node, Partition, PendingAsk, Queue, Tracker
 from . import gangs
-from .ask_classes import ApplicationAsks, AskClass
-from .blocked import BlockedBy
-from .bound_preemptors import BoundPreemptors
-from .demands import Demands, fitting, key_of
-from .fit_list import Rank, Vector
-from .freed_nodes import FreedNodes
-from .gangs import Awaiting, Gang
-from .kept_nodes import KeptNodes
-from .leaf_order import LeafOrder
+from .asks import ApplicationAsks, AskClass
+from .demands import Demands, FreedNodes, fitting, key_of
+from .gangs import AwaitingAsks, Gang
+from .leaves import LeafOrder
+from .limits import BlockedBy
 from .node_groups import Demand
-from .nodes import NodeIndex
-from .packs import Packs
-from .preemptors import Preemptors
-from .queue_order import UNLIMITED, ParentOrder
-from .reservations import Reservations
-from .reserving_demands import ReservingDemands
-from .work import Work
+from .nodes import NodeIndex, Packing
+from .ordered import Rank, Vector
+from .preemption import BoundPreemptors, Preemptors
+from .queues import UNLIMITED, ParentOrder
+from .reservations import Reservations, ReservedNodes, ReservingDemands
+from .trees import PassBudget
 
 
 class PartitionIndex:
     """The index of one partition. `build` makes one."""
 
     def __init__(self, partition: Partition, timing: Timing, names: Iterable[str], spare: int) -> None:
-        """Empty but for root: `build` adds nodes, queues and asks. `names`: every resource that a node has, the places
-        of a vector in this order. An ask for anything else fits no node, and of anything else nothing is used."""
+        """Empty except for root: `build` adds nodes, queues and asks. `names`: every resource that a node has, in the
+        order of the places of a vector. An ask for any other resource fits no node, and nothing of it is used. `spare`:
+        how many places vectors have for names that are not known yet."""
         self.partition = partition
         # The settings that the index was built for. It is built anew when these change.
         self.timing, self.settings, self.raw_shares = timing, partition.settings, partition.yunikorn_1_4
         self.batch_predicates = partition.batch_predicates
-        # The order of each queue; the line of each ask with free repeats; the demand of each ask with reservations; the
-        # gang of each application whose real asks wait for placeholders.
+        # The order of each queue, except of those below a leaf, which are draining.
         self.orders: dict[Queue, ParentOrder | LeafOrder] = {}
-        self.lines: dict[PendingAsk, ApplicationAsks | Awaiting] = {}
+        # The line of each ask with free repeats; the demand of each ask with reservations.
+        self.lines: dict[PendingAsk, ApplicationAsks | AwaitingAsks] = {}
         self.demand_of_reserved: dict[PendingAsk, Demand] = {}
+        # The gang of each application whose real asks wait for placeholders.
         self.gangs: dict[Application, Gang] = {}
-        # The limits in which an application counts as running; and the asks for which preemption is under way, and
-        # whether their place under quotas is held.
+        # The limits in which an application counts as running.
         self.running_slots: dict[Application, tuple[Queue | Tracker, ...]] = {}
+        # The asks for which preemption is under way, and whether their place under quotas is held.
         self.preempting: dict[PendingAsk, bool] = {}
+        # The place of each resource in vectors.
         self.names = {name: place for place, name in enumerate(names)}
-        self.work = Work()  # of a pass
-        self.nodes = NodeIndex(partition, self.names, self.work, spare)
-        self.packs = Packs(partition, self.nodes, self.work) if partition.settings.pack == APPLICATION else None
-        self.nodes.packs = self.packs
+        self.budget = PassBudget()
+        self.nodes = NodeIndex(partition, self.names, self.budget, spare)
+        self.packing = Packing(self.nodes, self.budget) if partition.settings.pack == APPLICATION else None
+        self.nodes.packing = self.packing
         # How many places for new names the next index gets, if a name finds no place in this one.
         self.spare = spare
         self.demands = Demands(self.nodes, self.names, partition.total)
@@ -72,16 +69,16 @@ class PartitionIndex:
         self.stalled: BlockedBy[Node] = BlockedBy()
         self.freed_nodes = FreedNodes(self)
         self.reservations = Reservations(self)
-        self.kept = KeptNodes(self)
+        self.reserved_nodes = ReservedNodes(self)
         self.reserving = ReservingDemands(partition, self.nodes, self.demands)
-        # The partition's total has changed since shares and weights were measured.
+        # The total of the partition has changed since shares and weights were measured.
         self.shares_are_stale = False
         # Asks of applications, in the order in which to explain why they wait: those not explained for longest first.
         self.unexplained: dict[ApplicationAsks, None] = {}
         self.preemptors = Preemptors(self) if partition.settings.preemption_enabled else None
         self.bound = BoundPreemptors(self)
         # Ready gangs for which no node had a place, until a node changes.
-        self.blocked: dict[Gang, None] = {}
+        self.blocked_gangs: dict[Gang, None] = {}
         self.root = self.add_one_queue(partition.root, None)
         self.gangs_to_serve = self.root.gangs.members
 
@@ -97,12 +94,12 @@ class PartitionIndex:
         order = self.orders[queue] = (LeafOrder if queue.leaf else ParentOrder)(queue, above, self)
         return order
 
-    # Queries of the cycle
+    # Queries of a pass
 
     def begin_pass(self, now_ms: int, delay_ms: int, steps: int) -> None:
-        """A pass begins. `delay_ms`: age at which an ask may reserve a node. `steps`: how much work the pass may do
-        here."""
-        self.work.begin_pass(steps)
+        """Begin a pass. `delay_ms`: the age at which an ask may reserve a node. `steps`: how much work the pass may do
+        in the partition."""
+        self.budget.begin_pass(steps)
         self.reservations.begin_pass()
         self.bound.begin_pass(now_ms)
         if self.preemptors is not None:
@@ -114,14 +111,14 @@ class PartitionIndex:
 
     def next_ask_class(self) -> AskClass | None:
         """The ask class whose first ask is next, of those that fit under every maximum and limit, and whose demand is
-        schedulable or fits a freed node. None if there is none, or if the pass has done its work. O(depth * log n),
-        amortised."""
+        schedulable or fits a freed node. None if there is none, or if the budget of the pass is spent. O(depth * log
+        n), amortised."""
         if not self.demands.schedulable:
             return None
         if self.shares_are_stale:
             self.measure()
         found = self.root.first(None)
-        if found is None and self.work.left > 0:
+        if found is None and self.budget.left > 0:
             self.freed_nodes.open_all()  # what fits them is held back by maxima or limits
         return found
 
@@ -142,7 +139,7 @@ class PartitionIndex:
 
     def block(self, gang: Gang) -> None:
         """Set the gang aside until a node changes: no ask of it finds a place."""
-        self.blocked[gang] = None
+        self.blocked_gangs[gang] = None
         gangs.leave(gang)
 
     def best_node(self, ask: PendingAsk) -> Node | None:
@@ -166,10 +163,11 @@ class PartitionIndex:
     # Entries
 
     def order_of(self, queue: Queue) -> ParentOrder | LeafOrder | None:
-        """None if the queue is below a leaf: then it is draining and has no part in scheduling."""
+        """The order of the queue. None if it is below a leaf: then it is draining and has no part in scheduling."""
         return self.orders.get(queue)
 
     def leaf_of(self, application: Application) -> LeafOrder:
+        """The order of the leaf queue of the application."""
         leaf = self.orders[application.queue]
         assert isinstance(leaf, LeafOrder), "applications are in leaf queues"
         return leaf
@@ -184,10 +182,11 @@ class PartitionIndex:
         return bool(self.gangs) and self.gang_of(ask) is not None
 
     def holds_back(self, application: Application) -> bool:
-        """Whether it is another application's turn to start in its queue."""
+        """Whether the queue of the application is held, or it is another application's turn to start there."""
         return self.leaf_of(application).holds_back(application)
 
     def demand_of(self, ask: PendingAsk) -> Demand:
+        """The demand of an ask that has free repeats or reservations, and does not wait for a placeholder."""
         demand = self.find_demand(ask)
         assert demand is not None, "the index knows every pending ask"
         return demand
@@ -210,7 +209,7 @@ class PartitionIndex:
 
     @property
     def scales(self) -> dict[str, int]:
-        """By which amounts of different resources are compared: from the partition's total."""
+        """The scales by which amounts of different resources are compared. They follow from the partition's total."""
         return self.demands.scales
 
     def weight_of(self, ask: PendingAsk) -> int:
@@ -218,8 +217,8 @@ class PartitionIndex:
         return weight(ask.ask.resource, self.scales)
 
     def total_changed(self) -> None:
-        """Nodes were added, removed or resized, so every share changes. They are measured again before the next ask is
-        searched."""
+        """Note that nodes were added, removed or resized, so every share changes. Shares are measured again before the
+        next ask is searched."""
         self.shares_are_stale = True
         self.reserving.total_gained_room()
 
@@ -256,23 +255,24 @@ class PartitionIndex:
     # Demands and ask classes
 
     def close(self, demand: Demand) -> None:
-        """No node fits the demand now. Its asks may still reserve nodes."""
+        """Close the demand: no node fits it now. Its asks may still reserve nodes."""
         self.demands.close(demand)
         if demand.aged:
             self.reserving.start_reserving(demand)
 
     def open(self, demand: Demand) -> None:
-        """Some node may fit the demand."""
+        """Open the demand: some node may fit it."""
         self.reserving.wait_no_more(demand)
         self.demands.open(demand)
         if demand.reserved:
             self.reservations.demand_opened(demand)
 
     def closed_singly_that_fit(self, room: Vector) -> Iterator[Demand]:
+        """The closed demands that fit the room, of those that open singly, the oldest first."""
         return fitting(self.demands.closed_singly, room)
 
     def keep_for(self, demand: Demand, node: Node) -> None:
-        """The node is reserved for an ask of this demand. From now on the demand opens whenever a node fits."""
+        """Note that the node is reserved for an ask of this demand, which from now on opens whenever a node fits."""
         demand.reserved[node] = None
         if demand.closed_list is self.demands.closed:
             if self.freed_nodes.any_fits(demand):
@@ -287,24 +287,26 @@ class PartitionIndex:
             ask_class.consider()
 
     def first_bound_ask_gone(self, ask: PendingAsk) -> None:
-        """If it was bound to a node, another one like it may be the first: it has not tried to reserve the node yet."""
+        """Let another ask that is bound to the same node try to reserve it, after the first such ask is gone."""
         bound_to = required_node(ask.ask.tags)
         like = self.demands.by_key.get((items_of(ask.ask.resource), bound_to, ask.refused)) if bound_to else None
         if like is not None:
             self.reserve_again(like)
 
     def reserved_node_changed(self, node: Node) -> None:
-        """The ask that the node is reserved for may be able to preempt there now."""
+        """Let the ask that the node is reserved for look whether it can preempt there now."""
         self.bound.node_changed(node)
 
     def ask_class_opened(self, ask_class: AskClass) -> None:
+        """Note an ask class that a leaf has made."""
         ask_class.demand.ask_classes += 1
-        self.kept.claimants[ask_class] = None
+        self.reserved_nodes.claimants[ask_class] = None
 
     def ask_class_gone(self, ask_class: AskClass) -> None:
+        """Forget an ask class that has no asks any more."""
         demand = ask_class.demand
         demand.ask_classes -= 1
-        self.kept.forget(ask_class)
+        self.reserved_nodes.forget(ask_class)
         self.parked.unblock(ask_class)
         demand.set_aside.pop(ask_class, None)
         demand.aged -= ask_class.aged
@@ -321,12 +323,14 @@ class PartitionIndex:
             self.reservations.opened.pop(demand, None)
 
     def age(self, ask_class: AskClass, ask: PendingAsk) -> None:
+        """Note the oldest ask of the ask class, as far as it is known."""
         self.reserving.age(ask_class, ask)
 
     def look_again(self, ask_class: AskClass) -> None:
+        """Let the first ask of an ask class that was set aside reserve a node, if it is another one now."""
         self.reserving.look_again(ask_class)
 
     def park(self, ask_class: AskClass, limit: Queue | Tracker) -> None:
-        """Hide the ask class until the limit, which has no room or slot for it, has."""
+        """Hide the ask class until the limit has room or a slot for it."""
         ask_class.hide()
         self.parked.block(ask_class, limit)

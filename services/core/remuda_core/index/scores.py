@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from .fit_list import Vector
+from .ordered import Vector
 
 # (place in a vector, weight) of each resource that counts; weights are above 0.
 Weights = tuple[tuple[int, float], ...]

@@ -23,7 +23,7 @@ from remuda_replication.rms.halts import Halts
 from .. import limits
 from . import metrics
 from .answer_pace import AnswerPace, Questions
-from .previews import Previews
+from .copies import Copies
 from .replica import DIGEST, Replica
 from .rm_standby import RmStandby
 
@@ -38,7 +38,7 @@ class Answering:
         self._known = known
         self._standbys = standbys
         self._pace = AnswerPace()
-        self._previews = Previews(asyncio.get_running_loop().time)
+        self._copies = Copies(asyncio.get_running_loop().time)
 
     async def serve(self) -> None:
         for kind in (*subjects.CORE_QUERIES, *subjects.PLAYED_QUERIES, subjects.GUESTS):
@@ -73,9 +73,9 @@ class Answering:
         if kind == DIGEST:
             return await replica.digest(request)
         if kind == subjects.PREVIEW:
-            return await replica.preview(request, self._previews)
+            return await replica.preview(request, self._copies)
         if kind == subjects.WHAT_IF:
-            return await replica.what_if(request, self._previews)
+            return await replica.what_if(request, self._copies)
         return await replica.answer(kind, request, questions)
 
     async def _answer_as_leader(self, message: Message) -> bytes:

@@ -19,9 +19,8 @@ from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 from remuda_replication.time_slice import TimeSlice
 
 from .. import commands, limits
-from ..core import Core
+from ..core import Core, next_tick_ms
 from ..facts import Fact
-from ..next_tick import next_tick_ms
 from ..wire.codec import CommitCodec
 from . import metrics
 

@@ -1,4 +1,4 @@
-"""The scheduler of one RM as a state machine on the bus."""
+"""The scheduler of one RM as a state machine on the bus, and how its memory is freed."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from remuda_replication.log import Position, check_published
 from .. import check, limits
 from ..core import Core
 from ..snapshot import restore_one, save
-from ..state import State
+from ..state import Partition, State
 from ..wire import schema, snapshot_format
 from . import replay
 from .deciding import Deciding
-from .discard import discard
 from .metrics import REPLICATION
 
 
@@ -119,3 +118,29 @@ def size_of(state: State) -> int:
         + sum(len(application.asks) for application in partition.applications.values())
         for partition in state.partitions.values()
     )  # fmt: skip
+
+
+async def discard(core: Core) -> None:
+    partitions = list(core.state.partitions.values())
+    core.go_on_from(State(core.state.rm_id))
+    for partition in partitions:
+        await _take_apart(partition)
+
+
+async def _take_apart(partition: Partition) -> None:
+    partition.allocations.clear()  # nodes and applications still refer to them
+    for number, node in enumerate(partition.nodes.values()):
+        node.allocations.clear()
+        if number % limits.DISCARDED_AT_ONCE == 0:
+            await asyncio.sleep(0)
+    freed = 0
+    for application in partition.applications.values():
+        for entries in (application.allocations, application.asks):
+            while entries:
+                entries.popitem()
+                freed += 1
+                if freed % limits.DISCARDED_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+    partition.nodes.clear()
+    partition.applications.clear()
+    partition.queues.clear()

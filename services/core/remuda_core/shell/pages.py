@@ -6,15 +6,16 @@ A page has at most `limit` rows of the request, and no more bytes than fit into 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from remuda_bus.bus import Refused
 from remuda_proto.bounds import shown
 
-from ..limits import PAGE_BYTES, PAGE_ROWS
+from ..limits import PAGE_BYTES, PAGE_ROWS, SORTED_IN_SINGLY
 
 # In the order of the rows, and of the same types in all rows of a question.
 Place = list[Any]
@@ -59,3 +60,56 @@ def comes_after(place: Place, after: object) -> bool:
         return place > after  # type: ignore[operator]  # it comes from outside
     except TypeError:
         raise Refused(f"after is {shown(after)}, expected the `next` of the page before") from None
+
+
+V = TypeVar("V")
+# A sort key. All keys of a listing have one type.
+Key = Any
+
+
+class Listing(Generic[V]):
+    """Iterates over a dictionary in order from any place on. The cost depends on the page, not on the dictionary.
+
+    The dictionary is sorted at the first use; later uses sort in only the new entries. Removed entries stay in the list
+    until they are as many as the others. A listing need not be notified of changes: a dictionary keeps its entries in
+    the order of insertion, so new ones are at its end. `place` of an entry must be unique and must never change. A key
+    that is written again must be removed first, as `evolve` does, so that it moves to the end."""
+
+    def __init__(self, entries: dict[Any, V], place: Callable[[Any, V], Key]) -> None:
+        self.entries = entries
+        self._place = place
+        self._known: dict[Any, V] = {}
+        self._places: list[tuple[Key, Any]] = []
+
+    def after(self, place: Key | None) -> Iterator[tuple[Key, V]]:
+        """Yield the entries behind `place` in order. The dictionary must not change meanwhile."""
+        self._catch_up()
+        begin = 0 if place is None else bisect_right(self._places, place, key=_at)
+        for number in range(begin, len(self._places)):
+            at, key = self._places[number]
+            entry = self.entries.get(key)
+            if entry is not None and entry is self._known.get(key):
+                yield at, entry
+
+    def _catch_up(self) -> None:
+        if len(self._places) > 2 * len(self.entries) + SORTED_IN_SINGLY:
+            self._known, self._places = {}, []
+        new: list[tuple[Key, Any]] = []
+        for key in reversed(self.entries):
+            entry = self.entries[key]
+            before = self._known.get(key)
+            if before is entry:
+                break  # this entry and all before it are listed
+            if before is not None:
+                del self._places[bisect_left(self._places, self._place(key, before), key=_at)]
+            self._known[key] = entry
+            new.append((self._place(key, entry), key))
+        if len(new) <= SORTED_IN_SINGLY:
+            for one in new:
+                insort(self._places, one, key=_at)
+        else:
+            self._places = sorted(self._places + new, key=_at)
+
+
+def _at(one: tuple[Key, Any]) -> Key:
+    return one[0]

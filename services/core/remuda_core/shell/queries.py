@@ -19,14 +19,13 @@ from remuda_proto.bounds import shown
 
 from ..core import Core
 from ..decide.names import plain
-from ..explain.explanations import Explanations
-from ..explain.queue_position import Positions
-from ..limits import LISTINGS, PAGE_NODE_LOOKS, SORTED_ANEW, SUMS_KEPT_S
+from ..explain import Explanations, Positions
+from ..limits import LISTINGS, PAGE_NODE_LOOKS, SORTED_ANEW, SUMS_KEPT_S, SUMS_REST
 from ..rules.connection import RUNNING
-from ..state import Application, Partition, PendingAsk, State
+from ..state import Application, Partition, PendingAsk, Queue, State
 from . import guests, views
-from .listing import Listing
-from .pages import page
+from .overview import Waits, overview_of, waits_of
+from .pages import Listing, page
 from .usage import Usage, usage_of
 
 Request = Mapping[str, Any]
@@ -41,6 +40,7 @@ class Queries:
         self._listings: OrderedDict[int, Listing[Any]] = OrderedDict()
         self._usage: tuple[float, list[tuple[str, list[Usage]]]] = (0.0, [])
         self._positions: tuple[float, Positions] = (0.0, Positions(core.index))
+        self._waits: tuple[float, dict[str, Waits]] = (0.0, {})
         self.kinds: dict[str, Callable[[Request], dict[str, object]]] = {
             "queues": self.queues,
             "nodes": self.nodes,
@@ -52,6 +52,7 @@ class Queries:
             "explain": self.explain,
             "actions": self.actions,
             "stats": self.stats,
+            "overview": self.overview,
             subjects.GUESTS: self.guests,
         }
 
@@ -88,12 +89,19 @@ class Queries:
             raise Refused(f"after is {after!r}, expected the `next` of the page before") from None
 
     def queues(self, request: Request) -> dict[str, object]:
-        """All queues, parents before children; with `draining`, those that drain."""
+        """All queues, parents before children; with `draining`, those that drain. How many asks wait is about
+        SUMS_KEPT_S old."""
         only_draining = request.get("draining", False)
         if not isinstance(only_draining, bool):
             raise Refused(f"draining is {shown(only_draining)}, expected true or false")
+        waits = self._waiting()
+
+        def row(name: str, partition: Partition, queue: Queue) -> object:
+            wait = waits[name].of(queue)
+            return views.queue(name, partition, queue, {**wait.view(), "waiting_for": wait.reasons})
+
         rows = (
-            ([name, queue.path], partial(views.queue, name, partition, queue))
+            ([name, queue.path], partial(row, name, partition, queue))
             for name, partition, after in self._partitions(request)
             for queue in self._listed(partition.queues, lambda path, _: path, after)
             if queue.draining or not only_draining
@@ -206,7 +214,7 @@ class Queries:
         operator's name."""
         wanted = _text(request, "action")
         rows = (
-            ([action_id], partial(views.action, outcome))
+            ([action_id], partial(views.action, outcome, self._state.action_times.get(action_id, 0)))
             for action_id, outcome in sorted(self._state.actions.items(), key=lambda known: known[0])
             if wanted in (None, action_id, action_id.partition("/")[2])
         )
@@ -229,6 +237,17 @@ class Queries:
                 asks = self._listed(application.asks, lambda _, a: a.seq, after if here else None, 2)
             for ask in asks:
                 yield [name, application.seq, ask.seq], name, partition, ask
+
+    def _waiting(self) -> dict[str, Waits]:
+        """By the plain name of each partition. A partition that has come since is computed at once."""
+        until, known = self._waits
+        every = self._partitions({})
+        if time.monotonic() >= until or any(name not in known for name, _, _ in every):
+            began = time.monotonic()
+            known = {name: waits_of(one) for name, one, _ in every}
+            now = time.monotonic()
+            self._waits = now + max(SUMS_KEPT_S, SUMS_REST * (now - began)), known
+        return known
 
     def _counted(self) -> Positions:
         if time.monotonic() - self._positions[0] >= SUMS_KEPT_S:
@@ -256,6 +275,11 @@ class Queries:
             if application.id.startswith(prefix)
         )
         return page(request, "guests", rows, {**self._head(), **head})
+
+    def overview(self, request: Request) -> dict[str, object]:
+        """Sums of the RM and its partitions; queues that are owed something, asks that fit nowhere, devices that are
+        idle although asks wait for them; what operators hold, drain and have done last."""
+        return {**self._head(), **overview_of(self._state, self._waiting())}
 
     def stats(self, request: Request) -> dict[str, object]:
         state, registered, configuration = self._state, self._state.registered, self._state.configuration

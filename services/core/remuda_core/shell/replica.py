@@ -18,9 +18,8 @@ from remuda_replication.log import Position
 
 from .. import limits
 from ..core import Core
-from . import what_if
 from .answer_pace import Questions, Turn
-from .previews import Previews, Source
+from .copies import Copies, Source
 from .queries import Queries
 
 DIGEST: Final = "digest"
@@ -53,15 +52,15 @@ class Replica:
         seq, digest = await self.leader.snapshots.digest()
         return msgspec.json.encode({"rm": self._core.state.rm_id, "log_seq": seq, "digest": digest})
 
-    async def preview(self, request: Request, previews: Previews) -> bytes:
+    async def preview(self, request: Request, copies: Copies) -> bytes:
         """The effects of a proposed configuration, as JSON. Raises Refused."""
         await self.reached(request)
-        return await previews.answer(self.forked, self._core, request, self._clock_ms(), self._in_child)
+        return await copies.preview(self.forked, self._core, request, self._clock_ms(), self._in_child)
 
-    async def what_if(self, request: Request, previews: Previews) -> bytes:
+    async def what_if(self, request: Request, copies: Copies) -> bytes:
         """The smallest changes that would let an ask run, as JSON. Raises Refused."""
         await self.reached(request)
-        return await what_if.answer(previews, self.forked, self._core, request, self._clock_ms(), self._in_child)
+        return await copies.what_if(self.forked, self._core, request, self._clock_ms(), self._in_child)
 
     async def forked(self, fork: Callable[[], Source]) -> tuple[Position, Source]:
         """What `fork` makes of the state at a durable commit, and this commit. Raises Refused."""

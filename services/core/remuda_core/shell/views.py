@@ -8,9 +8,8 @@ from itertools import islice, zip_longest
 from msgspec.structs import asdict
 
 from ..decide.names import plain
-from ..evolve.lookups import sum_pending
-from ..explain.holders import Holders
-from ..explain.queue_position import Position
+from ..evolve.booking import sum_pending
+from ..explain import Holders, Position
 from ..facts import ActionRefused, ActionTaken, Constraint
 from ..limits import DRAIN_REPORT_NAMES, REJECTED_SHOWN
 from ..rules import lifecycle
@@ -53,14 +52,16 @@ def partition(name: str, partition: Partition) -> View:
     }
 
 
-def action(outcome: ActionTaken | ActionRefused) -> View:
-    described = {**asdict(outcome.action), "partition": plain(outcome.action.partition)}
+def action(outcome: ActionTaken | ActionRefused, at_ms: int) -> View:
+    """`at_ms`: when it was decided; 0: not known."""
+    described = {**asdict(outcome.action), "partition": plain(outcome.action.partition), "at_ms": at_ms}
     if isinstance(outcome, ActionTaken):
         return {**described, "outcome": "accepted", "overridden": outcome.overridden}
     return {**described, "outcome": "refused", "refusal": outcome.refusal, "soft": outcome.soft}
 
 
-def queue(name: str, partition: Partition, queue: Queue) -> View:
+def queue(name: str, partition: Partition, queue: Queue, wait: Mapping[str, object]) -> View:
+    """`wait`: its fields about asks that wait."""
     settings: QueueSettings = queue.settings
     return {
         "partition": name,
@@ -87,6 +88,7 @@ def queue(name: str, partition: Partition, queue: Queue) -> View:
         "limited": [tracker(tracked) for _, tracked in sorted(queue.trackers.items())],
         "priority": queue.priority,
         "asks_pending": bool(queue.priorities),
+        **wait,
         "properties": settings.properties,
         "template": settings.child_template,
         "limits": settings.limits,
@@ -300,6 +302,8 @@ def replacement(replacement: Replacement) -> View:
 
 
 def ask(name: str, pending: PendingAsk) -> View:
+    """`waits_for`: kind, place and resource of the first constraint that was reported of it; None: none was. Of equal
+    asks of an application, only the first is reported."""
     ask = pending.ask
     return {
         "partition": name,
@@ -310,6 +314,7 @@ def ask(name: str, pending: PendingAsk) -> View:
         "priority": ask.priority,
         "pending": pending.pending,
         "since_ms": pending.at_ms,
+        "waits_for": next(iter(pending.waiting or ()), None),
         "tags": ask.tags,
         "required_node": required_node(ask.tags),
         "task_group": ask.task_group,

@@ -236,6 +236,7 @@ class ActionRecord(Record):
     """An entry of `State.actions`."""
 
     outcome: facts.ActionTaken | facts.ActionRefused
+    at_ms: int = 0
 
 
 class TimerRecord(Record):

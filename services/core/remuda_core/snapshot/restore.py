@@ -11,13 +11,20 @@ from typing import Any, Final
 
 from .. import facts
 from ..evolve import BY_FACT
-from ..evolve.booking import allocation_comes, book_allocated, book_arriving, book_preempting
+from ..evolve.booking import (
+    allocation_comes,
+    book_allocated,
+    book_arriving,
+    book_pending,
+    book_preempting,
+    count_running,
+    prioritise,
+    track,
+)
 from ..evolve.gangs import replacement_begins
 from ..evolve.guests import node_of
-from ..evolve.pending import book_pending, prioritise
-from ..evolve.predicate_classes import class_named
 from ..evolve.preemption import keep_place
-from ..evolve.tracking import count_running, track
+from ..evolve.questions import class_named
 from ..limits import DRAIN_REPORTED_MS
 from ..rules.predicate_class import predicate_class
 from ..rules.resource import items_of
@@ -44,7 +51,7 @@ from ..state import (
     TaskGroup,
     Timer,
 )
-from ..state.placeholders import FreePlaceholders
+from ..state.application import FreePlaceholders
 from ..timeouts import of_draining, of_reservation, still_applies
 from . import records
 from .records import Record
@@ -85,7 +92,10 @@ def _drain(state: State, record: records.DrainRecord) -> None:
 
 
 def _action(state: State, record: records.ActionRecord) -> None:
-    state.actions[record.outcome.action.action_id] = record.outcome
+    action_id = record.outcome.action.action_id
+    state.actions[action_id] = record.outcome
+    if record.at_ms:
+        state.action_times[action_id] = record.at_ms
 
 
 def _left_guest(state: State, record: records.LeftGuestRecord) -> None:

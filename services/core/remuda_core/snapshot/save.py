@@ -8,16 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import facts
-from ..state import (
-    NEVER_MS,
-    Application,
-    Node,
-    Partition,
-    PendingAsk,
-    Queue,
-    State,
-    with_rejected,
-)
+from ..state import NEVER_MS, Application, Node, Partition, PendingAsk, Queue, State, with_rejected
 from . import records
 from .records import Record
 
@@ -40,8 +31,8 @@ def _save_administration(state: State) -> Iterator[Record]:
         yield records.HoldRecord(facts.QueueHeld(partition, queue, hold.operator, hold.reason), hold.at_ms)
     for (partition, node_id), drain in state.drains.items():
         yield records.DrainRecord(facts.NodeDraining(partition, node_id, drain.operator, drain.reason), drain.at_ms)
-    for outcome in state.actions.values():
-        yield records.ActionRecord(outcome)
+    for action_id, outcome in state.actions.items():
+        yield records.ActionRecord(outcome, state.action_times.get(action_id, 0))
     for guests in state.left_guests.values():
         for left in guests.values():
             yield records.LeftGuestRecord(

@@ -3,7 +3,7 @@
 The state holds the content of the facts, and sums over it (`allocated`, `pending`, counts of priorities). `evolve`
 maintains the sums; `check` computes them again. The state does not refer to the scheduling index.
 
-Three lookups are built by `evolve.lookups` before their first use and maintained by `evolve` from then on, because few
+Three lookups are built by `evolve.booking` before their first use and maintained by `evolve` from then on, because few
 states need them: `Application.by_key` and `pending_sum`, `Partition.holders`. They change no decision and no digest.
 """
 
@@ -14,26 +14,26 @@ from .application import (
     NO_RESERVATIONS,
     Allocation,
     Application,
+    Hold,
     Like,
     Node,
+    PastConstraint,
     PendingAsk,
+    PendingSum,
+    PredicateClass,
     Preemption,
     Queue,
+    QuotaExcess,
     Refusals,
+    RejectedAllocation,
     Replacement,
     TaskGroup,
     Tracker,
+    to_give_back,
+    with_rejected,
 )
-from .give_back import to_give_back
-from .hold import Hold
 from .left_guest import LeftGuest
-from .partition import KeyHolders, Partition, RejectedApplication, ResourceNames
-from .past_constraint import PastConstraint
-from .pending_sum import PendingSum
-from .predicate_class import PredicateClass
-from .question import Question
-from .quota_excess import QuotaExcess
-from .rejected_allocation import RejectedAllocation, with_rejected
+from .partition import KeyHolders, Partition, Question, RejectedApplication, ResourceNames
 from .state import FIRST_UUID, State
 from .timers import NEVER_MS, Timer, Timers, after
 

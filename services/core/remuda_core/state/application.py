@@ -1,24 +1,67 @@
-"""Nodes, queues and applications, with all that they hold. They refer to each other, so they are in one module."""
+"""Nodes, queues, applications and asks, with all that they hold. They refer to each other, so they share a module."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from .. import facts
+from ..facts import Allocated
 from ..limits import ALLOCATIONS_PER_NODE, FIRST_STATES, LAST_STATES
 from ..rules import lifecycle
-from ..rules.resource import Items, Resource, Sums, sums, times, total_of
+from ..rules.resource import Items, Resource, Sums, add, amounts_above, sums, times, total_of
 from ..settings import Limit, QueueSettings
-from .hold import Hold
-from .past_constraint import PastConstraint
-from .pending_sum import PendingSum
-from .placeholders import FreePlaceholders
-from .predicate_class import PredicateClass
-from .quota_excess import QuotaExcess
-from .rejected_allocation import RejectedAllocation
+from .timers import NEVER_MS
+
+
+class PredicateClass:
+    """Asks that are equal to the predicates of the RM, and its verdicts about nodes for them. All asks of the class
+    have it as `PendingAsk.refused`: a container of the nodes that the RM refuses. It is False, because it holds no
+    refusals of one ask alone."""
+
+    __slots__ = (
+        "accepted", "answer_by_ms", "asked", "asks", "name", "question", "refusal", "refused", "until_ms",
+    )  # fmt: skip
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.asks = 0  # asks of this class that are pending or in question
+        # Verdicts in force: node ID -> when it ends, in ms; NEVER_MS: when the node changes.
+        self.accepted: dict[str, int] = {}
+        self.refused: dict[str, int] = {}
+        self.refusal = ""  # the last node that was refused, and why
+        self.until_ms = NEVER_MS  # when a verdict ends by time: that of the timer; NEVER_MS: none does
+        # The open question: its number (0: none), the nodes in it that have not changed since, and its deadline.
+        self.question = 0
+        self.asked: dict[str, None] = {}
+        self.answer_by_ms = 0
+
+    def __contains__(self, node_id: object) -> bool:
+        """Whether the RM refuses the node."""
+        return node_id in self.refused
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __iter__(self) -> Iterator[str]:
+        """The refused nodes."""
+        return iter(self.refused)
+
+    @property
+    def verdicts(self) -> int:
+        return len(self.accepted) + len(self.refused)
+
+    def accepts(self, node_id: str, now_ms: int) -> bool:
+        """Whether the RM has accepted the node, and the verdict is in force."""
+        return self.accepted.get(node_id, 0) > now_ms
+
+    def has_verdict(self, node_id: str) -> bool:
+        return node_id in self.accepted or node_id in self.refused
+
 
 # (resource, required node, priority): asks of a queue that preemption treats alike.
 Like = tuple[Items, str, int]
@@ -26,14 +69,18 @@ Like = tuple[Items, str, int]
 
 @dataclass(slots=True, eq=False)
 class Node:
+    """A node, and what is on it. What is available is the capacity without `occupied` and `allocated`."""
+
     id: str
     attributes: facts.Tags
     capacity: Resource
+    # What is used beside the allocations, with the resources of `rejected`.
     occupied: Resource
     # The RM drains it, or an operator does (`drained`), or both.
     draining: bool = False
     drained_by_rm: bool = False
     drained: Hold | None = None
+    # The sum of `allocations`, of `arriving`, and of what open questions to the RM hold here.
     allocated: Sums = field(default_factory=sums)
     allocations: dict[str, Allocation] = field(default_factory=dict)
     # Resources of those allocations that are bound to the node and therefore stay on it.
@@ -52,45 +99,46 @@ class Node:
 
     @property
     def ready(self) -> bool:
-        """The node has no attribute `ready: false`."""
+        """Whether the node has no attribute `ready: false`."""
         return self.attributes.get("ready", "true").lower() != "false"
 
     @property
     def schedulable(self) -> bool:
-        """Accepts new allocations of any ask: it is ready and not draining."""
+        """Whether the node accepts new allocations of any ask: it is ready and not draining."""
         return not self.draining and self.ready
 
     def takes(self, bound_to: str) -> bool:
-        """Accepts new allocations of an ask that is bound to the node `bound_to` ("": to none). A draining node accepts
-        only asks that are bound to it."""
+        """Whether the node accepts new allocations of an ask that is bound to `bound_to` ("": to none). A draining node
+        accepts only asks that are bound to it."""
         return self.ready and (bound_to == self.id or (not self.draining and not bound_to))
 
     @property
     def full(self) -> bool:
-        """Has as many allocations as one node may have, and accepts no more, whatever room it has."""
+        """Whether the node has as many allocations as a node may have, and accepts no more, whatever room it has."""
         return self.allocations_left <= 0
 
     @property
     def preempting(self) -> bool:
-        """A preemption is under way on the node for the ask that it is reserved for."""
+        """Whether a preemption is under way on the node for the ask that it is reserved for."""
         found = self.reservation.preemption if self.reservation is not None else None
         return found is not None and found.node is self
 
     @property
     def candidate(self) -> bool:
-        """Accepts new allocations of any ask, and is not reserved."""
+        """Whether the node accepts new allocations of any ask, and is not reserved."""
         return self.reservation is None and self.schedulable and not self.full
 
     def __lt__(self, other: Node) -> bool:
         return self.id < other.id
 
     def available(self) -> dict[str, int]:
-        """capacity - occupied - allocated, for each name in any of them. Negative after capacity has shrunk."""
+        """The available amounts: capacity - occupied - allocated, for each name in any of them. They are negative after
+        the capacity has shrunk."""
         return self._less(self.allocated)
 
     def obtainable(self) -> dict[str, int]:
-        """What is available once everything has left that can leave: capacity - occupied - allocations bound to the
-        node, for each name in any of them. An ask for more never runs there."""
+        """The amounts that are available once everything has left that can leave: capacity - occupied - allocations
+        bound to the node, for each name in any of them. An ask for more never runs there."""
         return self._less(self.bound)
 
     def _less(self, allocated: Resource) -> dict[str, int]:
@@ -102,6 +150,9 @@ class Node:
 
 
 class Allocation(msgspec.Struct, eq=False):
+    """An allocation, from the fact that makes it until its release is confirmed. The partition, its node and its
+    application have it by UUID, and its resource counts in the sums of all three, of its queues and of its trackers."""
+
     fact: facts.Allocated
     node: Node
     application: Application
@@ -124,7 +175,7 @@ class Allocation(msgspec.Struct, eq=False):
 
     @property
     def preempting(self) -> bool:
-        """The RM has been asked to preempt it, and is not overdue."""
+        """Whether the RM has been asked to preempt the allocation, and is not overdue."""
         return self.releasing == facts.PREEMPTED_BY_SCHEDULER and not self.overdue
 
 
@@ -143,8 +194,67 @@ class Replacement(msgspec.Struct, eq=False):
 
     @property
     def elsewhere(self) -> bool:
-        """The allocation will be on another node than the placeholder; the resources are held there."""
+        """Whether the allocation will be on another node than the placeholder. Its resources are held there."""
         return self.node is not self.placeholder.node
+
+
+class Placeholder(Protocol):
+    """The fields of an allocation that determine the order of placeholders."""
+
+    fact: Allocated
+    at_ms: int
+    asked_seq: int
+
+
+P = TypeVar("P", bound=Placeholder)
+
+# (at_ms, allocated by the core, uuid). The core's UUIDs of one millisecond are in the order of allocation.
+_Key = tuple[int, bool, str]
+
+
+def _key(placeholder: Placeholder) -> _Key:
+    return placeholder.at_ms, placeholder.asked_seq > 0, placeholder.fact.uuid
+
+
+class FreePlaceholders(Generic[P]):
+    """The placeholders of a task group that real asks can replace, by age (semantics section 12). A placeholder whose
+    replacement is cancelled returns to its old position."""
+
+    __slots__ = ("_by_uuid", "_order")
+
+    def __init__(self, placeholders: Iterable[P] = ()) -> None:
+        self._by_uuid: dict[str, P] = {}
+        self._order: list[_Key] = []
+        for placeholder in placeholders:
+            self.add_placeholder(placeholder)
+
+    def add_placeholder(self, placeholder: P) -> None:
+        key = _key(placeholder)
+        self._by_uuid[placeholder.fact.uuid] = placeholder
+        if not self._order or self._order[-1] < key:
+            self._order.append(key)
+        else:
+            insort(self._order, key)
+
+    def discard_placeholder(self, uuid: str) -> bool:
+        """Remove the placeholder. Returns whether it was here."""
+        placeholder = self._by_uuid.pop(uuid, None)
+        if placeholder is not None:
+            del self._order[bisect_left(self._order, _key(placeholder))]
+        return placeholder is not None
+
+    def __iter__(self) -> Iterator[P]:
+        for _, _, uuid in self._order:
+            yield self._by_uuid[uuid]
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __contains__(self, uuid: str) -> bool:
+        return uuid in self._by_uuid
+
+    def uuids(self) -> tuple[str, ...]:
+        return tuple(uuid for _, _, uuid in self._order)
 
 
 @dataclass(slots=True, eq=False)
@@ -165,7 +275,7 @@ class TaskGroup:
 
     @property
     def awaited(self) -> bool:
-        """Real asks of the group wait for a placeholder to replace. False for the group without a name."""
+        """Whether real asks of the group wait for a placeholder to replace. False for the group without a name."""
         return bool(self.name) and (self.coming > 0 or self.leaving > 0 or bool(self.free))
 
 
@@ -206,12 +316,13 @@ class PendingAsk(msgspec.Struct, eq=False):
 
     @property
     def waits_since_ms(self) -> int:
-        """Since when it has waited to reserve a node: after a time-out it waits anew, and others have that pass."""
+        """Since when the ask has waited to reserve a node, in ms. After a time-out it waits anew, and others have that
+        pass."""
         return self.timed_out_ms + 1 if self.timed_out_ms else self.at_ms
 
     @property
     def has_place(self) -> bool:
-        """A preemption holds its resources under maxima and limits."""
+        """Whether a preemption holds the resources of the ask under maxima and limits."""
         return self.preemption is not None and self.preemption.held
 
 
@@ -229,6 +340,8 @@ class Preemption(msgspec.Struct, eq=False):
 
 @dataclass(slots=True, eq=False)
 class Application:
+    """An application, from its acceptance until the record of its end expires. One that has ended holds nothing."""
+
     id: str
     queue: Queue
     user: str
@@ -248,10 +361,10 @@ class Application:
     asks: dict[str, PendingAsk] = field(default_factory=dict)
     # Asks with reserved nodes, by allocation key.
     reserving: dict[str, PendingAsk] = field(default_factory=dict)
-    # The sum of pending allocations. None until a query needs it (`evolve.lookups`).
+    # The sum of pending allocations. None until a query needs it (`evolve.booking`).
     pending_sum: PendingSum | None = None
     allocations: dict[str, Allocation] = field(default_factory=dict)
-    # The same by allocation key and UUID. None until an ask without pending allocations is released (`evolve.lookups`).
+    # The same by allocation key and UUID. None until an ask without pending allocations is released (`evolve.booking`).
     by_key: dict[str, dict[str, Allocation]] | None = None
     # The number of allocations with `ask_over`.
     asks_over: int = 0
@@ -303,12 +416,12 @@ class Application:
 
     @property
     def pending(self) -> dict[str, int]:
-        """Resources of its pending allocations."""
+        """The sum of the pending allocations of the application."""
         return total_of(times(ask.ask.resource, ask.pending) for ask in self.asks.values())
 
     @property
     def priorities(self) -> dict[int, int]:
-        """Priority -> how many pending asks have it."""
+        """How many pending asks have each priority."""
         return {self.priority: self.foremost, **self.lower} if self.foremost else {}
 
     def allocations_of(self, key: str) -> list[Allocation]:
@@ -343,7 +456,7 @@ class Tracker:
         return f"{self.kind} {self.name} in queue {self.queue.path}"
 
     def has_room(self, resource: Resource, held: Resource) -> bool:
-        """The limit leaves room for the resource beside `held`, which is kept for other asks."""
+        """Whether the limit leaves room for the resource beside `held`, which is held for other asks."""
         used = self.used
         for name, most in self.limit.max_resources.items():
             if resource.get(name, 0) > most - used.get(name, 0) - (held.get(name, 0) if held else 0):
@@ -360,6 +473,8 @@ class Tracker:
 
 @dataclass(slots=True, eq=False)
 class Queue:
+    """A queue. Applications are in leaf queues; a queue below a leaf is draining and has no part in scheduling."""
+
     path: str
     parent: Queue | None
     leaf: bool
@@ -367,6 +482,7 @@ class Queue:
     settings: QueueSettings
     children: dict[str, Queue] = field(default_factory=dict)
     applications: dict[str, Application] = field(default_factory=dict)
+    # The sum of the allocations of all applications in the queue and below.
     allocated: Sums = field(default_factory=sums)
     # Resources of pending allocations of its own applications.
     asked: Sums = field(default_factory=sums)
@@ -408,7 +524,7 @@ class Queue:
 
     @property
     def pending(self) -> dict[str, int]:
-        """Resources of pending allocations in it and below."""
+        """The sum of the pending allocations in the queue and below."""
         return total_of((self.asked, *(child.pending for child in self.children.values())))
 
     @property
@@ -419,7 +535,96 @@ class Queue:
         return not self.settings.max_applications or self.running < self.settings.max_applications
 
     def below(self) -> Iterator[Queue]:
-        """This queue and all below it, parents first, by name."""
+        """This queue and all queues below it, parents first, by name."""
         yield self
         for name in sorted(self.children):
             yield from self.children[name].below()
+
+
+class RejectedAllocation(msgspec.Struct, eq=False):
+    """An allocation that the RM has reported with its node, and that could not be booked (semantics section 14). It
+    runs on the node `fact.node_id`, so its resource counts as occupied there. `name`: as in
+    ExistingAllocationRejected."""
+
+    name: str
+    fact: Allocated
+    reason: str
+
+
+class RejectedAllocations:
+    """The rejected allocations of a partition, by their name and node, and by their application."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, dict[str, RejectedAllocation]] = {}
+        self.by_application: dict[str, dict[RejectedAllocation, None]] = {}
+        self.count = 0
+
+    def add(self, one: RejectedAllocation) -> None:
+        self.count += 1
+        self.by_name.setdefault(one.name, {})[one.fact.node_id] = one
+        self.by_application.setdefault(one.fact.application_id, {})[one] = None
+
+    def remove(self, one: RejectedAllocation) -> None:
+        self.count -= 1
+        nodes, others = self.by_name[one.name], self.by_application[one.fact.application_id]
+        del nodes[one.fact.node_id], others[one]
+        if not nodes:
+            del self.by_name[one.name]
+        if not others:
+            del self.by_application[one.fact.application_id]
+
+    def of_application(self, application_id: str) -> list[RejectedAllocation]:
+        return list(self.by_application.get(application_id, ()))
+
+    def named(self, name: str, application_id: str) -> list[RejectedAllocation]:
+        """The first rejected allocation of this name, as a release names it. Without `application_id`: of any
+        application."""
+        found = self.by_name.get(name, {}).values()
+        return [one for one in found if application_id in ("", one.fact.application_id)][:1]
+
+
+def with_rejected(occupied: Resource, rejected: Iterable[RejectedAllocation], times: int = 1) -> Resource:
+    """`occupied` and the resources of the rejected allocations; without them, if `times` is -1."""
+    total = dict(occupied)
+    add(total, total_of(one.fact.resource for one in rejected), times)
+    return total
+
+
+class Hold(msgspec.Struct, frozen=True):
+    """An operator holds a queue, or drains a node, since `at_ms`."""
+
+    operator: str
+    reason: str
+    at_ms: int
+
+
+class PendingSum(msgspec.Struct, eq=False):
+    """The pending allocations of an application: their number and their resources."""
+
+    pieces: int
+    amounts: Sums
+
+
+class PastConstraint(NamedTuple):
+    """A constraint (Constraint.key) that was in the way of an ask from `since_ms` until it was reported to be over."""
+
+    key: tuple[str, str, str]
+    since_ms: int
+    ended_ms: int
+
+
+class QuotaExcess(msgspec.Struct, frozen=True):
+    """A queue uses more than its maximum, and gives back what is above it after a delay.
+
+    `since_ms`: when the queue exceeded its maximum. `max` and `delay_ms`: those that set the clock; with others it
+    starts again. `preempt_at_ms`: when allocations are preempted, or are preempted next."""
+
+    since_ms: int
+    max: Resource
+    delay_ms: int
+    preempt_at_ms: int
+
+
+def to_give_back(queue: Queue) -> dict[str, int]:
+    """The amounts above the maximum that quota preemption will take from the queue."""
+    return amounts_above(queue.allocated, queue.settings.max) if queue.excess is not None else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 
 import msgspec
 
@@ -11,14 +12,21 @@ from remuda_proto.bounds import shown
 from remuda_proto.guests import is_guest
 
 from .. import facts
-from ..limits import KEYS_LISTED, RESOURCE_NAMES_PER_PARTITION
+from ..limits import KEYS_LISTED, LEFTOVERS, RESOURCE_NAMES_PER_PARTITION
 from ..rules.resource import Resource
 from ..settings import PartitionSettings
-from .application import Allocation, Application, Like, Node, PendingAsk, Preemption, Queue, Replacement
-from .ended import Ended
-from .predicate_class import PredicateClass
-from .question import Question
-from .rejected_allocation import RejectedAllocations
+from .application import (
+    Allocation,
+    Application,
+    Like,
+    Node,
+    PendingAsk,
+    PredicateClass,
+    Preemption,
+    Queue,
+    RejectedAllocations,
+    Replacement,
+)
 
 
 class RejectedApplication(msgspec.Struct):
@@ -47,7 +55,7 @@ class ResourceNames:
         return self._known.issuperset(resource)
 
     def problem_of_new_names(self, what: str, resource: Resource) -> str | None:
-        """Why a resource is refused: with its names the partition has too many. None if it is accepted."""
+        """Why a resource is refused: with its names the partition has too many names. None if it is accepted."""
         known = self._known
         if self.knows(resource) or len(known.union(resource)) <= RESOURCE_NAMES_PER_PARTITION:
             return None
@@ -70,7 +78,7 @@ class ResourceNames:
 
 class KeyHolders:
     """Applications by allocation key, for releases that name no application: those that have asks, replacements or
-    allocations of the key. Built before the first such release (`evolve.lookups`). An application stays listed when it
+    allocations of the key. Built before the first such release (`evolve.booking`). An application stays listed when it
     no longer has anything of the key. When the list has doubled it is dropped, and built again when it is next
     needed."""
 
@@ -79,8 +87,8 @@ class KeyHolders:
         self._size = self._most = 0
 
     def add_holder(self, key: str, application_id: str) -> None:
-        """Called for each accepted ask and each recovered allocation: replacements and other allocations have the key
-        of an ask."""
+        """List the application of an accepted ask or a recovered allocation. Replacements and other allocations have
+        the key of an ask."""
         if self._ids is None:
             return
         self._ids.setdefault(key, {})[application_id] = None
@@ -89,7 +97,7 @@ class KeyHolders:
             self._ids = None
 
     def of(self, key: str, applications: Mapping[str, Application]) -> list[Application]:
-        """Applications that hold the key, and some that held it, in the order of submission. All applications until
+        """The applications that hold the key, and some that held it, in the order of submission. All applications until
         their keys are listed."""
         names = applications if self._ids is None else self._ids.get(key, ())
         found = [applications[name] for name in names if name in applications]
@@ -107,8 +115,43 @@ class KeyHolders:
         self._most = 2 * self._size + KEYS_LISTED
 
     def lists(self, key: str, application_id: str) -> bool:
-        """The application is listed under the key, or the list is not built."""
+        """Whether the application is listed under the key, or the list is not built."""
         return self._ids is None or application_id in self._ids.get(key, ())
+
+
+class Ended:
+    """The applications of a partition that have ended, by the time at which they ended. The oldest are removed first.
+    In the heap removed applications stay until they reach the front, or outnumber the others."""
+
+    __slots__ = ("_heap", "_there")
+
+    def __init__(self) -> None:
+        # (at_ms, seq, application): the same order live and after a restart.
+        self._heap: list[tuple[int, int, Application]] = []
+        self._there: dict[Application, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._there)
+
+    def __contains__(self, application: Application) -> bool:
+        return application in self._there
+
+    def add_application(self, application: Application) -> None:
+        self._there[application] = None
+        heappush(self._heap, (application.state_at_ms, application.seq, application))
+
+    def discard_application(self, application: Application) -> None:
+        """Remove the application. Does nothing if it is not here."""
+        self._there.pop(application, None)
+        if len(self._heap) > 2 * len(self._there) + LEFTOVERS:
+            self._heap = [entry for entry in self._heap if entry[-1] in self._there]
+            heapify(self._heap)
+
+    def first(self) -> Application:
+        """The application that ended first. There must be one."""
+        while self._heap[0][-1] not in self._there:
+            heappop(self._heap)
+        return self._heap[0][-1]
 
 
 @dataclass(slots=True, eq=False)
@@ -168,3 +211,11 @@ class Partition:
             found = self.applications.get(application_id)
             return [found] if found is not None else []
         return [one for one in self.holders.of(key, self.applications) if not is_guest(one.id)] if key else []
+
+
+class Question(msgspec.Struct, eq=False):
+    """A question to the RM whether an ask may start on a node. The resources are booked until it is answered."""
+
+    fact: facts.PredicateAsked
+    node: Node
+    application: Application

@@ -10,7 +10,7 @@ from ..limits import ALLOCATIONS_PER_RM
 from ..rules import connection
 from ..rules.predicate_class import BATCH
 from ..settings import Timing
-from .hold import Hold
+from .application import Hold
 from .left_guest import LeftGuest
 from .partition import Partition
 from .timers import NEVER_MS, Timers
@@ -44,6 +44,8 @@ class State:
     holds: dict[tuple[str, str], Hold] = field(default_factory=dict)
     drains: dict[tuple[str, str], Hold] = field(default_factory=dict)
     actions: dict[str, facts.ActionTaken | facts.ActionRefused] = field(default_factory=dict)
+    # When these were decided, in ms. For people alone: no digest has it, and older snapshots lack it.
+    action_times: dict[str, int] = field(default_factory=dict)
     # Guests of partitions that are not configured, by partition and application: they wait for their partition.
     left_guests: dict[str, dict[str, LeftGuest]] = field(default_factory=dict)
     # `RmRegistered.life`, and the first four groups of every UUID of that life; see `next_uuid`.

@@ -85,13 +85,13 @@ class StoryTarget:
 class Story:
     """The story of one thing, commit by commit. `restart_as` is set when the target turns out to be an allocation: its
     ask belongs to the story and came earlier, so the story has to be read again from the beginning, with this
-    target."""
+    target. `begun`: an earlier commit mentions the target."""
 
-    def __init__(self, target: StoryTarget) -> None:
+    def __init__(self, target: StoryTarget, begun: bool = False) -> None:
         self.restart_as: StoryTarget | None = None
         self._target = target
         self._names = target.in_messages()
-        self._has_begun = False
+        self._has_begun = begun
 
     def lines_of(self, log_seq: int, commit: log_pb2.Commit) -> Iterator[StoryLine]:
         """The lines of one commit. From the first line on, facts about the whole RM belong to the story."""

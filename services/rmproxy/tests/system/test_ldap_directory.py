@@ -12,7 +12,7 @@ import pytest
 from remuda_rmproxy.groups.resolution import DirectoryEntry, DirectoryError, UnusableAnswer, groups_of
 from services.rmproxy.tests.slapd import ADMIN, PASSWORD, Slapd, group_of_names, posix_group, running_slapd, user
 
-pytest.importorskip("ldap3", reason="an environment that is older than requirements.lock")
+pytest.importorskip("ldap3", reason="an environment that is older than its lock")
 from remuda_rmproxy.groups.ldap_directory import LdapDirectory, LdapSettings
 
 ALICE, STAFF = "uid=alice,ou=people,dc=test", "cn=staff,ou=groups,dc=test"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from inspect import Parameter, Signature
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -22,6 +24,7 @@ from remuda_web.api_v1.methods import add_methods
 from remuda_web.api_v1.parameters import only
 from remuda_web.api_v1.peloton import add_peloton
 from remuda_web.callers import caller_of, sender_of
+from remuda_web.overview import Overviews
 from remuda_web.problems import Problem
 from remuda_web.queue_history import QueueHistory
 from remuda_web.seen import sees_queue, source_for
@@ -41,12 +44,33 @@ _OF_PAGE: Final = {
 _FLAGS: Final = {"draining": bool | None}
 
 
+class Welcome(NamedTuple):
+    """What a first RM needs to know. `nats`: URL of a server; `keys`: whether the servers ask for a key."""
+
+    nats: str
+    keys: bool
+
+    @classmethod
+    def of(cls, nats_urls: str, keys: bool) -> Welcome:
+        """`nats_urls`: separated by commas; what they say of users and passwords is not shown."""
+        parts = urlsplit(nats_urls.split(",")[0].strip())
+        return cls(parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl(), keys)
+
+
+NO_ADDRESS: Final = Welcome("", keys=False)
+
+
 class Api:
     """`bus`: for the methods of `remuda.v1.Admin` and `Metrics`; None: there are none."""
 
-    def __init__(self, source: Source, history: QueueHistory, bus: Bus | None, streams: Streams) -> None:
+    def __init__(
+        self, source: Source, history: QueueHistory, overviews: Overviews, welcome: Welcome, bus: Bus | None,
+        streams: Streams,
+    ) -> None:  # fmt: skip
         self._source = source
         self._history = history
+        self._overviews = overviews
+        self._welcome = welcome
         self._bus = bus
         self._streams = streams
 
@@ -55,6 +79,9 @@ class Api:
         kinds = list(LISTS)
         routes: tuple[tuple[str, Rows, str, schemas.Schema, tuple[str, ...]], ...] = (
             ("/rms", self.rms, "The registered RMs", schemas.answers(schemas.RMS), ()),
+            ("/overview", self.overview, "All RMs at a glance: use, waits, what needs attention, latest changes",
+             schemas.answers(schemas.OVERVIEW), ()),
+            ("/welcome", self.welcome, "Where a resource manager connects to", schemas.answers(schemas.WELCOME), ()),
             ("/me", self.me, "The operator in whose name requests act", schemas.answers(schemas.ME), ()),
             ("/rms/{rm}/stats", self.stats, "Totals of an RM, and its registration", schemas.answers(schemas.OBJECT),
              ()),
@@ -87,6 +114,10 @@ class Api:
     async def rms(self, request: Request) -> Response:
         return tagged(request, {"rms": list(self._source.rms())})
 
+    async def overview(self, request: Request) -> Response:
+        found = await self._overviews.read(source_for(request, self._source), time.time_ns() // 1_000_000)
+        return tagged(request, found)
+
     async def stats(self, request: Request, rm: str) -> Response:
         return tagged(request, await self._asked(request, rm, "stats"))
 
@@ -102,6 +133,9 @@ class Api:
         except Unreadable as error:
             raise Problem(error.code, str(error)) from None
         return tagged(request, (self._history if is_seen else QueueHistory()).of(rm, partition, queue))
+
+    async def welcome(self, request: Request) -> Response:
+        return tagged(request, self._welcome._asdict())
 
     async def me(self, request: Request) -> Response:
         caller = caller_of(request)

@@ -35,6 +35,15 @@ ME: Final[Schema] = {
         "groups": {"type": "array", "items": {"type": "string"}},
     },
 }  # fmt: skip
+WELCOME: Final[Schema] = {
+    "type": "object", "required": ["nats", "keys"],
+    "properties": {"nats": {"type": "string"}, "keys": {"type": "boolean"}},
+}  # fmt: skip
+_ROWS: Final[Schema] = {"type": "array", "items": {"type": "object"}}
+OVERVIEW: Final[Schema] = {
+    "type": "object", "required": ["at_ms", "rms", "attention", "changes"],
+    "properties": {"at_ms": {"type": "integer"}, "rms": _ROWS, "attention": _ROWS, "changes": _ROWS},
+}  # fmt: skip
 _NUMBERS: Final[Schema] = {"type": "array", "items": {"type": "integer"}}
 QUEUE_HISTORY: Final[Schema] = {
     "type": "object", "required": ["rm", "partition", "queue", "kept", "times", "running", "resources"],

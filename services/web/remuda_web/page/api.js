@@ -30,6 +30,8 @@ export const paths = {
   me: `${V1}/me`,
   logout: "/logout",
   rms: `${V1}/rms`,
+  overview: `${V1}/overview`,
+  welcome: `${V1}/welcome`,
   resourceManagers: `${V1}/resource-managers`,
   cores: `${V1}/cores`,
   frontEnds: `${V1}/front-ends`,
@@ -40,7 +42,7 @@ export const paths = {
   pelotonPreview: (cluster) => `${V1}/peloton/${encodeURIComponent(cluster)}/pools/preview`,
   queueHistory: (rm, partition, queue) => `${below(rm)}/queue-history${query({ partition, queue })}`,
   whatIf: (rm, application, key, partition) => `${below(rm)}/what-if${query({ application, key, partition })}`,
-  story: (rm, id) => `${below(rm)}/story${query({ id })}`,
+  story: (rm, id, since_ms) => `${below(rm)}/story${query({ id, since_ms })}`,
   preview: (rm) => `${below(rm)}/preview`,
   action: (rm, name) => `${below(rm)}/actions/${name}`,
   configuration: `${V1}/configuration`,
@@ -52,6 +54,16 @@ export const paths = {
   rollback: (number) => `${V1}/configuration/versions/${number}/rollback`,
 };
 
+// The time by the clock of the service: durations until now are wrong by as much as this machine's clock is.
+const CLOCK_SKEW_MS = 3000; // less than that may be the way of an answer
+let aheadMs = 0;
+export const now = () => Date.now() - aheadMs;
+
+function readClock(answer) {
+  const at = Date.parse(answer.headers.get("date") || "");
+  if (at) aheadMs = Math.abs(Date.now() - at) > CLOCK_SKEW_MS ? Date.now() - at : 0;
+}
+
 function headers(more = {}) {
   return token.get() ? { ...more, Authorization: `Bearer ${token.get()}` } : more;
 }
@@ -61,12 +73,12 @@ async function request(path, options = {}) {
   const answer = await fetch(path, { ...options, headers: headers(options.headers) }).catch((error) => {
     throw error.name === "AbortError" ? error : new Problem("the web service does not answer", 0);
   });
+  readClock(answer);
   if (answer.ok || answer.status === UNCHANGED) return answer;
   const said = await answer.json().catch(() => ({}));
   throw new Problem(said.detail || said.message || answer.statusText || `status ${answer.status}`, answer.status, said);
 }
 
-// The JSON at a path, with its entity tag.
 // The JSON at a path, with its entity tag: {data, tag}. `known`: what it was before; returned as it is if nothing changed.
 // The browser keeps none of it: what is shown is in memory, and the answers of a large cluster would fill its cache.
 export async function get(path, known) {

@@ -38,7 +38,11 @@ export function Chart({ label, times, series, text }) {
     seen.observe(element);
     return () => { seen.disconnect(); chart.current.destroy(); };
   }, [series.map((one) => one.name).join(), dark, label, uPlot]);
-  useEffect(() => { if (uPlot) chart.current.setData(data); });
+  useEffect(() => {
+    if (!uPlot) return;
+    chart.current.setData(data);
+    if (chart.current.cursor.left < 0 && times.length) chart.current.setLegend({ idx: times.length - 1 }); // nothing is pointed at: the newest
+  });
   const last = series.map((one) => `${one.name} ${one.values.length ? text(one.values.at(-1) ?? 0) : "-"}`).join(", ");
   return html`<div class="chart" ref=${box} role="img" aria-label=${`${label}: now ${last}`}></div>`;
 }

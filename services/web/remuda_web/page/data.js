@@ -31,13 +31,25 @@ function useRepeated(key, everyMs, ask) {
   }, [key]);
 }
 
+const TICK_MS = 5000;
+
+// A number that grows, so that durations until now are written anew though no data has changed.
+export function useTick() {
+  const [tick, set] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => set((before) => before + 1), TICK_MS);
+    return () => clearInterval(timer);
+  }, []);
+  return tick;
+}
+
 // {data, error} of a path; null: nothing to ask. Unchanged data is the same object.
 export function useData(path) {
   const [state, set] = useState({});
   let known = null;
   useRepeated(path, EVERY_MS, async (isOver) => {
     try {
-      const found = await get(path, known);
+      const found = await (askedAhead(path) || get(path, known));
       if (isOver() || found === known) return;
       known = found;
       set({ path, data: found.data });
@@ -52,17 +64,14 @@ export function useData(path) {
 // Where the rows of a page are, and the place of the next one. `few`: of the first page, so that it comes at once; the
 // others are as long as a core makes them.
 const ROWS = { rows: "rows", next: "next", after: "after", everyMs: EVERY_MS, few: "limit=100" };
-// A story is read from the log, from its beginning.
-const LINES = { rows: "lines", next: "next_page_token", after: "page_token", everyMs: 5 * EVERY_MS };
-
 const and = (path, more) => (more ? `${path}${path.includes("?") ? "&" : "?"}${more}` : path);
 
-// First pages that were asked for before their view was there, by path.
+// Answers that were asked for before their view was there, by path.
 const ahead = new Map();
 
-// Asks for the first page of a query for which `useRows` will ask.
-export function askAhead(path) {
-  const at = and(path, ROWS.few), asked = get(at);
+// Asks for what `useData` will ask for, or for the first page of `useRows`.
+export function askAhead(path, isOfRows = false) {
+  const at = isOfRows ? and(path, ROWS.few) : path, asked = get(at);
   asked.catch(() => {}); // the view meets the error
   ahead.set(at, asked);
 }
@@ -76,7 +85,30 @@ function askedAhead(at) {
 // Resolved when the browser has painted what was set before.
 const painted = () => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
 
-export const useStory = (path, most) => useRows(path, most, LINES);
+// {lines, first, more, error} of a story, at most `most` lines. What is known is not asked for again.
+export function useStory(path, most) {
+  const [state, set] = useState({});
+  let lines = [], first, token = "";
+  useRepeated(path, EVERY_MS, async (isOver) => {
+    try {
+      if (!token) lines = []; // nothing was found yet
+      while (lines.length < most) {
+        const { data } = await get(token ? and(path, `page_token=${encodeURIComponent(token)}`) : path);
+        if (isOver()) return;
+        const changed = !first || data.lines.length > 0;
+        first = first || data;
+        lines = [...lines, ...data.lines].slice(0, most);
+        token = data.next_page_token || data.resume_token || "";
+        if (changed) set({ path, lines, first, more: Boolean(data.next_page_token) });
+        if (!data.next_page_token) break;
+      }
+    } catch (error) {
+      [lines, first, token] = [[], undefined, ""];
+      if (!isOver()) set((before) => ({ ...(before.path === path ? before : { path }), error }));
+    }
+  });
+  return state.path === path ? state : {};
+}
 
 // {rows, first, more, error} of all pages of a query, at most `most` rows. The first page is shown before the others are
 // asked for, and these from time to time. `first`: the first page; `more`: there are more rows than these. Rows of a page

@@ -53,7 +53,7 @@ export function Editor({ rm, text: first, base, onText, onApplied }) {
       ${one.line ? html`<button type="button" class="link" onClick=${() => jump(one.line)}>line ${one.line}</button> ` : ""}${one.path}: ${one.message}</li>`)}</ul>`}</div>
     <p class="controls"><label>Message <input name="message" maxlength="500" /></label>
       <label>Roll back unless confirmed in <input name="minutes" type="number" min="0" max="1440" placeholder="never" size="6" /> minutes</label></p>
-    <p class="actions"><button type="button" disabled=${!base} onClick=${compare}>Compare</button><button type="button" disabled=${!isValid} onClick=${preview}>Preview</button>
+    <p class="actions"><button type="button" disabled=${!base} onClick=${compare}>Compare</button><button type="button" disabled=${!isValid || !rm} onClick=${preview}>Preview</button>
       <button class="primary" disabled=${!isValid}>Apply</button></p>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
     ${shown && html`<section class="card" aria-label=${shown.title}><h3>${shown.title}</h3>${shown.body}</section>`}</form>`;

@@ -20,6 +20,19 @@ export function amount(name, value) {
 export const amounts = (of, none = "-") =>
   ordered(Object.keys(of || {})).map((name) => `${name} ${amount(name, of[name])}`).join(", ") || none;
 
+// Kinds of what asks wait for, as the core names them.
+const CONSTRAINTS = {
+  rm: "wait for the RM", held: "wait because a queue is held", allocations: "wait: the RM has its maximum of allocations", placeholder: "wait for a placeholder",
+  stateaware: "wait for another application to start", maxapplications: "wait: too many applications run", user: "wait at the limit of their user", group: "wait at the limit of their group",
+  queue: "wait because a queue is at its maximum", too_large: "are too large for every node", node: "wait for room on a node", unknown_node: "want a node that is not there",
+  unschedulable_node: "want a node that takes nothing", full_node: "wait: nodes have their maximum of allocations", predicate: "are refused by the RM on all nodes with room",
+  reserved: "wait: nodes with room are reserved", question: "wait for an answer of the RM", preemption: "wait for a preemption", unreported: "were not looked at yet, or wait for their turn",
+};
+export const constraint = (kind) => CONSTRAINTS[kind] || kind;
+
+// Of events a second: small rates have digits behind the point.
+export const rate = (value) => (value >= 100 ? number(Math.round(value)) : `${Number(value.toPrecision(2))}`);
+
 export const number = (value) => (value || 0).toLocaleString("en");
 export const percent = (share) => `${Math.round(share * 100)} %`;
 export const plural = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
@@ -33,6 +46,7 @@ export function time(ms) {
 export const clock = (ms) => new Date(ms).toLocaleTimeString("en-GB");
 
 export function duration(ms) {
+  if (!Number.isFinite(ms)) return "-";
   if (ms < 0) return "0 ms";
   if (ms < 1000) return `${Math.round(ms)} ms`;
   const seconds = ms / 1000;
@@ -46,7 +60,7 @@ export function duration(ms) {
 // resource with units: others may be somebody's own words.
 const NAME = "[\\w./-]+";
 const BOUND = new RegExp(`(?<![\\w./-])(${NAME})=(\\d+), its (\\w+) is (\\d+)`, "g");
-const NEEDS = new RegExp(`(?<![\\w./-])(${NAME}) needs (\\d+), (\\d+)(?: of (\\d+))? (?:is|are) left(?:, (\\d+) (?:is|are) kept)?`, "g");
+const NEEDS = new RegExp(`(?<![\\w./-])(${NAME}) needs (\\d+), (\\d+)(?: of (\\d+))? (?:is|are) (left|there)(?: less (\\d+ [a-z ]+?(?: and \\d+ [a-z ]+?)?)(?=$|[,;.]))?(?:, (\\d+) (?:is|are) kept)?`, "g");
 const LIST = `${NAME}=\\d+(?: ${NAME}=\\d+)*`;
 const AMOUNTS = new RegExp(`\\{(${LIST})\\}|(?<![\\w./-])(${LIST})`, "g");
 
@@ -54,6 +68,6 @@ export function withUnits(text) {
   const listed = (list) => list.split(" ").map((one) => one.split("=")).map(([name, value]) => `${name} ${amount(name, +value)}`).join(", ");
   return text
     .replace(BOUND, (_, name, used, what, bound) => `${name} ${amount(name, +used)}, its ${what} is ${amount(name, +bound)}`)
-    .replace(NEEDS, (_, name, need, left, of, kept) => `${name} needs ${amount(name, +need)}, ${amount(name, +left)}${of ? ` of ${amount(name, +of)}` : ""} are left${kept ? `, ${amount(name, +kept)} are kept` : ""}`)
+    .replace(NEEDS, (_, name, need, left, of, where, less, kept) => `${name} needs ${amount(name, +need)}, ${amount(name, +left)}${of ? ` of ${amount(name, +of)}` : ""} are ${where}${less ? ` less ${less.replace(/\d+/g, (value) => amount(name, +value))}` : ""}${kept ? `, ${amount(name, +kept)} are kept` : ""}`)
     .replace(AMOUNTS, (whole, all, some) => (all ? listed(all) : /(^| )(vcore|memory)=/.test(some) ? listed(some) : whole));
 }

@@ -1,20 +1,34 @@
 // How nodes are coloured: by use, by kind (status, size, each attribute), by queue. Pure.
-import { amounts } from "./format.js";
-import { fullest } from "./shares.js";
+import { amounts, ordered } from "./format.js";
 
 const MOST_VALUES = 12;
 // Told apart by people who see few colours (Okabe and Ito), and from each other in light and dark.
 export const PALETTE = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c6bb1", "#b8a500", "#7f7f7f", "#a6761d", "#66a61e", "#e7298a"];
 
-// A colouring: {key, name, of(node)}. `of` gives a share from 0 to 1, or the name of a group.
+// What allocations and others use of a node.
+export function used(node) {
+  const found = { ...node.allocated };
+  for (const [name, value] of Object.entries(node.occupied)) found[name] = (found[name] || 0) + value;
+  return found;
+}
+
+// The used share of a resource; null: the node has none of it.
+export const shareOf = (node, name) => (node.capacity[name] ? Math.max(0, (node.allocated[name] || 0) + (node.occupied[name] || 0)) / node.capacity[name] : null);
+
+// The resources that some node has.
+export const resourcesOf = (nodes) => ordered(new Set(nodes.flatMap((node) => Object.keys(node.capacity).filter((name) => node.capacity[name]))));
+
+// A colouring: {key, name, of(node), resource}. `of` gives a share from 0 to 1 or null, or the name of a group.
 export function colourings(nodes) {
-  const used = (node) => fullest(Object.fromEntries(Object.keys(node.capacity).map((name) => [name, (node.allocated[name] || 0) + (node.occupied[name] || 0)])), node.capacity).share;
+  const names = resourcesOf(nodes);
+  const most = (node) => Math.max(0, ...names.map((name) => shareOf(node, name) || 0));
+  const shares = names.map((name) => ({ key: `use ${name}`, name: `use of ${name}`, of: (node) => shareOf(node, name), isShare: true, resource: name }));
   const kinds = [
     { key: "status", name: "state", of: (node) => node.status },
     { key: "size", name: "size", of: (node) => amounts(node.capacity) },
     ...attributesOf(nodes).map((name) => ({ key: `attribute ${name}`, name, of: (node) => node.attributes[name] || "(none)" })),
   ];
-  return [{ key: "use", name: "use", of: used, isShare: true }, ...kinds, { key: "queue", name: "queue", of: () => "" }];
+  return [{ key: "use", name: "use of the fullest", of: most, isShare: true }, ...shares, ...kinds, { key: "queue", name: "queue", of: () => "" }];
 }
 
 // Attributes that divide the nodes into some groups.

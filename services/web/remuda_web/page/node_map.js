@@ -1,7 +1,7 @@
 // A map of nodes: a square each, on a canvas, for any number of nodes. The arrow keys move, Enter opens a node.
 import { html, useEffect, useMemo, useRef, useState } from "./html.js";
 import { useDark } from "./chart.js";
-import { number, percent, plural } from "./format.js";
+import { amount, number, percent, plural } from "./format.js";
 import { groupsOf } from "./node_colours.js";
 
 const LARGEST = 30, SMALLEST = 5, HEIGHT = 320; // pixels
@@ -48,18 +48,24 @@ export function NodeMap({ nodes, colouring, onOpen }) {
     point(Math.max(0, Math.min(nodes.length - 1, at + step)));
   };
   const shown = nodes[at];
-  const text = shown ? `${shown.id}: ${colouring.isShare ? `${percent(colouring.of(shown))} used` : colouring.of(shown)}, ${shown.status}, ${plural(shown.allocations, "allocation")}` : "";
+  const text = shown ? `${shown.id}: ${colouring.isShare ? shareText(colouring, shown) : colouring.of(shown)}, ${shown.status}, ${plural(shown.allocations, "allocation")}` : "";
   return html`<div class="map"><canvas ref=${canvas} tabindex="0" role="img" aria-label=${`Map of ${number(nodes.length)} nodes by ${colouring.name}. Arrow keys move, Enter opens a node.`}
       style=${`width:${width}px;height:${rows * size}px`} onMouseMove=${(event) => point(under(event))} onMouseLeave=${() => point(-1)}
       onClick=${(event) => { const index = under(event); if (index >= 0) onOpen(nodes[index]); }} onKeyDown=${pressed}></canvas>
     ${shown && html`<span class="at" style=${`width:${size}px;height:${size}px;transform:translate(${(at % perRow) * size}px,${Math.floor(at / perRow) * size}px)`}></span>`}
     <p class="legend">${groups ? [...groups].slice(0, 12).map(([name, { count, colour }]) => html`<span><span class="key" style=${`background:${colour}`}></span>${name} <span class="dim">${number(count)}</span></span>`)
-      : html`<span class="ramp" style=${`background:linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map((share) => shade(share, dark)).join(", ")})`}></span> 0 to 100 % used`}</p>
+      : html`<span class="ramp" style=${`background:linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map((share) => shade(share, dark)).join(", ")})`}></span> 0 to 100 % used${colouring.resource && nodes.some((node) => colouring.of(node) === null) && html`<span><span class="key" style=${`background:${shade(null, dark)}`}></span>no ${colouring.resource}</span>`}`}</p>
     <p class="pointed" role="status">${text}</p></div>`;
+}
+
+function shareText({ resource, of }, node) {
+  const share = of(node);
+  return share === null ? `no ${resource}` : resource ? `${amount(resource, node.capacity[resource] - Math.max(0, node.available[resource] || 0))} of ${resource} ${amount(resource, node.capacity[resource])} used` : `${percent(share)} used`;
 }
 
 // Of one hue, away from the background: lightness orders the shares for every eye.
 function shade(share, dark) {
+  if (share === null) return dark ? "#23282d" : "#f0f2f4";
   const full = Math.max(0, Math.min(1, share));
   return dark ? `hsl(212, ${35 + 45 * full}%, ${22 + 50 * full}%)` : `hsl(212, ${45 + 35 * full}%, ${91 - 58 * full}%)`;
 }

@@ -1,4 +1,4 @@
-// The web page: what is on top of every view, and the views. Each view shows one resource manager, and is loaded when it
+// The web page: what is on top of every view, and the views. Most of them show one resource manager. Each is loaded when it
 // is shown first.
 import { html, render, useEffect, useState } from "./html.js";
 import { paths } from "./api.js";
@@ -7,13 +7,16 @@ import { Login, WhoIsIt } from "./login.js";
 import { Choice, State } from "./parts.js";
 import { go, here, link, usePlace } from "./place.js";
 
-const VIEWS = ["queues", "applications", "nodes", "events", "configuration", "system"];
+const VIEWS = ["overview", "queues", "applications", "nodes", "users", "events", "configuration", "system"];
+// Views of all resource managers: they are there before there is one.
+const OF_ALL = ["events", "configuration", "system"];
 // A view of no resource manager of remuda: of the pools of Peloton's.
 const POOLS = "pools";
-// The lists of the first three are queries of the same name.
-const LISTS = VIEWS.slice(0, 3);
+// Lists that are queries of the same name.
+const LISTS = ["queues", "applications", "nodes"];
 // The other views are loaded behind the first one.
 const OTHERS_AFTER_MS = 1500;
+const WELCOME = "welcome"; // in place of views that need a resource manager, while there is none
 
 const loaded = new Map(); // components, by the name of their view
 async function load(view) {
@@ -21,37 +24,45 @@ async function load(view) {
   loaded.set(view, module[view[0].toUpperCase() + view.slice(1)]);
 }
 
-const viewOf = (place) => (place.view === POOLS || VIEWS.includes(place.view) ? place.view : "queues");
+const viewOf = (place) => (place.view === POOLS || VIEWS.includes(place.view) ? place.view : "overview");
 
 // The component of a view, once it is here.
 function useView(view) {
   const [state, set] = useState({});
   useEffect(() => {
     let over = false;
-    if (!loaded.has(view)) load(view).then(() => over || set({ view }), (error) => over || set({ view, error }));
+    if (view && !loaded.has(view)) load(view).then(() => over || set({ view }), (error) => over || set({ view, error }));
     return () => { over = true; };
   }, [view]);
   return { View: loaded.get(view), error: state.view === view ? state.error : undefined };
 }
 
+let last = ""; // the resource manager that was shown last: views of all lead back to it
+
 function Page() {
   const place = usePlace();
   const { data, error } = useData(paths.rms);
-  const rms = data ? data.rms : [];
-  const rm = place.rm || rms[0] || "";
-  const view = viewOf(place);
-  const { View, error: notLoaded } = useView(view);
+  const rms = data ? data.rms : [], view = viewOf(place);
+  const rm = place.rm || (rms.includes(last) ? last : rms[0] || "");
+  last = rm;
+  const needsRm = view !== POOLS && !OF_ALL.includes(view);
+  const isUnknown = data && place.rm && rms.length > 0 && !rms.includes(place.rm) && needsRm && view !== "overview";
+  const { View, error: notLoaded } = useView(data && !rms.length && needsRm ? WELCOME : view);
+  useEffect(() => { document.title = [place.item, view, needsRm && view !== "overview" && rm, "remuda"].filter(Boolean).join(" · "); }, [place, view, rm]);
   if (error && error.needsToken) return html`<${Login} refusal=${error} />`;
+  const options = rms.includes(rm) || !rm ? rms : [[rm, `${rm} (unknown)`], ...rms];
   return html`<a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById("main").focus(); }}>To the content</a>
-    <header><h1>remuda</h1><${Choice} label="RM" value=${rm} options=${rms} onChoice=${(one) => go(view, one)} />
-      <nav aria-label="Views">${VIEWS.map((one) => html`<a href=${link(one, rm)} aria-current=${one === view ? "page" : null}>${one}</a>`)}</nav>
+    <header><h1><a href=${link("overview")}>remuda</a></h1>${options.length > 0 && html`<${Choice} label="RM" value=${rm} options=${options} onChoice=${(one) => go(view === "overview" ? "queues" : view, one)} />`}
+      <nav aria-label="Views">${VIEWS.map((one) => html`<a href=${link(one, one === "overview" ? "" : rm)} aria-current=${one === view ? "page" : null}>${one}</a>`)}</nav>
       <${WhoIsIt} /></header>
-    <main id="main" tabindex="-1"><${State} ready=${data} error=${error || notLoaded} empty=${data && !rms.length && view !== POOLS && "No resource manager is registered."} />
-      ${(rm || view === POOLS) && View && html`<${View} key=${`${view} ${rm} ${place.item}`} rm=${rm} item=${place.item} />`}</main>`;
+    <main id="main" tabindex="-1"><${State} ready=${data || !needsRm} error=${error || notLoaded} />
+      ${isUnknown ? html`<h2>${rm}</h2><p class="problem" role="alert">No resource manager ${rm} is registered.</p><p>Registered: ${rms.map((one, index) => html`${index ? ", " : ""}<a href=${link(view, one)}>${one}</a>`)}</p>`
+        : (data || !needsRm) && View && html`<${View} key=${`${view} ${rm} ${place.item} ${place.visit}`} rm=${rm} item=${place.item} />`}</main>`;
 }
 
 const start = here(), quietly = () => {}; // a view that is shown says what failed
 load(viewOf(start)).catch(quietly);
-if (start.rm && LISTS.includes(viewOf(start)) && !start.item) askAhead(paths.rm(start.rm, viewOf(start)));
+if (viewOf(start) === "overview") askAhead(paths.overview);
+if (start.rm && LISTS.includes(viewOf(start)) && !start.item) askAhead(paths.rm(start.rm, viewOf(start)), true);
 render(html`<${Page} />`, document.body);
 setTimeout(() => VIEWS.forEach((view) => load(view).catch(quietly)), OTHERS_AFTER_MS);

@@ -1,6 +1,8 @@
 // Small parts that several views use.
-import { html, useState } from "./html.js";
-import { amount, ordered } from "./format.js";
+import { html } from "./html.js";
+import { amount, number } from "./format.js";
+import { useOption } from "./place.js";
+import { binding } from "./shares.js";
 
 // What is shown in place of data: a problem, that it is being asked for, or that there is none.
 export function State({ ready, error, empty }) {
@@ -9,21 +11,23 @@ export function State({ ready, error, empty }) {
   return empty ? html`<p class="dim">${empty}</p>` : null;
 }
 
-// How much of `whole` is used, with a mark where guaranteed is. `limited`: more may be wanted, so a full bar is a warning.
-export function Bar({ name, used = 0, whole = 0, guaranteed, limited = false }) {
-  const share = whole ? Math.min(1, used / whole) : 0;
-  const level = limited && share > 0.97 ? "full" : guaranteed !== undefined && used > guaranteed ? "borrowed" : "";
-  const text = `${name} ${amount(name, used)} of ${amount(name, whole)}`;
-  const more = guaranteed === undefined ? "" : `, ${amount(name, guaranteed)} guaranteed`;
+// How much of `whole` is used (plain) and waited for (striped), with a mark where guaranteed is. Red is what a queue is
+// owed, and nothing else.
+export function Bar({ name, used = 0, whole = 0, pending = 0, guaranteed, owed = 0 }) {
+  const part = (value) => (whole ? Math.min(100, (Math.max(0, value) / whole) * 100) : value > 0 ? 100 : 0);
+  const left = part(used), text = `${name} ${amount(name, used)} of ${amount(name, whole)}`;
+  const more = [[pending, "waiting"], [guaranteed, "guaranteed"], [owed, "owed"]].filter(([value]) => value).map(([value, what]) => `, ${amount(name, value)} ${what}`).join("");
+  const segment = (kind, value) => value > 0 && html`<span class=${`fill ${kind}`} style=${`left:${left}%;width:${Math.min(100 - left, part(value))}%`}></span>`;
   return html`<div class="bar" title=${text + more}>
-    <span class="track" role="img" aria-label=${text + more}><span class=${`fill ${level}`} style=${`width:${share * 100}%`}></span>
-      ${guaranteed !== undefined && whole > 0 && html`<span class="mark" style=${`left:${Math.min(100, (guaranteed / whole) * 100)}%`}></span>`}</span>
+    <span class="track" role="img" aria-label=${text + more}><span class="fill" style=${`width:${left}%`}></span>${segment("waiting", pending)}${segment("owed", owed)}
+      ${guaranteed > 0 && whole > 0 && html`<span class="mark" style=${`left:${part(guaranteed)}%`}></span>`}</span>
     <span class="figure">${text}</span></div>`;
 }
 
-export function Bars({ used = {}, whole = {}, guaranteed = {}, limited = false }) {
-  return ordered(Object.keys(whole)).map((name) =>
-    html`<${Bar} key=${name} name=${name} used=${used[name]} whole=${whole[name]} guaranteed=${guaranteed[name]} limited=${limited} />`);
+// A bar for each resource, the one that binds first at the top. `of`: {allocated, occupied, pending, guaranteed}.
+export function Bars({ of, whole = {}, due = {}, most = Infinity }) {
+  return binding(of, whole).slice(0, most).map((name) => html`<${Bar} key=${name} name=${name} used=${((of.allocated || {})[name] || 0) + ((of.occupied || {})[name] || 0)} whole=${whole[name]}
+    pending=${(of.pending || {})[name]} guaranteed=${(of.guaranteed || {})[name]} owed=${due[name]} />`);
 }
 
 export function Badge({ kind = "", children }) {
@@ -41,7 +45,7 @@ export function Facts({ of }) {
 
 export function Search({ label, text, onText, found, of }) {
   return html`<p class="search"><label>${label} <input type="search" value=${text} placeholder="words" onInput=${(event) => onText(event.target.value)} /></label>
-    <span class="dim" role="status"> ${found === of ? found.toLocaleString("en") : `${found.toLocaleString("en")} of ${of.toLocaleString("en")}`}</span></p>`;
+    <span class="dim" role="status"> ${found === of ? number(found) : `${number(found)} of ${number(of)}`}</span></p>`;
 }
 
 // Rows in whose `text` every word occurs.
@@ -55,9 +59,11 @@ export function Choice({ label, value, options, onChoice }) {
     ${options.map((one) => { const [key, text] = Array.isArray(one) ? one : [one, one]; return html`<option key=${key} value=${key} selected=${key === value}>${text}</option>`; })}</select></label>`;
 }
 
-// Sections of a view of which one is shown.
+// Sections of a view of which one is shown: the one in the address.
 export function Tabs({ label, tabs }) {
-  const [at, go] = useState(0);
+  const [name, choose] = useOption(label.toLowerCase(), tabs[0][0]);
+  const at = Math.max(0, tabs.findIndex(([one]) => one === name));
+  const go = (index) => choose(tabs[index][0]);
   const keys = { ArrowRight: 1, ArrowLeft: -1 };
   const pressed = (event) => {
     if (!(event.key in keys)) return;

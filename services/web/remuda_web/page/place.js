@@ -1,25 +1,45 @@
-// The place in the page is the fragment of its address: #VIEW/RM/ITEM.
+// The place in the page is the fragment of its address: #VIEW/RM/ITEM?OPTION=VALUE. So a link shows what its sender saw.
 import { useEffect, useState } from "./html.js";
 
 export function here() {
-  const [view, rm, ...rest] = location.hash.slice(1).split("/").map(decodeURIComponent);
-  return { view: view || "queues", rm: rm || "", item: rest.join("/") };
+  const [path, query] = location.hash.slice(1).split("?");
+  const [view, rm, ...rest] = path.split("/").map(decoded);
+  return { view: view || "overview", rm: rm || "", item: rest.join("/"), options: Object.fromEntries(new URLSearchParams(query || "")) };
 }
 
-export function link(view, rm, item = "") {
-  return `#${[view, rm, item].filter(Boolean).map(encodeURIComponent).join("/")}`;
+function decoded(part) {
+  try { return decodeURIComponent(part); } catch { return part; } // typed by hand
+}
+
+export function link(view, rm, item = "", options = {}) {
+  const query = new URLSearchParams(Object.entries(options).filter(([, value]) => value)).toString();
+  const path = [view, rm, item].map((part) => encodeURIComponent(part || "")).join("/").replace(/\/+$/, "");
+  return `#${path}${query ? `?${query}` : ""}`;
 }
 
 export function go(view, rm, item) {
   location.hash = link(view, rm, item);
 }
 
+// The place, with the number of the `visit`: each link that is followed begins a view anew, with the options of the link.
 export function usePlace() {
-  const [place, set] = useState(here());
+  const [place, set] = useState({ ...here(), visit: 0 });
   useEffect(() => {
-    const changed = () => set(here());
+    const changed = () => set(({ visit }) => ({ ...here(), visit: visit + 1 }));
     addEventListener("hashchange", changed);
     return () => removeEventListener("hashchange", changed);
   }, []);
   return place;
+}
+
+// [value, set] of an option of the view, a text: it is in the address while it is not `first`.
+export function useOption(name, first = "") {
+  const [value, set] = useState(() => here().options[name] ?? first);
+  const choose = (next) => {
+    set(next);
+    const { view, rm, item, options } = here();
+    const others = { ...options, [name]: next === first ? "" : next };
+    history.replaceState(null, "", link(view, rm, item, others)); // the view stays as it is, and so does the way back
+  };
+  return [value, choose];
 }

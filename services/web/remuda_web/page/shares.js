@@ -1,5 +1,8 @@
-// What queues and nodes use of what they may. Pure.
+// What queues and nodes use, want and may use. Pure. `remuda queues` and `remuda top` go by the same rules.
 import { ordered } from "./format.js";
+
+// With every ask, something waits for a moment: nobody is owed anything for so short a wait.
+const OWED_AFTER_MS = 10_000;
 
 // The largest of used / whole over all resources, with its resource.
 export function fullest(used, whole) {
@@ -9,6 +12,25 @@ export function fullest(used, whole) {
     if (share > found.share) found = { name, share };
   }
   return found;
+}
+
+// Resources in the order in which they bind: first the one of which the largest part is used or waited for.
+export function binding({ allocated = {}, occupied = {}, pending = {} }, whole = {}) {
+  const pressure = (name) => {
+    const wanted = (allocated[name] || 0) + (occupied[name] || 0) + (pending[name] || 0);
+    return whole[name] ? wanted / whole[name] : wanted ? Infinity : 0;
+  };
+  const names = ordered(new Set([...Object.keys(whole), ...Object.keys(pending).filter((name) => pending[name])]));
+  return names.map((name) => [pressure(name), name]).sort(([a], [b]) => (a === b ? 0 : b - a)).map(([, name]) => name);
+}
+
+// What a queue is owed: of all that asks in it wait for, it uses less than is guaranteed to it. With all of its
+// guaranteed cores it is not owed the memory that goes with more of them.
+export function owed({ guaranteed, allocated, pending, waiting_since_ms: since }, nowMs) {
+  const wanted = Object.keys(guaranteed).filter((name) => pending[name] > 0);
+  const missing = wanted.map((name) => [name, Math.min(guaranteed[name] - (allocated[name] || 0), pending[name])]);
+  if (!since || nowMs - since < OWED_AFTER_MS || missing.some(([, value]) => value <= 0)) return {};
+  return Object.fromEntries(missing);
 }
 
 const parent = (path) => path.slice(0, Math.max(0, path.lastIndexOf(".")));

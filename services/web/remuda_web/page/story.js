@@ -32,7 +32,7 @@ function keyIn(id, text) {
 function addFact(track, line) {
   switch (line.kind) {
     case "AskAccepted": return begin(track, "waiting", "waits", line.at_ms);
-    case "AskWaiting": return begin(track, "blocked", reasonIn(line.text), line.at_ms);
+    case "AskWaiting": return begin(track, "waiting", reasonIn(line.text), line.at_ms);
     case "Allocated": return begin(track, "running", line.text.replace(/^.*? allocated on/, "allocated on"), line.at_ms);
     case "ReleaseRequested": return begin(track, "ending", line.text, line.at_ms);
     case "AllocationReleased": case "AskReleased": case "AskRejected": return end(track, line.at_ms);

@@ -39,7 +39,7 @@ export function ReasonBands({ ask, nowMs }) {
     <div class="scale" aria-hidden="true"><span>${clock(from)}</span><span>now</span></div>
     ${tracks.map((track) => html`<div class="track-row" role="listitem" key=${track.name}><span class="track-name" title=${track.name}>${track.name}</span>
       <div class="bands" role="img" aria-label=${track.bands.map((band) => said(track, band)).join("; ")}>${track.bands.map((band) =>
-        html`<span class=${`band ${band.open ? "blocked" : "waiting"}`} title=${said(track, band)} style=${`left:${percentOf(band.from - from)};width:max(3px,${percentOf(band.until - band.from)})`}></span>`)}</div></div>`)}</div>`;
+        html`<span class=${`band ${band.open ? "waiting" : "past"}`} title=${said(track, band)} style=${`left:${percentOf(band.from - from)};width:max(3px,${percentOf(band.until - band.from)})`}></span>`)}</div></div>`)}</div>`;
 }
 
 // A step of a change: of an amount, how much there is and how much more it takes.

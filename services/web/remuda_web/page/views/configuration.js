@@ -11,7 +11,7 @@ import { go, link } from "../place.js";
 
 // `item`: "file:NUMBER" or "rm:NUMBER", a version; "edit" or "edit:NUMBER", the editor with the text of a version.
 export function Configuration({ rm, item }) {
-  const shared = useData(paths.versions()), own = useData(paths.versions(rm));
+  const shared = useData(paths.versions()), own = useData(rm ? paths.versions(rm) : null);
   const [kind, version] = item.split(":");
   const active = shared.data ? shared.data.active : 0;
   if (kind === "edit" && !shared.data) return html`<${State} ready=${false} error=${shared.error} />`;

@@ -3,10 +3,10 @@ import { html, useMemo, useState } from "../html.js";
 import { paths } from "../api.js";
 import { useData, useEvents } from "../data.js";
 import { KINDS, objectOf, referenceOf } from "../event_objects.js";
-import { clock } from "../format.js";
+import { clock, withUnits } from "../format.js";
 import { List } from "../list.js";
 import { Choice, Search, State, matching } from "../parts.js";
-import { link } from "../place.js";
+import { link, useOption } from "../place.js";
 
 const CHANGES = ["", "set", "added", "removed"];
 const FIRST = 500;
@@ -20,15 +20,15 @@ const COLUMNS = [
   { name: "object", cell: (one) => linked(one.rmID, objectOf(one), one.objectID) },
   { name: "change", cell: (one) => CHANGES[one.eventChangeType] || "", width: "6rem" },
   { name: "reference", cell: (one) => linked(one.rmID, referenceOf(one), one.referenceID), width: "20rem", extra: "wide" },
-  { name: "message", cell: (one) => one.message || "", extra: true },
+  { name: "message", cell: (one) => withUnits(one.message || ""), extra: true },
 ];
 
 export function Events() {
   const { events, error } = useEvents(paths.events(FIRST));
   const { data } = useData(paths.rms);
-  const [rm, chooseRm] = useState("");
-  const [text, search] = useState("");
-  const [kind, choose] = useState("");
+  const [rm, chooseRm] = useOption("from");
+  const [text, search] = useOption("search");
+  const [kind, choose] = useOption("kind");
   const [held, hold] = useState(null);
   const all = held || events;
   const found = useMemo(() => matching(all.filter((one) => (!kind || KINDS[one.type] === kind) && (!rm || one.rmID === rm)), text, (one) => `${one.objectID} ${one.referenceID || ""} ${one.message || ""}`), [all, kind, rm, text]);

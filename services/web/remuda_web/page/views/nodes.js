@@ -1,19 +1,20 @@
 // The map of nodes with a list, and one node with its allocations.
-import { html, useMemo, useState } from "../html.js";
+import { html, useMemo } from "../html.js";
 import { Actions, drainNode } from "../actions.js";
 import { paths } from "../api.js";
 import { useRows } from "../data.js";
-import { amounts, number, plural } from "../format.js";
+import { amount, amounts, number, plural } from "../format.js";
 import { List } from "../list.js";
 import { NodeMap } from "../node_map.js";
-import { colourings, queuesOfNodes } from "../node_colours.js";
+import { colourings, queuesOfNodes, resourcesOf, shareOf, used } from "../node_colours.js";
 import { Bar, Bars, Choice, Facts, Search, State, StateBadge, matching } from "../parts.js";
-import { go, link } from "../place.js";
-import { fullest } from "../shares.js";
+import { go, link, useOption } from "../place.js";
 import { AllocationList } from "./application_lists.js";
 
 // Allocations that are read to colour nodes by queue.
 const ALLOCATIONS = 50000;
+const BARS = 4; // of a node
+const FREE = 8; // resources whose sums are shown
 
 export function Nodes({ rm, item }) {
   const { rows = [], first, more, error } = useRows(paths.rm(rm, "nodes"));
@@ -23,23 +24,35 @@ export function Nodes({ rm, item }) {
 }
 
 function Overview({ rm, rows }) {
-  const [by, choose] = useState("use");
-  const [text, search] = useState("");
+  const [by, choose] = useOption("colour");
+  const [text, search] = useOption("search");
   const found = useMemo(() => matching(rows, text, (one) => `${one.id} ${one.status} ${Object.entries(one.attributes).flat().join(" ")}`), [rows, text]);
   const known = useMemo(() => colourings(rows), [rows]);
   const colouring = known.find((one) => one.key === by) || known[0];
   const open = (node) => go("nodes", rm, node.id);
+  // The resource that colours the map has the first bar.
+  const resources = useMemo(() => resourcesOf(rows).sort((a, b) => (b === colouring.resource) - (a === colouring.resource)), [rows.length, colouring.key]);
   const columns = useMemo(() => [
-    { name: "node", cell: (one) => html`<a href=${link("nodes", rm, one.id)}>${one.id}</a>`, by: (one) => one.id, width: "min(20rem, 34vw)" },
+    { name: "node", cell: (one) => html`<a href=${link("nodes", rm, one.id)}>${one.id}</a>`, by: (one) => one.id, width: "min(18rem, 40%)" },
     { name: "state", cell: (one) => html`<${StateBadge} state=${one.status} />`, by: (one) => one.status, width: "8.2rem" },
-    { name: "used", cell: (one) => { const { name } = fullest(used(one), one.capacity); return html`<${Bar} name=${name} used=${used(one)[name]} whole=${one.capacity[name]} />`; }, by: (one) => fullest(used(one), one.capacity).share },
-    { name: "allocations", cell: (one) => number(one.allocations), by: (one) => one.allocations, width: "7rem", extra: true },
-    { name: "reserved for", cell: (one) => (one.reserved_for ? `${one.reserved_for.application}/${one.reserved_for.key}` : ""), extra: true },
-  ], [rm]);
+    ...resources.slice(0, BARS).map((name, index) => ({
+      name, extra: index ? (index > 1 ? "wide" : true) : undefined, by: (one) => shareOf(one, name) ?? -1,
+      cell: (one) => (one.capacity[name] ? html`<${Bar} name=${name} used=${used(one)[name]} whole=${one.capacity[name]} />` : html`<span class="dim">none</span>`),
+    })),
+    { name: "allocations", cell: (one) => number(one.allocations), by: (one) => one.allocations, width: "6.8rem", extra: true },
+    { name: "reserved for", cell: (one) => (one.reserved_for ? `${one.reserved_for.application}/${one.reserved_for.key}` : ""), extra: "wide" },
+  ], [rm, resources]);
   return html`<div class="controls"><${Choice} label="Colour by" value=${colouring.key} options=${known.map((one) => [one.key, one.name])} onChoice=${choose} />
       <${Search} label="Search nodes" text=${text} onText=${search} found=${found.length} of=${rows.length} /></div>
+    <${Free} nodes=${found} resources=${resources} />
     ${colouring.key === "queue" ? html`<${MapByQueue} rm=${rm} nodes=${found} onOpen=${open} />` : html`<${NodeMap} nodes=${found} colouring=${colouring} onOpen=${open} />`}
     <${List} label="Nodes" columns=${columns} rows=${found} keyOf=${(one) => `${one.partition} ${one.id}`} rowHeight=${38} />`;
+}
+
+// What the nodes in sight have free together, of each resource.
+function Free({ nodes, resources }) {
+  const sums = useMemo(() => resources.slice(0, FREE).map((name) => nodes.reduce(([free, whole], one) => [free + Math.max(0, one.available[name] || 0), whole + (one.capacity[name] || 0)], [0, 0])), [nodes, resources]);
+  return html`<p class="counts">${resources.slice(0, FREE).map((name, index) => html`<span><strong>${amount(name, sums[index][0])}</strong> <span class="dim">of ${amount(name, sums[index][1])}</span> ${name} free</span>`)}</p>`;
 }
 
 function MapByQueue({ rm, nodes, onOpen }) {
@@ -50,17 +63,11 @@ function MapByQueue({ rm, nodes, onOpen }) {
     ${allocations.more && html`<p class="dim">From ${plural(allocations.rows.length, "allocation")}; there are more.</p>`}`;
 }
 
-function used(one) {
-  const found = { ...one.allocated };
-  for (const [name, value] of Object.entries(one.occupied)) found[name] = (found[name] || 0) + value;
-  return found;
-}
-
 function Node({ rm, id, rows, ready, error }) {
   const one = rows.find((row) => row.id === id);
   return html`<nav class="crumbs" aria-label="Above"><a href=${link("nodes", rm)}>nodes</a></nav><h2>${id} ${one && html`<${StateBadge} state=${one.status} />`}</h2>
     <${State} ready=${ready || one} error=${error} empty=${ready && !one && "There is no such node now."} />
-    ${one && html`<${Actions} rm=${rm} actions=${[drainNode(one)]} /><${Bars} used=${used(one)} whole=${one.capacity} />
+    ${one && html`<${Actions} rm=${rm} actions=${[drainNode(one)]} /><${Bars} of=${one} whole=${one.capacity} />
       <${Facts} of=${[
         ["allocated", amounts(one.allocated)], ["occupied", amounts(one.occupied)], ["available", amounts(one.available)],
         ["reserved for", one.reserved_for ? `${one.reserved_for.application}/${one.reserved_for.key}` : ""],

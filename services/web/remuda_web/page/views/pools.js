@@ -43,7 +43,7 @@ export function Pools({ item }) {
   const of = (some) => listed(chosen ? { [chosen]: some[chosen] } : some);
   const bar = ({ held, limit, reservation }) => {
     const name = chosen || fullest(held, limit).name;
-    return html`<${Bar} name=${name} used=${held[name]} whole=${limit[name]} guaranteed=${reservation[name]} limited=${true} />`;
+    return html`<${Bar} name=${name} used=${held[name]} whole=${limit[name]} guaranteed=${reservation[name]} />`;
   };
   const columns = [
     { name: "pool", cell: ({ pool, name, depth }) => html`<span class="node" style=${`padding-left:${depth * 0.9}rem`} title=${`${pool.path} ${pool.description}`}>${depth ? html`<button class="link" onClick=${() => open({ pool })}>${name}</button>` : name}

@@ -1,15 +1,15 @@
 // The tree of queues, and one queue with its history.
 import { html, useMemo, useState } from "../html.js";
 import { Actions, holdQueue } from "../actions.js";
-import { paths } from "../api.js";
+import { now, paths } from "../api.js";
 import { Chart } from "../chart.js";
-import { useRows } from "../data.js";
-import { amount, amounts, number, ordered, percent, plural } from "../format.js";
+import { useRows, useTick } from "../data.js";
+import { amount, amounts, constraint, duration, number, ordered, percent, plural, time } from "../format.js";
 import { List } from "../list.js";
 import { Badge, Bar, Bars, Choice, Facts, Search, State, matching } from "../parts.js";
-import { link } from "../place.js";
+import { link, useOption } from "../place.js";
 import { useQueueHistory } from "../queue_history.js";
-import { fullest, tree } from "../shares.js";
+import { binding, owed, tree } from "../shares.js";
 import { ApplicationList } from "./application_lists.js";
 import { Waiting } from "./waiting.js";
 
@@ -28,69 +28,94 @@ export function Queues({ rm, item }) {
 
 function Tree({ rm, rows, partitions, error }) {
   const [closed, setClosed] = useState(new Set());
-  const [text, search] = useState("");
-  const [chosen, choose] = useState("");
+  const [text, search] = useOption("search");
+  const [chosen, choose] = useOption("resource");
+  const tick = useTick();
   const resources = ordered(new Set(partitions.flatMap((one) => Object.keys(one.total))));
   const isClosed = (key) => !text && closed.has(key);
   const turn = (key) => setClosed((before) => { const next = new Set(before); if (!next.delete(key)) next.add(key); return next; });
   const shown = useMemo(() => matching(tree(rows, partitions, isClosed), text, ({ row }) => `${row.partition} ${row.path} ${row.status}`), [rows, closed, text]);
+  const roots = new Map(rows.filter((row) => row.path === "root").map((row) => [row.partition, row]));
   const nameOf = ({ row, depth }) => {
     const key = `${row.partition} ${row.path}`, open = !isClosed(key), name = row.path.split(".").pop();
-    return html`<span class="node" style=${`padding-left:${depth * 0.9}rem`}>
+    return html`<span class="node" style=${`padding-left:calc(${depth} * var(--indent))`}>
       ${row.leaf ? html`<span class="twist"></span>` : html`<button class="twist" aria-expanded=${open} aria-label=${`${open ? "Close" : "Open"} ${name}`} onClick=${() => turn(key)}>${open ? "▾" : "▸"}</button>`}
-      <a href=${link("queues", rm, key)}>${name}</a><${Marks} row=${row} /></span>`;
+      <a href=${link("queues", rm, key)} title=${row.path}>${name}</a><${Marks} row=${row} /></span>`;
   };
-  const amountsOf = (all) => (chosen ? (chosen in all ? amount(chosen, all[chosen]) : "-") : amounts(all));
+  const amountsOf = (all, row) => (chosen ? (chosen in all ? amount(chosen, all[chosen]) : "-") : listed(all, binding(row, row.max_in_force)));
   const columns = useMemo(() => [
-    { name: "queue", cell: nameOf, width: "min(17rem, 38vw)" },
-    { name: "used of maximum", cell: ({ row, whole }) => { const name = chosen || fullest(row.allocated, whole).name; return html`<${Bar} name=${name} used=${row.allocated[name]} whole=${whole[name]} guaranteed=${row.guaranteed[name]} limited=${true} />`; } },
-    { name: "fair share", cell: ({ share }) => percent(share), width: "6.5rem", extra: true },
-    { name: "guaranteed", cell: ({ row }) => amountsOf(row.guaranteed), width: "15rem", extra: "wide" },
-    { name: "pending", cell: ({ row }) => amountsOf(row.pending), width: "15rem", extra: true },
-    { name: "running", cell: ({ row }) => number(row.running_applications), width: "5.5rem" },
-  ], [rm, closed, text, chosen]);
+    { name: "queue", cell: nameOf, width: isNarrow() ? "50%" : "max(18rem, 24%)" },
+    { name: "used", cell: ({ row, whole }) => { const name = chosen || binding(row, whole)[0]; return html`<${Bar} name=${name} used=${row.allocated[name]} whole=${whole[name]} pending=${row.pending[name]} guaranteed=${row.guaranteed[name]} owed=${owed(row, now())[name]} />`; } },
+    { name: "waiting", cell: ({ row }) => (row.waiting ? number(row.waiting) : "-"), by: ({ row }) => row.waiting, width: isNarrow() ? "4.2rem" : "5.2rem" },
+    { name: "longest wait", cell: ({ row }) => since(row.waiting_since_ms), by: ({ row }) => (row.waiting_since_ms ? -row.waiting_since_ms : -Infinity), width: "7.5rem", extra: true },
+    { name: "waits for", cell: ({ row }) => amountsOf(row.pending, row), width: "15rem", extra: "wide" },
+    { name: "guaranteed", cell: ({ row }) => amountsOf(row.guaranteed, row), width: "13rem", extra: "wide" },
+    { name: "fair share", cell: ({ share }) => html`<span title="The part that is used of what is due: the guaranteed amount, else the nearest maximum, else all there is">${percent(share)}</span>`, by: ({ share }) => share, width: "6rem", extra: true },
+    { name: "running", cell: ({ row }) => number(row.running_applications), by: ({ row }) => row.running_applications, width: "5.5rem", extra: true },
+  ], [rm, closed, text, chosen, tick]);
   return html`<h2>Queues</h2><${State} ready=${true} error=${error} />
-    <div class="cards">${partitions.map((one) => html`<section class="card" key=${one.name} aria-label=${`Partition ${one.name}`}><h3>partition ${one.name}</h3>
-      <${Bars} used=${one.allocated} whole=${one.total} /><p class="dim">${plural(one.nodes, "node")}, ${plural(one.allocations, "allocation")}</p></section>`)}</div>
+    <div class="cards">${partitions.map((one) => { const root = roots.get(one.name) || {}; return html`<section class="card" key=${one.name} aria-label=${`Partition ${one.name}`}><h3>partition ${one.name}</h3>
+      <${Bars} of=${{ allocated: one.allocated, pending: root.pending }} whole=${one.total} /><p class="dim">${plural(one.nodes, "node")}, ${plural(one.allocations, "allocation")}${root.waiting ? `, ${plural(root.waiting, "ask")} waiting for up to ${since(root.waiting_since_ms)}` : ""}</p></section>`; })}</div>
     <div class="controls"><${Search} label="Search queues" text=${text} onText=${search} found=${shown.length} of=${rows.length} />
-      <${Choice} label="Resource" value=${chosen} options=${[["", "the fullest"], ...resources]} onChoice=${choose} /></div>
-    <${List} label="Queues" columns=${columns} rows=${shown} keyOf=${({ row }) => `${row.partition} ${row.path}`} rowHeight=${38} />`;
+      <${Choice} label="Resource" value=${chosen} options=${[["", "what binds first"], ...resources]} onChoice=${choose} /><${Legend} /></div>
+    <${List} label="Queues" columns=${columns} rows=${shown} keyOf=${({ row }) => `${row.partition} ${row.path}`} rowHeight=${isNarrow() ? 54 : 38} />`;
+}
+
+// As in the style sheet: names of queues are whole there, on several lines.
+const isNarrow = () => matchMedia("(max-width: 46rem)").matches;
+
+const since = (ms) => (ms ? duration(now() - ms) : "-");
+const listed = (of, order) => order.filter((name) => of[name]).map((name) => `${name} ${amount(name, of[name])}`).join(", ") || "-";
+
+function Legend() {
+  return html`<p class="legend"><span><span class="key used"></span>used</span><span><span class="key striped"></span>waiting</span><span><span class="key owed"></span>owed</span><span><span class="key line"></span>guaranteed</span></p>`;
 }
 
 function Marks({ row }) {
-  return html`${row.status !== "Active" && html`<${Badge} kind="warn">${row.status}</${Badge}>`}${row.held && html`<${Badge} kind="warn">held</${Badge}>`}${row.excess && html`<${Badge} kind="warn">above maximum</${Badge}>`}`;
+  const missing = owed(row, now());
+  return html`${Object.keys(missing).length > 0 && html`<${Badge} kind="bad">owed</${Badge}>`}${row.status !== "Active" && html`<${Badge} kind="warn">${row.status}</${Badge}>`}${row.held && html`<${Badge} kind="warn">held</${Badge}>`}${row.excess && html`<${Badge} kind="warn">above maximum</${Badge}>`}`;
 }
 
 function Queue({ rm, atMs, row, share, whole }) {
-  const above = row.path.split(".").slice(0, -1);
+  useTick();
+  const above = row.path.split(".").slice(0, -1), due = owed(row, now());
   return html`<nav class="crumbs" aria-label="Queues above"><a href=${link("queues", rm)}>queues</a>
       ${above.map((name, index) => html` / <a href=${link("queues", rm, `${row.partition} ${above.slice(0, index + 1).join(".")}`)}>${name}</a>`)}</nav>
     <h2>${row.path} <${Marks} row=${row} /></h2>
     <${Actions} rm=${rm} actions=${holdQueue(row)} />
-    <${Bars} used=${row.allocated} whole=${whole} guaranteed=${row.guaranteed} limited=${true} />
+    <${Bars} of=${row} whole=${whole} due=${due} /><${Legend} />
+    ${Object.keys(due).length > 0 && html`<p class="owed">It has less than is guaranteed to it and waits for it: ${listed(due, binding(row, whole))}.</p>`}
     <${Facts} of=${[
-      ["fair share", percent(share)], ["guaranteed", amounts(row.guaranteed)], ["own maximum", amounts(row.max)], ["pending", amounts(row.pending)],
+      ["waiting", row.waiting ? `${plural(row.waiting, "ask")}, the longest for ${since(row.waiting_since_ms)}` : ""], ["they want", listed(row.pending, binding(row, whole))],
+      ["guaranteed", amounts(row.guaranteed)], ["own maximum", amounts(row.max)], ["fair share", `${percent(share)} of what is due to it`],
       ["being preempted", amounts(row.preempting)], ["running applications", `${number(row.running_applications)}${row.max_applications ? ` of ${number(row.max_applications)}` : ""}`],
+      ["held", row.held ? `since ${time(row.held.since_ms)} by ${row.held.operator}${row.held.reason ? `: ${row.held.reason}` : ""}` : ""],
       ["may submit", row.submit_acl], ["may administer", row.admin_acl],
       ...Object.entries(row.properties).map(([name, value]) => [name, value]),
     ]} />
     <${History} rm=${rm} row=${row} atMs=${atMs} />
     ${row.leaf && html`<h3>Applications</h3><${ApplicationList} rm=${rm} queue=${row.path} partition=${row.partition} tall=${false} />
-      <h3>Why asks wait here</h3><${Waiting} rm=${rm} queue=${row.path} />`}`;
+      <h3>Why asks wait here</h3><${WaitCounts} row=${row} /><${Waiting} rm=${rm} queue=${row.path} total=${row.waiting} />`}`;
+}
+
+// All asks of the queue, by what they wait for first; the core has counted them.
+function WaitCounts({ row }) {
+  const found = Object.entries(row.waiting_for || {}).sort(([, a], [, b]) => b - a);
+  return found.length > 0 && html`<p class="counts">${found.map(([kind, count]) => html`<span><strong>${number(count)}</strong> ${constraint(kind)}</span>`)}</p>`;
 }
 
 const SPANS = [["900000", "15 minutes"], ["3600000", "an hour"], ["86400000", "a day"]];
 const LINES = [
-  { amount: "allocated", name: "used", color: "--used", fill: true, none: 0 }, { amount: "pending", name: "pending", color: "--warn", none: 0 },
+  { amount: "allocated", name: "used", color: "--used", fill: true, none: 0 }, { amount: "pending", name: "waiting", color: "--waiting-line", none: 0 },
   { amount: "guaranteed", name: "guaranteed", color: "--mark", dash: [6, 4] }, { amount: "max", name: "maximum", color: "--dim", dash: [2, 3] },
 ];
 
 function History({ rm, row, atMs }) {
   const { times, values, resources, error } = useQueueHistory(rm, row, atMs);
   const names = ordered(resources);
-  const [chosen, choose] = useState("");
-  const [span, setSpan] = useState(SPANS[1][0]);
-  const name = names.includes(chosen) ? chosen : names[0];
+  const [chosen, choose] = useOption("history");
+  const [span, setSpan] = useOption("for", SPANS[1][0]);
+  const name = names.includes(chosen) ? chosen : binding(row, row.max_in_force).find((one) => names.includes(one)) || names[0];
   const from = Math.max(0, times.findIndex((time) => time >= atMs - span));
   const series = LINES.map((line) => ({ ...line, values: values(name, line.amount).slice(from).map((value) => value ?? line.none ?? null) })).filter((one) => one.values.some((value) => value !== null));
   return html`<h3>History <${Choice} label="of" value=${name} options=${names} onChoice=${choose} /> <${Choice} label="for" value=${span} options=${SPANS} onChoice=${setSpan} /></h3>

@@ -12,20 +12,20 @@ export function System({ rm }) {
   const halted = managers.data ? managers.data.resource_managers.filter((one) => one.halt) : [];
   return html`<h2>System</h2>
     ${halted.map((one) => html`<p class="problem card" role="alert"><strong>${one.rm_id} is halted</strong> since ${time(one.halt.at_ms)} by ${one.halt.by}: ${one.halt.reason}</p>`)}
-    <h3>Resource managers</h3><${State} ready=${managers.data} error=${managers.error} />
-    ${managers.data && html`<${List} label="Resource managers" tall=${false} rows=${managers.data.resource_managers} keyOf=${(one) => one.rm_id} columns=${[
+    <h3>Resource managers</h3><${State} ready=${managers.data} error=${managers.error} empty=${managers.data && !managers.data.resource_managers.length && "None is registered."} />
+    ${managers.data && managers.data.resource_managers.length > 0 && html`<${List} label="Resource managers" tall=${false} rows=${managers.data.resource_managers} keyOf=${(one) => one.rm_id} columns=${[
       { name: "RM", cell: (one) => html`<a href=${link("queues", one.rm_id)}>${one.rm_id}</a>`, by: (one) => one.rm_id },
       { name: "state", cell: (one) => html`<${Badge} kind=${one.halt ? "bad" : one.state === "registered" ? "good" : "warn"}>${one.halt ? "halted" : one.state}</${Badge}>`, by: (one) => one.state },
       { name: "configuration", cell: (one) => one.config_source, extra: true }, { name: "version", cell: (one) => one.version, extra: true },
       { name: "policy group", cell: (one) => one.policy_group, extra: true },
     ]} />`}
-    <h3>${rm}</h3><${Totals} rm=${rm} />
+    ${rm && html`<h3>${rm}</h3><${Totals} rm=${rm} />`}
     <p><a href=${link("pools", rm)}>Pools of Peloton's resource manager</a></p>
     <h3>Cores</h3><${State} ready=${cores.data} error=${cores.error} />
     ${cores.data && html`<${List} label="Cores" tall=${false} keyOf=${(one) => one.instance + one.rm} columns=${[
       { name: "core", cell: (one) => one.instance, by: (one) => one.instance }, { name: "RM", cell: (one) => one.rm, by: (one) => one.rm },
-      { name: "does", cell: (one) => (one.error ? html`<span class="problem">${one.error}</span>` : one.leads ? html`<${Badge} kind="good">leads</${Badge}>` : "follows"), by: (one) => `${one.leads}` },
-      { name: "commit", cell: (one) => number(one.log_seq), extra: true }, { name: "behind", cell: (one) => (one.leads ? "-" : duration(one.behind_ms)), extra: true },
+      { name: "does", cell: (one) => (one.error ? html`<span class="problem">${one.error}</span>` : one.leads ? html`<${Badge} kind="good">leads</${Badge}>` : one.rm ? "follows" : "stands by"), by: (one) => `${one.leads}` },
+      { name: "commit", cell: (one) => (one.rm ? number(one.log_seq) : "-"), extra: true }, { name: "behind", cell: (one) => (one.leads ? "-" : duration(one.behind_ms)), extra: true },
     ]} rows=${cores.data.cores.flatMap((core) => (core.error || !core.rms.length ? [{ instance: core.instance, rm: "", ...core }] : core.rms.map((one) => ({ instance: core.instance, ...one }))))} />`}
     <h3>gRPC front ends</h3><${State} ready=${fronts.data} error=${fronts.error} empty=${fronts.data && !fronts.data.front_ends.length && "None runs."} />
     ${fronts.data && html`<${Facts} of=${fronts.data.front_ends.map((one) => [one.instance, one.error || `${one.host}:${one.port}, ${number(one.rms)} RMs`])} />`}

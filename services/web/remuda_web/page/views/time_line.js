@@ -1,7 +1,7 @@
 // The time line of an application, from its story: a band for each state, and for each ask how long it waited, why, and
 // how long its allocations ran. Below it, all facts.
 import { html, useState } from "../html.js";
-import { paths } from "../api.js";
+import { now, paths } from "../api.js";
 import { useStory } from "../data.js";
 import { clock, duration, number, plural, withUnits } from "../format.js";
 import { State } from "../parts.js";
@@ -10,14 +10,15 @@ import { bandsOf } from "../story.js";
 const TRACKS = 60;
 const FACTS = 200;
 const LINES = 10000;
-const KINDS = [["waiting", "waits"], ["blocked", "waits for a reason"], ["running", "allocated"], ["ending", "being released"]];
+const KINDS = [["waiting", "waits"], ["running", "allocated"], ["ending", "being released"]];
 
-export function TimeLine({ rm, id }) {
-  const { rows: lines = [], first, more, error } = useStory(paths.story(rm, id), LINES);
+// `submittedMs`: the story begins then; 0: not known, so the whole log is read.
+export function TimeLine({ rm, id, submittedMs = 0 }) {
+  const { lines = [], first, more, error } = useStory(paths.story(rm, id, submittedMs || ""), LINES);
   const [chosen, choose] = useState(null);
   if (!first) return html`<${State} ready=${first} error=${error} />`;
   if (!lines.length) return html`<p class="dim">The log has no fact about it.</p>`;
-  const { tracks, from, until } = bandsOf(id, lines, Date.now());
+  const { tracks, from, until } = bandsOf(id, lines, now());
   const span = Math.max(1, until - from);
   const at = (ms) => `${((ms - from) / span) * 100}%`;
   return html`<div class="waterfall" role="group" aria-label="Waterfall">
@@ -29,7 +30,7 @@ export function TimeLine({ rm, id }) {
     <p class="legend">${KINDS.map(([kind, text]) => html`<span><span class=${`key ${kind}`}></span>${text}</span>`)}</p>
     ${tracks.length > TRACKS && html`<p class="dim">The first ${TRACKS} of ${number(tracks.length)} asks.</p>`}
     <p role="status">${chosen && html`<strong>${chosen.track}</strong> ${label(chosen)}`}</p>
-    <details><summary>${plural(lines.length, "fact")}${more ? ", there are more" : ""}${first.complete ? "" : ", older ones are deleted"}</summary>
+    <details><summary>${plural(lines.length, "fact")}${more ? ", there are more" : ""}${first.complete || submittedMs > first.kept_since_ms ? "" : ", older ones are deleted"}</summary>
       <ol class="facts-list" tabindex="0">${lines.slice(-FACTS).map((line) => html`<li><time>${clock(line.at_ms)}</time> ${withUnits(line.text)}
         <span class="dim"> ${line.cause}${line.trace_id ? `, trace ${line.trace_id}` : ""}</span></li>`)}</ol></details>`;
 }

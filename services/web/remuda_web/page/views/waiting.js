@@ -1,8 +1,8 @@
 // Why asks wait: what blocks them, since when, who goes first, what blocked them before, and what would let them run.
 import { html, useState } from "../html.js";
 import { Actions, changePriority } from "../actions.js";
-import { get, paths } from "../api.js";
-import { useData } from "../data.js";
+import { get, now as timeNow, paths } from "../api.js";
+import { useData, useTick } from "../data.js";
 import { amount, amounts, duration, number, plural, withUnits } from "../format.js";
 import { Badge, State } from "../parts.js";
 import { link } from "../place.js";
@@ -10,16 +10,18 @@ import { ReasonBands, Step, alike } from "../wait_bands.js";
 
 const SHOWN = 50;
 
-export function Waiting({ rm, application, queue }) {
+// `total`: how many asks wait in all, as the core has counted.
+export function Waiting({ rm, application, queue, total = 0 }) {
   const { data, error } = useData(paths.rm(rm, "explain", { application, queue, limit: SHOWN }));
   const asks = data ? data.rows.filter((ask) => ask.pending) : [];
   return html`<${State} ready=${data} error=${error} empty=${!asks.length && "Nothing is pending."} />
     ${alike(asks).map((group) => html`<${Ask} key=${group[0].application + group[0].key} rm=${rm} ask=${group[0]} others=${group.slice(1)} named=${!application} />`)}
-    ${data && data.next && html`<p class="dim">Of the first ${asks.length} asks; there may be more.</p>`}`;
+    ${data && data.next && html`<p class="dim">These are the first ${plural(asks.length, "ask")}${total ? `, ${number(total)} allocations wait in all` : ""}.</p>`}`;
 }
 
 function Ask({ rm, ask, others, named }) {
-  const now = Date.now();
+  useTick();
+  const now = timeNow();
   return html`<section class="card" aria-label=${`${ask.application} ${ask.key}`}>
     <h4>${named && html`<a href=${link("applications", rm, ask.application)}>${ask.application}</a> `}${ask.key}
       <span class="dim"> ${amounts(ask.resource)}${ask.pending > 1 ? `, ${number(ask.pending)} pending` : ""}, priority ${ask.priority}, for ${duration(now - ask.since_ms)}</span></h4>
@@ -55,7 +57,7 @@ function WhatIf({ rm, ask }) {
 }
 
 function place({ ahead, waiting, turns }) {
-  const own = ahead ? `${plural(ahead, "piece")} of ${number(waiting)} in its queue ${ahead === 1 ? "goes" : "go"} first` : "first in its queue";
-  const queues = (turns || []).filter((one) => one.place).map((one) => `${one.queue} is ${one.place} of ${one.among}`);
+  const own = ahead ? `${number(ahead)} of ${plural(waiting, "waiting allocation")} in its queue ${ahead === 1 ? "goes" : "go"} first` : "first in its queue";
+  const queues = (turns || []).filter((one) => one.place && one.among > 1).map((one) => `${one.queue} is ${one.place === 1 ? "next" : `number ${number(one.place)}`} of ${number(one.among)} queues`);
   return [own, ...queues].join("; ");
 }

@@ -1,0 +1,202 @@
+"""Slurm. Where associations are among the files, the tree of accounts becomes the tree of queues; else each partition
+of slurm.conf becomes a queue."""
+
+from __future__ import annotations
+
+from ruamel.yaml.comments import CommentedMap
+
+from remuda_proto.names import GROUP
+
+from . import tree
+from .amounts import Amounts
+from .notes import Notes
+from .slurm_accounts import Accounts
+from .slurm_bounds import Nodes, bounds_of, limits_of, within
+from .slurm_files import Entry, Slurm, is_set, is_slurm, read
+from .slurm_notes import BESIDE_ACCOUNTS, OF_PARTITIONS, note_keys, note_qos, note_settings
+from .sources import File, NotReadable
+
+NAME = "slurm"
+
+
+def recognises(file: File) -> bool:
+    return is_slurm(file.text)
+
+
+def translate(files: list[File], notes: Notes, capacity: Amounts) -> CommentedMap:
+    """`capacity`: what all nodes have together; else that of the nodes in slurm.conf. Raises NotReadable."""
+    found = read(files)
+    if not found.partitions and not found.associations:
+        raise NotReadable(f"{files[0].name}: no partition and no association inside")
+    nodes = Nodes(found)
+    note_settings(found, notes)
+    preempts = _preempts(found, notes)
+    if found.associations:
+        partition = Accounts(found, notes, capacity or nodes.total()).partition(preempts, _packs(found))
+        _note_partitions(found, nodes, notes)
+    else:
+        partition = _Partitions(found, nodes, notes).partition(preempts, _packs(found))
+    for one in found.qos.values():
+        note_qos(one, notes)
+    return tree.document(partition)
+
+
+def _packs(found: Slurm) -> bool:
+    """Slurm fills nodes, unless the least loaded ones come first."""
+    parameters = found.settings.get("selecttypeparameters", ("", ""))[0].upper()
+    by_load = [one.keys.get("lln", "").upper() == "YES" for one in found.partitions]
+    return bool(found.settings or found.partitions) and "CR_LLN" not in parameters and not (by_load and all(by_load))
+
+
+def _preempts(found: Slurm, notes: Notes) -> bool | None:
+    """None: no slurm.conf says."""
+    if not found.settings:
+        return None
+    kind, place = found.settings.get("preempttype", ("preempt/none", ""))
+    mode = found.settings.get("preemptmode", ("OFF", place))[0].upper()
+    if not is_set(kind.removeprefix("preempt/")) or mode == "OFF":
+        return False
+    notes.near(
+        place, f"PreemptType {kind}", "a queue preempts for its guaranteed resources, from queues above theirs, of no "
+        "higher priority", "Look at the guaranteed resources of what is to preempt.",
+    )  # fmt: skip
+    if mode not in ("CANCEL", "REQUEUE"):
+        notes.near(
+            found.settings.get("preemptmode", ("", place))[1], f"PreemptMode {mode}", "nothing is suspended",
+            "The resource manager is asked to release, and may submit again.",
+        )  # fmt: skip
+    return True
+
+
+class _Partitions:
+    def __init__(self, found: Slurm, nodes: Nodes, notes: Notes) -> None:
+        self._found = found
+        self._nodes = nodes
+        self._notes = notes
+        tiers = [_tier(one) for one in found.partitions]
+        self._lowest = min(tiers, default=1)
+        self._has_tiers = len(set(tiers)) > 1
+        self._is_open = not any(map(_restricted, found.partitions))
+        self._never = [one.keys.get("preemptmode", "").upper() == "OFF" for one in found.partitions]
+
+    def partition(self, preempts: bool | None, packs: bool) -> CommentedMap:
+        if preempts is None and all(self._never):  # so `scontrol` shows a cluster without preemption
+            preempts = False
+        by_tier = bool(preempts) and self._found.settings.get("preempttype", ("", ""))[0].endswith("partition_prio")
+        taken: set[str] = set()
+        names = [tree.plain_name(one.name, taken) for one in self._found.partitions]
+        queues = [
+            self._queue(one, name, by_tier, preempts is not False)
+            for one, name in zip(self._found.partitions, names, strict=True)
+        ]
+        rules = [{"name": "provided"}]
+        for one, name in zip(self._found.partitions, names, strict=True):
+            if one.keys.get("default", "").upper() == "YES":
+                rules.append({"name": "fixed", "value": f"{tree.ROOT}.{name}"})
+        made = tree.partition(
+            queues, submitacl="*" if self._is_open else "", rules=rules, preemption=preempts, packs_nodes=packs
+        )
+        for place, one in enumerate(self._found.partitions):
+            tree.annotate(made["queues"][0]["queues"], place, f"Partition {one.name}: {self._described(one)}", 10)
+        self._note_nodes()
+        return made
+
+    def _described(self, one: Entry) -> str:
+        count = len(self._nodes.of(one))
+        return f"{count} node{'' if count == 1 else 's'}" if count else "nodes are not in the files"
+
+    def _queue(self, one: Entry, name: str, by_tier: bool, preempts: bool) -> CommentedMap:
+        bounds = bounds_of(self._found.qos.get(one.keys.get("qos", "")), self._notes)
+        whole = self._nodes.capacity(one)
+        most = {} if self._nodes.is_everything(one) else whole
+        most = {key: min(most.get(key, amount), amount) for key, amount in {**most, **bounds.most}.items()}
+        properties = {}
+        if self._has_tiers:
+            properties.update({"priority.policy": "fence", "priority.offset": str(_tier(one))})
+        if preempts and one.keys.get("preemptmode", "").upper() == "OFF":
+            properties["preemption.policy"] = "disabled"
+        guaranteed = {key: min(amount, most.get(key, amount)) for key, amount in whole.items()}
+        users = {key: min(amount, most.get(key, amount)) for key, amount in bounds.per_user.items()}
+        path = f"{tree.ROOT}.{name}"
+        self._note(one, path)
+        return tree.queue(
+            name, guaranteed=guaranteed if by_tier and _tier(one) > self._lowest else None, maximum=most,
+            maxapplications=bounds.jobs, properties=properties, submitacl=self._access(one),
+            limits=limits_of({}, users, within(bounds.jobs_per_user, bounds.jobs)),
+        )  # fmt: skip
+
+    def _access(self, one: Entry) -> str | None:
+        """`AllowGroups` and `AllowAccounts` as groups; None where root lets everyone in."""
+        if self._is_open:
+            return None
+        if one.keys.get("rootonly", "").upper() == "YES":
+            return ""
+        if not _restricted(one):
+            return "*"
+        names: list[str] = []
+        for key in ("allowgroups", "allowaccounts"):
+            listed = [name for name in one.keys.get(key, "").split(",") if is_set(name)]
+            bad = [name for name in listed if not GROUP.matches(name)]
+            if bad:
+                self._notes.none(
+                    one.place, f"{key} {', '.join(bad)}", "a group cannot be called so", "They are left out."
+                )
+            names += (name for name in listed if name not in bad)
+            if listed and key == "allowaccounts":
+                self._notes.near(
+                    one.place, f"AllowAccounts of partition {one.name}", "there are no accounts",
+                    "They are groups in `submitacl`: make them groups of users, or import the associations, too.",
+                )  # fmt: skip
+        return f" {','.join(dict.fromkeys(names))}".rstrip()
+
+    def _note(self, one: Entry, path: str) -> None:
+        note_keys(one, f"partition {one.name}", OF_PARTITIONS, self._notes)
+        if one.keys.get("state", "UP").upper() not in ("UP", "UNKNOWN"):
+            self._notes.elsewhere(
+                one.place, f"State {one.keys['state']} of partition {one.name}", "operators hold a queue",
+                f"Run `remuda hold RM {path}`.",
+            )  # fmt: skip
+        qos = one.keys.get("qos", "")
+        if is_set(qos) and qos not in self._found.qos:
+            self._notes.none(
+                one.place, f"QOS {qos} of partition {one.name}", "it is not in the files",
+                "Import the output of `sacctmgr show qos -P`, too.",
+            )  # fmt: skip
+
+    def _note_nodes(self) -> None:
+        """Which nodes a queue may use is not said by queues."""
+        parts = [(one, self._nodes.of(one)) for one in self._found.partitions]
+        for place, (one, names) in enumerate(parts):
+            if not names or self._nodes.is_everything(one):
+                continue
+            shared = [other.name for at, (other, others) in enumerate(parts) if at != place and names & others]
+            instead = "Have asks name a node or an attribute by a predicate of the resource manager"
+            if not shared:
+                instead += ", or report these nodes in a partition of their own"
+            why = "a queue bounds how much is used, not on which nodes"
+            if shared:
+                why += f"; it shares nodes with {', '.join(shared)}"
+            self._notes.elsewhere(one.place, f"Nodes of partition {one.name}", why, f"{instead}.")
+
+
+def _tier(one: Entry) -> int:
+    value = one.keys.get("prioritytier", one.keys.get("priority", "1"))
+    return int(value) if value.isdecimal() else 1
+
+
+def _restricted(one: Entry) -> bool:
+    return any(is_set(one.keys.get(key)) for key in ("allowgroups", "allowaccounts")) or (
+        one.keys.get("rootonly", "").upper() == "YES"
+    )
+
+
+def _note_partitions(found: Slurm, nodes: Nodes, notes: Notes) -> None:
+    """Partitions beside accounts: queues are accounts then."""
+    for one in found.partitions:
+        count = len(nodes.of(one))
+        notes.elsewhere(
+            one.place, f"partition {one.name}" + (f" with {count} nodes" if count else ""),
+            "queues are accounts, and bound how much is used, not on which nodes",
+            "Have asks name their nodes by a predicate of the resource manager, or report nodes in partitions.",
+        )  # fmt: skip
+        note_keys(one, f"partition {one.name}", (*BESIDE_ACCOUNTS, *OF_PARTITIONS), notes)

@@ -1,0 +1,323 @@
+"""Slurm's accounts as queues: the tree of associations, FairShare as guaranteed resources, users as access lists,
+limits and placement rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+
+from remuda_config.limits import MAX_RULES
+from remuda_proto.names import USER
+
+from . import tree
+from .amounts import Amounts, shares
+from .notes import Notes
+from .slurm_bounds import Bounds, bounds_of, count_of, least, least_of, limit_of, limits_of, within
+from .slurm_files import Association, Keys, Slurm, is_set
+from .slurm_notes import OF_ASSOCIATIONS, note_keys
+
+_DIRECT = "direct"
+
+
+@dataclass(slots=True)
+class _Account:
+    association: Association
+    below: list[_Account] = field(default_factory=list)
+    users: list[Association] = field(default_factory=list)
+    is_direct: bool = False  # the leaf of users whose account has accounts below it
+
+    @property
+    def name(self) -> str:
+        return self.association.account
+
+    @property
+    def keys(self) -> Keys:
+        return self.association.keys
+
+
+@dataclass(frozen=True, slots=True)
+class _Inherited:
+    """What an account passes on to those below."""
+
+    most: Amounts = field(default_factory=dict)
+    jobs: int = 0
+    jobs_per_user: int = 0
+    qos: str = ""
+
+
+class Accounts:
+    def __init__(self, found: Slurm, notes: Notes, capacity: Amounts) -> None:
+        self._found = found
+        self._notes = notes
+        self._capacity = capacity
+        self._paths: dict[str, list[str]] = {}  # leaf -> users whose default account it is
+        self._clusters = list(dict.fromkeys(one.cluster for one in found.associations))
+        own = [one for one in found.associations if one.cluster == self._clusters[0]]
+        self._has_users = any(one.user and one.user != "root" for one in own)
+        self._root = self._tree(own)
+        self._used_qos: dict[str, list[str]] = {}
+
+    def partition(self, preempts: bool | None, packs: bool) -> CommentedMap:
+        self._note_associations()
+        inherited = self._passed_on(self._root, _Inherited(), is_root=True)
+        queues = list(self._below(self._root, tree.ROOT, inherited, self._capacity, 8))
+        rules: list[dict[str, Any]] = [{"name": "provided"}, *self._default_accounts()]
+        root = {"maxapplications": inherited.jobs} if inherited.jobs else {}
+        made = tree.partition(
+            queues,
+            submitacl="" if self._has_users else "*",
+            rules=rules,
+            preemption=preempts,
+            packs_nodes=packs,
+            root=root,
+        )
+        if queues:
+            self._comment(made["queues"][0]["queues"], self._children(self._root), 10)
+        self._note_used_qos()
+        return made
+
+    # The tree.
+
+    def _tree(self, own: list[Association]) -> _Account:
+        accounts: dict[str, _Account] = {}
+        for one in own:
+            if not one.user and one.account not in accounts:
+                accounts[one.account] = _Account(one)
+        root = accounts.pop("root", None) or _Account(Association("", self._clusters[0], "root", "", "", {}))
+        for account in accounts.values():
+            parent = accounts.get(account.association.parent, root)
+            if _is_below(parent, account):
+                parent = root
+            parent.below.append(account)
+        for one in own:
+            if one.user:
+                of = accounts.get(one.account, root)
+                if of is root and one.account != "root":
+                    of = accounts[one.account] = _Account(
+                        Association(one.place, one.cluster, one.account, "root", "", {})
+                    )
+                    root.below.append(of)
+                of.users.append(one)
+        return root
+
+    def _children(self, account: _Account) -> list[_Account]:
+        """The accounts below; users of an account that has accounts below it have a leaf of their own."""
+        users = [one for one in account.users if one.user != "root" or account.name != "root"]
+        if not account.below or not users:
+            return account.below
+        own = Association(account.association.place, self._clusters[0], _DIRECT, account.name, "", {})
+        weight = sum(_share(one.keys) for one in users)
+        own.keys["fairshare"] = str(weight)
+        return [*account.below, _Account(own, users=users, is_direct=True)]
+
+    def _below(
+        self, account: _Account, path: str, inherited: _Inherited, room: Amounts, depth: int
+    ) -> Iterator[CommentedMap]:
+        children = self._children(account)
+        taken: set[str] = set()
+        weights = {str(place): _share(one.keys) for place, one in enumerate(children)}
+        parts = {name: shares(name, amount, weights) for name, amount in room.items()}
+        for place, one in enumerate(children):
+            name = tree.plain_name(one.name, taken)
+            if one.is_direct:
+                self._notes.near(
+                    one.association.place, f"users of account {account.name}", "applications run in leaves only",
+                    f"They have a queue {path}.{name}.",
+                )  # fmt: skip
+            share = {key: amounts[str(place)] for key, amounts in parts.items()}
+            yield self._queue(one, name, f"{path}.{name}", inherited, share, depth)
+
+    def _queue(
+        self, account: _Account, name: str, path: str, inherited: _Inherited, share: Amounts, depth: int
+    ) -> CommentedMap:
+        passed = self._passed_on(account, inherited)
+        own = {key: amount for key, amount in passed.most.items() if inherited.most.get(key) != amount}
+        guaranteed = {key: min(amount, passed.most.get(key, amount)) for key, amount in share.items()}
+        children = self._children(account)
+        limits: list[CommentedMap] = []
+        access = None
+        if not children:
+            bounds = self._qos_bounds(passed.qos, path)
+            passed = _Inherited(
+                least_of(passed.most, bounds.most), least(passed.jobs, bounds.jobs), passed.jobs_per_user
+            )
+            own = least_of(own, bounds.most)
+            guaranteed = {key: min(amount, passed.most.get(key, amount)) for key, amount in share.items()}
+            limits = self._user_limits(account, passed, bounds)
+            access = self._access(account, path)
+        made = tree.queue(
+            name, guaranteed=guaranteed, maximum=own, maxapplications=passed.jobs, submitacl=access,
+            adminacl=self._coordinators(account), limits=limits,
+            queues=self._below(account, path, passed, guaranteed, depth + 4) if children else (),
+        )  # fmt: skip
+        if children:
+            self._comment(made["queues"], children, depth + 6)
+        return made
+
+    def _comment(self, queues: CommentedSeq, accounts: list[_Account], indent: int) -> None:
+        for place, one in enumerate(accounts):
+            text = f"Account {one.name}" if not one.is_direct else "Users of the account itself"
+            tree.annotate(queues, place, f"{text}, FairShare {_share(one.keys)}", indent)
+
+    def _passed_on(self, account: _Account, above: _Inherited, is_root: bool = False) -> _Inherited:
+        """The tighter one of what the account has and what is above it."""
+        keys = account.keys
+        most = limit_of(account.association, "grptres", self._notes)
+        if is_root and most:
+            self._notes.none(
+                account.association.place, f"GrpTRES {keys['grptres']} of the cluster",
+                "the resources of root are those of the nodes", "Limit the queues below it.",
+            )  # fmt: skip
+            most = {}
+        qos = [one for one in keys.get("qos", "").split(",") if is_set(one)]
+        return _Inherited(
+            least_of(above.most, most), least(above.jobs, count_of(keys, "grpjobs")),
+            count_of(keys, "maxjobs") or above.jobs_per_user,
+            keys.get("defaultqos") or (qos[0] if len(qos) == 1 else "" if qos else above.qos),
+        )  # fmt: skip
+
+    # Users.
+
+    def _user_limits(self, account: _Account, passed: _Inherited, bounds: Bounds) -> list[CommentedMap]:
+        everyone = {key: min(amount, passed.most.get(key, amount)) for key, amount in bounds.per_user.items()}
+        jobs = within(least(passed.jobs_per_user, bounds.jobs_per_user), passed.jobs)
+        named = {}
+        for one in account.users:
+            most = limit_of(one, "grptres", self._notes)
+            own = least(count_of(one.keys, "grpjobs"), count_of(one.keys, "maxjobs"))
+            if (most or own) and USER.matches(one.user):
+                amounts = least_of(everyone, {k: min(v, passed.most.get(k, v)) for k, v in most.items()})
+                named[one.user] = (amounts, within(least(own, bounds.jobs_per_user), passed.jobs) if own else jobs)
+        return limits_of(named, everyone, jobs)
+
+    def _access(self, account: _Account, path: str) -> str | None:
+        if not self._has_users:
+            return None
+        users = []
+        for one in account.users:
+            if not USER.matches(one.user):
+                self._notes.none(one.place, f"user {one.user}", "a user cannot be called so", "The user is left out.")
+            elif one.user not in users:
+                users.append(one.user)
+                default = one.keys.get("defaultaccount")
+                if default is None or default == one.account:
+                    self._paths.setdefault(path, []).append(one.user)
+        return ",".join(users)
+
+    def _coordinators(self, account: _Account) -> str:
+        found = [
+            one.user
+            for one in self._found.associations
+            if account.name in one.keys.get("coordinator", "").split(",") and USER.matches(one.user)
+        ]
+        return ",".join(dict.fromkeys(found))
+
+    def _default_accounts(self) -> Iterator[dict[str, Any]]:
+        """A rule for each account that is the default of users."""
+        first: dict[str, str] = {}
+        for path, users in self._paths.items():
+            for user in users:
+                first.setdefault(user, path)
+        for path, users in list(self._paths.items())[: MAX_RULES - 1]:
+            named = [user for user in users if first[user] == path and not user.endswith("$")]
+            if named:
+                yield {"name": "fixed", "value": path, "filter": tree.flow({"users": named})}
+        for path in list(self._paths)[MAX_RULES - 1 :]:
+            self._notes.none(
+                path,
+                "DefaultAccount",
+                f"there are at most {MAX_RULES} placement rules",
+                "Have applications name the queue.",
+            )
+
+    # Quality of service.
+
+    def _qos_bounds(self, name: str, path: str) -> Bounds:
+        if not name:
+            return Bounds()
+        self._used_qos.setdefault(name, []).append(path)
+        return self._qos(name)
+
+    def _qos(self, name: str) -> Bounds:
+        found = bounds_of(self._found.qos.get(name), self._notes)
+        users = sum(1 for one in self._leaves(self._root, "") if one == name)
+        # Limits of a QOS as a whole are those of a queue only where one queue uses it.
+        return found if users == 1 else Bounds({}, 0, found.per_user, found.jobs_per_user)
+
+    def _leaves(self, account: _Account, qos: str) -> Iterator[str]:
+        """The QOS of each leaf."""
+        listed = [one for one in account.keys.get("qos", "").split(",") if is_set(one)]
+        own = account.keys.get("defaultqos") or (listed[0] if len(listed) == 1 else "" if listed else qos)
+        children = self._children(account)
+        if not children:
+            yield own
+        for one in children:
+            yield from self._leaves(one, own)
+
+    def _note_used_qos(self) -> None:
+        for name, paths in self._used_qos.items():
+            entry = self._found.qos.get(name)
+            if entry is None:
+                continue
+            bounds = bounds_of(entry, self._notes)
+            if bounds.per_user or bounds.jobs_per_user:
+                self._notes.near(
+                    entry.place, f"limits of users in QOS {name}", "a limit belongs to a queue",
+                    f"They hold in each queue that has it by default: {_listed(paths)}.",
+                )  # fmt: skip
+            if len(paths) > 1 and (bounds.most or bounds.jobs):
+                self._notes.none(
+                    entry.place, f"limits of QOS {name} as a whole", f"{len(paths)} queues use it",
+                    "Put these queues below one that has the limit.",
+                )  # fmt: skip
+
+    # Notes.
+
+    def _note_associations(self) -> None:
+        own = [one for one in self._found.associations if one.cluster == self._clusters[0]]
+        for cluster in self._clusters[1:]:
+            self._notes.none(
+                cluster, f"cluster {cluster}", f"queues are those of {self._clusters[0]}", "Import it by itself."
+            )
+        weighted = [one for one in own if not one.user and _share(one.keys) != 1]
+        if weighted and not self._capacity:
+            self._notes.none(
+                weighted[0].place, f"FairShare of {len(weighted)} account{'' if len(weighted) == 1 else 's'}",
+                "shares are those of guaranteed resources, and what there is to share is not known",
+                "Import slurm.conf with its nodes, too, or give `--capacity vcore=...,memory=...`.",
+            )  # fmt: skip
+        users = [one for one in own if one.user and "fairshare" in one.keys and _share(one.keys) != 1]
+        if users:
+            self._notes.none(
+                users[0].place, f"FairShare of {len(users)} user{'' if len(users) == 1 else 's'}",
+                "applications of a queue are ordered by priority and age", "Limits bound what each user holds.",
+            )  # fmt: skip
+        for one in own:
+            what = f"user {one.user}" if one.user else f"account {one.account}"
+            note_keys(one, what, OF_ASSOCIATIONS, self._notes)
+            if "partition" in one.keys and one.user:
+                self._notes.none(
+                    one.place, f"partition {one.keys['partition']} of {what}", "queues are accounts",
+                    "The limits hold in the queue as a whole.",
+                )  # fmt: skip
+            if one.keys.get("adminlevel", "").lower().startswith(("admin", "oper")) and one.user != "root":
+                self._notes.elsewhere(
+                    one.place, f"AdminLevel {one.keys['adminlevel']} of {what}", "administrators are a setting",
+                    "Name them in `scheduler.acl` of remuda.yaml.",
+                )  # fmt: skip
+
+
+def _share(keys: Keys) -> int:
+    """FairShare; `parent` counts as one share."""
+    return count_of(keys, "fairshare") or (0 if keys.get("fairshare") == "0" else 1)
+
+
+def _is_below(one: _Account, other: _Account) -> bool:
+    return one is other or any(_is_below(one, child) for child in other.below)
+
+
+def _listed(paths: list[str]) -> str:
+    return ", ".join(paths[:5]) + (f" and {len(paths) - 5} more" if len(paths) > 5 else "")

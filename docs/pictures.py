@@ -1,0 +1,108 @@
+"""Take all pictures of the documents, from a running demonstration: the web page (.webp) and the terminal (.svg).
+
+make pictures        needs chromium; 2 minutes
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import Page, sync_playwright
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from docs.casts import drawn, record
+
+IMAGES = Path(__file__).parent / "images"
+PROGRAMS = Path(__file__).parents[1] / ".venv/bin"
+QUALITY = 80
+# Name -> scheme, width, height, place, milliseconds until it shows enough.
+PICTURES = {
+    "overview": ("light", 1100, 560, "overview", 12_000),
+    "queues": ("light", 1100, 620, "queues/yard", 2_500),
+    "queue": ("dark", 1100, 760, "queues/yard/default%20root.tenants.research", 20_000),
+    "application": ("light", 1100, 900, "applications/yard/shards", 8_000),
+    "nodes": ("dark", 1100, 620, "nodes/yard", 3_000),
+    "editor": ("light", 1100, 760, "configuration/yard/edit", 3_000),
+    "narrow": ("dark", 360, 700, "applications/yard/shards", 3_000),
+}
+# Name -> columns, rows, commands. The first one has a system of its own, the others ask that of the pictures.
+OWN_CASTS = {"demo": (96, 26, ["remuda demo --seconds 12"])}
+CASTS = {"explain": (96, 20, ["remuda queues yard", "remuda explain yard giant"])}
+
+
+def main() -> None:
+    IMAGES.mkdir(exist_ok=True)
+    environment = os.environ | {"PATH": f"{PROGRAMS}:{os.environ['PATH']}"}
+    for name, cast in OWN_CASTS.items():
+        _cast(name, *cast, environment)
+    with _demonstration(environment) as (page_url, nats_url):
+        _take(page_url)
+        for name, cast in CASTS.items():
+            _cast(name, *cast, environment | {"REMUDA_NATS_URL": nats_url})
+
+
+@contextmanager
+def _demonstration(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The addresses of the page and of the NATS server of one that runs."""
+    command = ["remuda", "demo", "--web", "--plain"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as demo:
+        try:
+            page_url = _address(demo)
+            services = subprocess.run(
+                ["ps", "-o", "args=", "--ppid", str(demo.pid)], check=True, capture_output=True, text=True
+            )
+            found = re.search(r"--nats (\S+)", services.stdout)
+            assert found is not None, services.stdout
+            yield page_url, found[1]
+        finally:
+            demo.send_signal(signal.SIGINT)
+
+
+def _address(demo: subprocess.Popen[str]) -> str:
+    """Of the page, once the demonstration has placed the work that the pictures show."""
+    assert demo.stdout is not None
+    url, lines = "", 0
+    for line in demo.stdout:
+        if found := re.search(r"web page (\S+);", line):
+            url = found[1]
+        lines += " placed (" in line
+        if url and lines >= 3:
+            return url
+    raise SystemExit("the demonstration has ended")
+
+
+def _take(url: str) -> None:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        for name, (scheme, width, height, place, wait_ms) in PICTURES.items():
+            page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": height})  # type: ignore[arg-type]
+            page.goto(f"{url}#{place}")
+            page.wait_for_timeout(wait_ms)
+            _save(page, name)
+            page.close()
+        browser.close()
+
+
+def _save(page: Page, name: str) -> None:
+    picture = Image.open(io.BytesIO(page.screenshot()))
+    picture.save(IMAGES / f"page-{name}.webp", quality=QUALITY, method=6)
+
+
+def _cast(name: str, columns: int, rows: int, commands: list[str], environment: Mapping[str, str]) -> None:
+    frames = record(commands, columns, rows, environment)
+    (IMAGES / f"cast-{name}.svg").write_text(drawn(frames, columns, rows))
+
+
+if __name__ == "__main__":
+    main()

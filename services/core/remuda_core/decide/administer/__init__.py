@@ -1,5 +1,0 @@
-"""Administer: the actions of operators."""
-
-from .act import administer
-
-__all__ = ["administer"]

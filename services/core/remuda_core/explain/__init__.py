@@ -1,1 +1,0 @@
-"""Explanations for people: the constraints of a waiting ask, and its position in the queue."""

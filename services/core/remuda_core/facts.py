@@ -1,0 +1,836 @@
+"""Facts: what has happened, as immutable values that are named in the past tense.
+
+`decide` yields facts, `evolve` applies them to the state, and `wire` writes them into the log. A fact holds everything
+that a reader of the log needs. Partition names are the scheduler's (`[rm-1]default`), queue names are full lower-case
+paths, resources are in base units, times are in milliseconds since 1970.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from .rules.resource import Resource
+from .settings import PartitionSettings, QueueSettings, Timing
+
+Tags = Mapping[str, str]
+
+
+class Fact(msgspec.Struct, frozen=True, gc=False):
+    pass
+
+
+class TimePassed(Fact):
+    """All timers due at `until_ms` have been handled. The facts that they led to come before this one."""
+
+    until_ms: int
+
+
+def kinds() -> dict[str, type[Any]]:
+    """Every kind of fact by its name."""
+    return {kind.__name__: kind for kind in Fact.__subclasses__()}
+
+
+# The connection of a resource manager
+
+
+class RmRegistered(Fact):
+    rm_id: str
+    version: str
+    policy_group: str
+    build_info: Tags
+    extra_config: Tags
+    registration: int
+    # REPORT or REPLAY of `rules.connection`; "" in old logs means REPORT.
+    resync: str = ""
+    # The life of the RM: another number after each rebuild or forgetting. UUIDs of allocations derive from it.
+    life: int = 0
+    # Guests stay, and GuestKept follows for each of their allocations. Logs of versions that dropped them have no such
+    # field.
+    keeps_guests: bool = False
+
+
+class RmPaused(Fact):
+    """The RM has sent no heartbeat in time. Nothing is scheduled for it."""
+
+    reason: str
+
+
+class RmResumed(Fact):
+    """The RM sends heartbeats again."""
+
+
+class RmStopped(Fact):
+    """The RM has been silent for too long, or has `deregistered`; in that case its whole state is
+    dropped, but for guests."""
+
+    reason: str
+    deregistered: bool = False
+    # As in RmRegistered; GuestKept follows the next registration.
+    keeps_guests: bool = False
+
+
+class RegistrationRefused(Fact):
+    rm_id: str
+    reason: str
+
+
+# Configurations, partitions and queues
+
+
+class ConfigurationApplied(Fact):
+    checksum: str
+    source: str
+    compatibility: str
+    timing: Timing = Timing()
+    revision: int = 0
+
+
+class ConfigurationRefused(Fact):
+    checksum: str
+    source: str
+    reason: str
+
+
+class PartitionAdded(Fact):
+    partition: str
+    config: PartitionSettings
+
+
+class PartitionChanged(Fact):
+    partition: str
+    config: PartitionSettings
+
+
+class PartitionDraining(Fact):
+    partition: str
+
+
+class PartitionRemoved(Fact):
+    partition: str
+
+
+class QueueAdded(Fact):
+    partition: str
+    queue: str
+    leaf: bool
+    managed: bool
+    config: QueueSettings
+
+
+class QueueChanged(Fact):
+    partition: str
+    queue: str
+    leaf: bool
+    managed: bool
+    config: QueueSettings
+    changed: tuple[str, ...]
+
+
+class QueueDraining(Fact):
+    partition: str
+    queue: str
+
+
+class QueueDrainOverdue(Fact):
+    """The queue has been draining since `since_ms` and is not empty. `applications`: how many are in it;
+    `application_ids` and `users`: of the first of them; `admin_acls`: of the queue and those above that have one, from
+    the queue upwards; `next_ms`: when this is reported again."""
+
+    partition: str
+    queue: str
+    since_ms: int
+    applications: int
+    application_ids: tuple[str, ...]
+    users: tuple[str, ...]
+    allocated: Resource
+    admin_acls: tuple[str, ...]
+    next_ms: int
+
+
+class QueueRestored(Fact):
+    partition: str
+    queue: str
+
+
+class QueueRemoved(Fact):
+    partition: str
+    queue: str
+    managed: bool
+
+
+# Nodes and their reservations
+
+
+class NodeAdded(Fact):
+    partition: str
+    node_id: str
+    attributes: Tags
+    capacity: Resource
+    occupied: Resource
+    draining: bool
+
+
+class NodeRejected(Fact):
+    partition: str
+    node_id: str
+    reason: str
+
+
+class NodeChanged(Fact):
+    partition: str
+    node_id: str
+    attributes: Tags
+    capacity: Resource
+    occupied: Resource
+    changed: tuple[str, ...]
+
+
+class NodeDraining(Fact):
+    """The RM drains the node, or the operator does. The node is draining while either does."""
+
+    partition: str
+    node_id: str
+    operator: str = ""
+    reason: str = ""
+
+
+class NodeSchedulable(Fact):
+    """The RM, or the operator, no longer drains the node. `draining`: the other one still does."""
+
+    partition: str
+    node_id: str
+    operator: str = ""
+    draining: bool = False
+
+
+class NodeRemoved(Fact):
+    partition: str
+    node_id: str
+
+
+class NodeReserved(Fact):
+    """The node is reserved for one allocation of the ask, which needs `resource`. `by_preemption`: a preemption under
+    way makes room for it, also under its quotas."""
+
+    partition: str
+    application_id: str
+    allocation_key: str
+    node_id: str
+    resource: Resource
+    by_preemption: bool = False
+
+
+class NodeUnreserved(Fact):
+    """`timed_out`: it was reserved for as long as it may be. The ask waits anew before it reserves a node again."""
+
+    partition: str
+    application_id: str
+    allocation_key: str
+    node_id: str
+    resource: Resource
+    reason: str
+    by_preemption: bool = False
+    timed_out: bool = False
+
+
+# Applications
+
+
+class ApplicationAccepted(Fact):
+    """`ignored`: what was ignored of the request, because the work of the application runs already; it would have been
+    a reason to reject it otherwise."""
+
+    partition: str
+    application_id: str
+    queue: str
+    user: str
+    groups: tuple[str, ...]
+    tags: Tags
+    execution_timeout_ms: int
+    placeholder_ask: Resource
+    gang_scheduling_style: str
+    ignored: str = ""
+
+
+class ApplicationRejected(Fact):
+    """`recorded`: the state keeps a record of the rejection, which queries show."""
+
+    partition: str
+    application_id: str
+    reason: str
+    recorded: bool = False
+    queue: str = ""
+    user: str = ""
+    groups: tuple[str, ...] = ()
+
+
+class RejectionForgotten(Fact):
+    """The record of the rejected application is removed."""
+
+    partition: str
+    application_id: str
+
+
+class ApplicationStateChanged(Fact):
+    partition: str
+    application_id: str
+    state: str
+    reason: str
+    at_ms: int
+    queue: str
+    allocated: Resource
+
+
+class ApplicationRemoved(Fact):
+    partition: str
+    application_id: str
+    queue: str
+
+
+# Asks, and the constraints that explain why asks wait
+
+
+class Ask(msgspec.Struct, frozen=True, gc=False):
+    """An AllocationAsk (000), with the scheduler's name of the partition."""
+
+    partition: str
+    application_id: str
+    allocation_key: str
+    resource: Resource
+    max_allocations: int = 1
+    priority: int = 0
+    execution_timeout_ms: int = 0
+    tags: Tags = {}
+    task_group: str = ""
+    placeholder: bool = False
+    originator: bool = False
+    # None: the RM sent no preemption policy.
+    allow_preempt_self: bool | None = None
+    allow_preempt_other: bool | None = None
+
+
+class AskAccepted(Fact):
+    ask: Ask
+
+    @property
+    def partition(self) -> str:
+        return self.ask.partition
+
+
+class AskChanged(Fact):
+    """`ask.max_allocations`: the number of pending allocations from now on."""
+
+    ask: Ask
+
+    @property
+    def partition(self) -> str:
+        return self.ask.partition
+
+
+class AskRejected(Fact):
+    partition: str
+    application_id: str
+    allocation_key: str
+    reason: str
+
+
+class AskReleased(Fact):
+    partition: str
+    application_id: str
+    allocation_key: str
+    termination_type: int
+    message: str
+    resource: Resource
+    pending: int
+
+
+# `Constraint.key` of all constraints of kind "node".
+NO_NODE = ("node", "", "")
+
+
+class Constraint(msgspec.Struct, frozen=True, gc=False):
+    """One reason why an ask waits (semantics section 17). `constraint`: its kind. `where`: the queue, user, group or
+    node. `resource`: the resource that is short ("": none), of which the ask needs `need` and `have` is available."""
+
+    constraint: str
+    where: str
+    reason: str
+    resource: str = ""
+    need: int = 0
+    have: int = 0
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Identifies the constraint over time. Node constraints are equal whichever node they name."""
+        if self.constraint in ("node", "too_large", "predicate", "reserved"):
+            return self.constraint, "", ""
+        return self.constraint, self.where, self.resource
+
+
+class AskWaiting(Fact):
+    """`asks`: the number of asks of the application that wait for the same reason. `constraint` and `reason` repeat the
+    first of `constraints`."""
+
+    partition: str
+    application_id: str
+    allocation_key: str
+    constraint: str
+    reason: str
+    asks: int
+    resource: Resource
+    constraints: tuple[Constraint, ...] = ()
+
+
+class AskOutstanding(Fact):
+    """The ask fits its quotas and no node. An AskWaiting has explained another ask of the same kind."""
+
+    partition: str
+    application_id: str
+    allocation_key: str
+    reason: str
+
+
+# Allocations and their release
+
+
+class Allocated(Fact):
+    partition: str
+    application_id: str
+    allocation_key: str
+    uuid: str
+    node_id: str
+    resource: Resource
+    priority: int = 0
+    tags: Tags = {}
+    task_group: str = ""
+    placeholder: bool = False
+    execution_timeout_ms: int = 0
+    originator: bool = False
+    allow_preempt_self: bool | None = None
+    # The question to the RM that this allocation answers; its booked resources become the allocation. 0: none.
+    question: int = 0
+
+
+class AllocationRecovered(Fact):
+    """An allocation that the RM reported as running. It is booked without scheduling and uses up no ask."""
+
+    allocation: Allocated
+
+    @property
+    def partition(self) -> str:
+        return self.allocation.partition
+
+
+class GuestKept(Fact):
+    """An allocation of a guest that has outlived a registration of the RM, which may not have reported the node again
+    yet."""
+
+    allocation: Allocated
+
+    @property
+    def partition(self) -> str:
+        return self.allocation.partition
+
+
+class ExistingAllocationRejected(Fact):
+    """The RM has reported that the allocation runs on the node it names, and it cannot be booked. Its resource counts
+    as occupied there until RejectedAllocationForgotten, or until the node is removed. `name`: its UUID, or without one
+    its application and key; unique on the node."""
+
+    allocation: Allocated
+    reason: str
+    name: str
+
+    @property
+    def partition(self) -> str:
+        return self.allocation.partition
+
+
+class RejectedAllocationForgotten(Fact):
+    """The resource of an allocation that was rejected is no longer occupied on the node. `name`: as in
+    ExistingAllocationRejected."""
+
+    partition: str
+    node_id: str
+    name: str
+    application_id: str
+    allocation_key: str
+    resource: Resource
+    reason: str
+
+
+class AllocationRejected(Fact):
+    partition: str
+    application_id: str
+    allocation_key: str
+    reason: str
+
+
+class AllocationReleased(Fact):
+    partition: str
+    application_id: str
+    allocation_key: str
+    uuid: str
+    node_id: str
+    resource: Resource
+    termination_type: int
+    message: str
+    # The RM receives an AllocationRelease.
+    reported: bool
+    node_removed: bool = False
+
+
+class ReleaseRequested(Fact):
+    partition: str
+    application_id: str
+    allocation_key: str
+    uuid: str
+    termination_type: int
+    message: str
+
+
+class ReleaseOverdue(Fact):
+    """The RM was asked at `asked_ms` to release it, and has not confirmed in time. It no longer counts as preempted."""
+
+    partition: str
+    application_id: str
+    allocation_key: str
+    uuid: str
+    node_id: str
+    termination_type: int
+    asked_ms: int
+
+
+class ReleaseIgnored(Fact):
+    partition: str
+    application_id: str
+    allocation_key: str
+    uuid: str
+    termination_type: int
+    message: str
+
+
+# TerminationType of si.v1 by number, so that the rules need no protobuf.
+STOPPED_BY_RM = 1
+
+TIMEOUT = 2
+
+PREEMPTED_BY_SCHEDULER = 3
+
+PLACEHOLDER_REPLACED = 4
+
+
+def termination_type(asked: int) -> int:
+    """The termination type of a release by the RM. Unknown numbers count as STOPPED_BY_RM."""
+    return asked if STOPPED_BY_RM <= asked <= PLACEHOLDER_REPLACED else STOPPED_BY_RM
+
+
+# The replacement of placeholders
+
+
+class ReplacementStarted(Fact):
+    """`allocation` is to replace an allocated placeholder, which the RM is asked to release. The RM learns of the
+    allocation by PlaceholderReplaced. Until then resources are held if it is on another node than the placeholder."""
+
+    allocation: Allocated
+    placeholder: str
+    placeholder_key: str
+
+    @property
+    def partition(self) -> str:
+        return self.allocation.partition
+
+
+class PlaceholderReplaced(Fact):
+    """The RM has released the placeholder, and the allocation takes its place, in one step."""
+
+    allocation: Allocated
+    placeholder: str
+    placeholder_key: str
+    placeholder_node: str
+    placeholder_resource: Resource
+
+    @property
+    def partition(self) -> str:
+        return self.allocation.partition
+
+
+class ReplacementCancelled(Fact):
+    """The replacement was given up, and the ask is pending again."""
+
+    partition: str
+    application_id: str
+    allocation_key: str
+    uuid: str
+    placeholder: str
+    reason: str
+
+
+class ReplacementAsked(Fact):
+    """The RM is asked whether the allocation `uuid` of the replacement may start on the node. If it agrees it is asked
+    to release the placeholder; otherwise the replacement is cancelled."""
+
+    partition: str
+    application_id: str
+    allocation_key: str
+    node_id: str
+    uuid: str
+    question: int
+    answer_by_ms: int
+    # Of an RM that answers in batches: the class of the ask, its resources and tags.
+    predicate_class: str = ""
+    resource: Resource = {}
+    tags: Tags = {}
+
+
+# Questions to the RM: whether its predicates let an ask start on a node
+
+
+class PredicateAsked(Fact):
+    """The RM is asked whether its predicates let the ask start on the node. Until it answers, one allocation of the ask
+    is booked on the node, in the queues and in the application."""
+
+    partition: str
+    application_id: str
+    allocation_key: str
+    node_id: str
+    resource: Resource
+    kind: str
+    question: int
+    answer_by_ms: int
+    # Of an RM that answers in batches: the class of the ask, and its tags.
+    predicate_class: str = ""
+    tags: Tags = {}
+
+
+class PredicateRefused(Fact):
+    """The RM refused, or did not answer in time. The booked resources are freed, and the allocation is pending again,
+    but not on this node."""
+
+    partition: str
+    application_id: str
+    allocation_key: str
+    node_id: str
+    question: int
+    reason: str
+
+
+class PredicateWithdrawn(Fact):
+    """The question is obsolete. The booked resources are freed, and the allocation is pending again."""
+
+    partition: str
+    application_id: str
+    allocation_key: str
+    node_id: str
+    question: int
+    reason: str
+
+
+class RefusalsForgotten(Fact):
+    """The nodes that the RM refused for this ask may be tried again."""
+
+    partition: str
+    application_id: str
+    allocation_key: str
+
+
+class PredicatesAsked(Fact):
+    """The RM is asked about many nodes for all asks of a predicate class, of which the named ask is one. Until it
+    answers, no ask of the class is placed. Nothing is booked."""
+
+    partition: str
+    predicate_class: str
+    application_id: str
+    allocation_key: str
+    resource: Resource
+    tags: Tags
+    node_ids: tuple[str, ...]
+    question: int
+    answer_by_ms: int
+
+
+class PredicatesAnswered(Fact):
+    """The verdicts about nodes for a predicate class. For each node until when it holds (0: until the node changes),
+    and why the RM refuses it ("": it does not)."""
+
+    partition: str
+    predicate_class: str
+    question: int
+    node_ids: tuple[str, ...]
+    until_ms: tuple[int, ...]
+    reasons: tuple[str, ...]
+
+
+class VerdictsExpired(Fact):
+    """The time of these verdicts is over: the RM may be asked again."""
+
+    partition: str
+    predicate_class: str
+    node_ids: tuple[str, ...]
+
+
+# Preemption
+
+
+class PreemptionStarted(Fact):
+    """The victims `uuids` are to be released, so that the ask fits on the node and in its queues. The RM is asked to
+    release them next."""
+
+    partition: str
+    application_id: str
+    allocation_key: str
+    node_id: str
+    queue: str
+    resource: Resource
+    uuids: tuple[str, ...]
+
+
+class PreemptionEnded(Fact):
+    """The preemption was given up. The ask may try again."""
+
+    partition: str
+    application_id: str
+    allocation_key: str
+    reason: str
+
+
+class PreemptionRefused(Fact):
+    """No plan was found for the ask, nor for any other ask of the queue with the same resource, required node and
+    priority. `set_aside`: nodes are set aside for other asks; the ask is tried again as soon as one no longer is."""
+
+    partition: str
+    application_id: str
+    allocation_key: str
+    queue: str
+    resource: Resource
+    required_node: str
+    priority: int
+    reason: str
+    set_aside: bool = False
+
+
+class QuotaExceeded(Fact):
+    """The queue uses `above` more than its maximum `max`, since `since_ms`. It gives that back at `preempt_at_ms`,
+    `delay_ms` after this fact, unless it does so before. Replaces what an earlier fact said of the queue."""
+
+    partition: str
+    queue: str
+    max: Resource
+    above: Resource
+    since_ms: int
+    delay_ms: int
+    preempt_at_ms: int
+
+
+class QuotaPreempted(Fact):
+    """The allocations `uuids` are to be released, because the queue uses `above` more than its maximum. The RM is asked
+    to release them next. `reason`: why they are not enough; empty if they are, together with releases that are under
+    way. At `next_ms` the queue is looked at again."""
+
+    partition: str
+    queue: str
+    above: Resource
+    uuids: tuple[str, ...]
+    reason: str
+    next_ms: int
+
+
+class QuotaExcessEnded(Fact):
+    """The queue no longer uses more than its maximum, or no longer has to give it back."""
+
+    partition: str
+    queue: str
+    reason: str
+
+
+class PreemptionAsked(Fact):
+    """The RM is asked whether the ask could start on the node without the allocations `uuids`. It is asked to release
+    them only if it agrees."""
+
+    partition: str
+    application_id: str
+    allocation_key: str
+    node_id: str
+    uuids: tuple[str, ...]
+    victim_keys: tuple[str, ...]
+    question: int
+    answer_by_ms: int
+
+
+class PreemptionAnswered(Fact):
+    """The RM answered, or did not answer in time (then `success` is false). The ask is as it was before the question;
+    after a refusal it does without this node for a while."""
+
+    partition: str
+    application_id: str
+    allocation_key: str
+    node_id: str
+    question: int
+    success: bool
+    reason: str
+
+
+# Actions of operators
+
+
+class Action(msgspec.Struct, frozen=True, gc=False):
+    """An action of an operator, with its target and the reason. `kind`: the name of its class in `actions`. Fields that
+    the kind does not have are empty. `queue`: the one that is held or resumed, or to which the application moves."""
+
+    kind: str
+    operator: str
+    reason: str
+    action_id: str
+    partition: str
+    application_id: str = ""
+    queue: str = ""
+    node_id: str = ""
+    allocation_key: str = ""
+    uuid: str = ""
+    priority: int = 0
+    force: bool = False
+
+
+class ActionTaken(Fact):
+    """The first fact of the decision, before the effects. `overridden`: the soft rules that it breaks by force.
+    `repeated`: the action_id was used before, so there are no effects."""
+
+    action: Action
+    overridden: tuple[str, ...] = ()
+    repeated: bool = False
+
+
+class ActionRefused(Fact):
+    """`soft`: `force` would have allowed it."""
+
+    action: Action
+    refusal: str
+    repeated: bool = False
+    soft: bool = False
+
+
+class ApplicationMoved(Fact):
+    """The application is in `queue` now, with all it has."""
+
+    partition: str
+    application_id: str
+    queue: str
+    from_queue: str
+
+
+class QueueHeld(Fact):
+    """Nothing is allocated or started in the queue and below it. A hold belongs to the path: it outlives the queue."""
+
+    partition: str
+    queue: str
+    operator: str
+    reason: str
+
+
+class QueueResumed(Fact):
+    partition: str
+    queue: str
+    operator: str

@@ -1,0 +1,212 @@
+"""What operators look at first: who waits in an RM and since when, what is owed to queues, what is idle although it is
+wanted, and what operators have done. Computed on request."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+from ..decide.names import plain
+from ..limits import OVERVIEW_ACTIONS, OVERVIEW_ROWS
+from ..rules.resource import Resource
+from ..state import Application, Partition, PendingAsk, Queue, State
+from . import views
+from .views import View
+
+# Constraints of asks that no node will ever fit as nodes are now.
+_NOWHERE: Final = frozenset(["too_large", "unknown_node"])
+UNREPORTED: Final = "unreported"
+# Resources that every node has. All others are devices: a node either has them or is of no use to an ask for them.
+_EVERYWHERE: Final = frozenset(["vcore", "memory", "pods", "ephemeral-storage", "storage", "disk"])
+
+
+@dataclass(slots=True)
+class Wait:
+    """Pending allocations, and when the oldest of their asks came, in ms (0: there are none). `reasons`: how many of
+    them wait for each kind of constraint, by the first that was reported; UNREPORTED: none was yet. Not by resource."""
+
+    pieces: int = 0
+    since_ms: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+
+    def add(self, pieces: int, since_ms: int) -> None:
+        self.pieces += pieces
+        if since_ms and (not self.since_ms or since_ms < self.since_ms):
+            self.since_ms = since_ms
+
+    def view(self) -> View:
+        return {"waiting": self.pieces, "waiting_since_ms": self.since_ms}
+
+
+NO_WAIT: Final = Wait()
+
+
+@dataclass(slots=True)
+class Waits:
+    """The waiting asks of a partition: by the path of each queue with those below it, and by resource. `nowhere`: asks
+    that fit no node, the first of equal ones for all of them."""
+
+    queues: dict[str, Wait] = field(default_factory=dict)
+    resources: dict[str, Wait] = field(default_factory=dict)
+    nowhere: list[tuple[PendingAsk, Wait]] = field(default_factory=list)
+
+    def of(self, queue: Queue) -> Wait:
+        return self.queues.get(queue.path, NO_WAIT)
+
+
+def waits_of(partition: Partition) -> Waits:
+    """Looks at each application of queues with pending asks, and at each of these asks."""
+    found, by_names = Waits(), dict[tuple[str, ...], Wait]()
+    for queue in partition.queues.values():
+        if not queue.leaf or not queue.priorities:
+            continue
+        own = Wait()
+        for application in queue.applications.values():
+            if application.asks:
+                _add(application, own, by_names, found.nowhere)
+        for above in queue.path_to_root if own.pieces else ():
+            wait = found.queues.setdefault(above.path, Wait())
+            wait.add(own.pieces, own.since_ms)
+            wait.reasons.update(own.reasons)
+    for names, wait in by_names.items():
+        for name in names:
+            found.resources.setdefault(name, Wait()).add(wait.pieces, wait.since_ms)
+    return found
+
+
+def _add(
+    application: Application, own: Wait, by_names: dict[tuple[str, ...], Wait], nowhere: list[tuple[PendingAsk, Wait]]
+) -> None:
+    """Of equal asks of an application, only the first is told why it waits."""
+    alike: Resource | None = None
+    stuck: Wait | None = None
+    reason = UNREPORTED
+    for ask in application.asks.values():
+        pieces, resource, at_ms = ask.pending, ask.ask.resource, ask.at_ms
+        if not pieces:
+            continue
+        own.add(pieces, at_ms)
+        names = tuple(resource) if all(resource.values()) else tuple(name for name in resource if resource[name])
+        wait = by_names.get(names)
+        if wait is None:
+            wait = by_names[names] = Wait()
+        wait.add(pieces, at_ms)
+        if ask.waiting is not None:
+            alike, stuck = resource, None
+            reason = next((constraint for constraint, _, _ in ask.waiting), UNREPORTED)
+            if any(constraint in _NOWHERE for constraint, _, _ in ask.waiting):
+                stuck = Wait()
+                nowhere.append((ask, stuck))
+        elif alike is not resource and alike != resource:
+            alike, stuck, reason = resource, None, UNREPORTED
+        own.reasons[reason] += pieces
+        if stuck is not None:
+            stuck.add(pieces, at_ms)
+
+
+def overview_of(state: State, waits: Mapping[str, Waits]) -> View:
+    """`waits`: by the plain name of each partition. Lists have the `total` of their rows, and the first of them."""
+    named = sorted((plain(one.name), one) for one in state.partitions.values())
+    return {
+        "applications": sum(not a.terminal for _, one in named for a in one.applications.values()),
+        "allocations": sum(len(one.allocations) for _, one in named),
+        "allocations_ever": state.next_allocation,
+        "partitions": [_partition(name, one, waits[name]) for name, one in named],
+        "below_guarantee": _listed(row for name, one in named for row in _owed(name, one, waits[name])),
+        "fits_nowhere": _listed(row for name, _ in named for row in _nowhere(name, waits[name])),
+        "idle": _listed(row for name, one in named for row in _idle(name, one, waits[name])),
+        "held": _listed(
+            {"partition": plain(partition), "queue": queue, **(views.hold(hold) or {})}
+            for (partition, queue), hold in sorted(state.holds.items())
+        ),
+        "drained": _listed(
+            {"partition": plain(partition), "node": node, **(views.hold(hold) or {})}
+            for (partition, node), hold in sorted(state.drains.items())
+            if partition in state.partitions and node in state.partitions[partition].nodes
+        ),
+        "actions": [
+            views.action(outcome, state.action_times.get(action_id, 0))
+            for action_id, outcome in islice(reversed(state.actions.items()), OVERVIEW_ACTIONS)
+        ],
+    }
+
+
+def _listed(rows: Iterable[View]) -> View:
+    found = list(rows)
+    return {"total": len(found), "rows": found[:OVERVIEW_ROWS]}
+
+
+def _partition(name: str, partition: Partition, waits: Waits) -> View:
+    nodes = partition.nodes.values()
+    return {
+        "name": name,
+        "total": partition.total,
+        "occupied": views.amounts(partition.occupied),
+        "allocated": views.amounts(partition.root.allocated),
+        "pending": views.amounts(partition.root.pending),
+        "nodes": len(partition.nodes),
+        "unschedulable": sum(not node.schedulable for node in nodes),
+        **waits.of(partition.root).view(),
+    }
+
+
+def _owed(name: str, partition: Partition, waits: Waits) -> Iterator[View]:
+    """Queues that use less than what is guaranteed to them, of all that asks in them wait for: a queue that has all of
+    its guaranteed cores is not owed the memory that goes with more of them. A queue above such a queue is owed
+    nothing else."""
+    told: set[Queue] = set()
+    for queue in sorted(partition.queues.values(), key=lambda one: (-len(one.path_to_root), one.path)):
+        guaranteed, wait = queue.settings.guaranteed, waits.of(queue)
+        if not guaranteed or not wait.pieces or queue in told:
+            continue
+        pending = queue.pending
+        short = [name for name in guaranteed if pending.get(name, 0) > 0]
+        if not short or any(queue.allocated.get(name, 0) >= guaranteed[name] for name in short):
+            continue
+        told.update(queue.path_to_root)
+        yield {
+            "partition": name,
+            "queue": queue.path,
+            "guaranteed": {n: guaranteed[n] for n in short},
+            "allocated": {n: queue.allocated.get(n, 0) for n in short},
+            "pending": {n: pending[n] for n in short},
+            **wait.view(),
+        }
+
+
+def _nowhere(name: str, waits: Waits) -> Iterator[View]:
+    for ask, wait in waits.nowhere:
+        yield {
+            "partition": name,
+            "queue": ask.application.queue.path,
+            "application": ask.application.id,
+            "key": ask.ask.allocation_key,
+            **wait.view(),
+        }
+
+
+def _idle(name: str, partition: Partition, waits: Waits) -> Iterator[View]:
+    """Devices that nodes have free, reserved or not, while asks wait for such devices."""
+    wanted = sorted(waits.resources.keys() - _EVERYWHERE)
+    if not wanted:
+        return
+    free = dict.fromkeys(wanted, 0)
+    for node in partition.nodes.values():
+        if node.schedulable:
+            for device in wanted:
+                if there := node.capacity.get(device, 0):
+                    left = there - node.occupied.get(device, 0) - node.allocated.get(device, 0)
+                    free[device] += max(0, left)
+    pending = partition.root.pending
+    for device in wanted:
+        if free[device] > 0:
+            yield {
+                "partition": name,
+                "resource": device,
+                "free": free[device],
+                "pending": pending.get(device, 0),
+                **waits.resources[device].view(),
+            }
