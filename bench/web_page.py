@@ -151,6 +151,7 @@ async def measure_overview(options: argparse.Namespace) -> dict[str, Any]:
             playwright = await stack.enter_async_context(async_playwright())
             browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
             async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+                found: dict[str, Any] = {}
                 for _ in range(options.rounds):
                     await asyncio.sleep(NOTHING_KEPT_S)
                     began = time.monotonic()

@@ -86,7 +86,7 @@ async def _check(found: Tab, place: str, words: list[str], axe: str) -> None:
     await found.open(place)
     await found.shows(*words)
     for scheme in ("light", "dark"):
-        await found.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        await found.page.emulate_media(color_scheme=scheme)
         assert await found.accessibility(axe) == [], f"{place}, {scheme}"
     assert await found.nonsense() == [], place
     assert await found.overflow() <= 0, place

@@ -11,7 +11,6 @@ import pytest
 from remuda_bus import subjects
 from remuda_bus.bus import Refused
 from remuda_bus.memory import MemoryBus
-from remuda_events import story_reader
 from remuda_events.stories.story import StoryTarget
 from remuda_events.story_queries import StoryQueries
 from remuda_events.story_reader import StoryReading
@@ -60,7 +59,7 @@ async def test_pages_are_the_whole_story_and_go_on_with_what_comes(bus: MemoryBu
         return await opened(*arguments, **options)
 
     await write(bus, 1)
-    monkeypatch.setattr(story_reader.LogReader, "open", noted)
+    monkeypatch.setattr(LogReader, "open", noted)
     assert len((await story(bus, after=nothing["resume"]))["lines"]) == 1
     assert read == [0, 3], "the first commit for the head, and from the last commit of the page before on"
 

@@ -35,10 +35,13 @@ class CoreSource:
     def __init__(self, core: Core) -> None:
         self._core = core
         self.text = ""
-        self.records: list[Event] = []
+        self.recorded: list[Event] = []
 
     def rms(self) -> list[str]:
         return [self._core.state.rm_id] if self._core.state.registered is not None else []
+
+    def records(self) -> Row:
+        return {}
 
     def _ask(self, kind: str, **arguments: Any) -> Row:
         found: Row = msgspec.json.decode(msgspec.json.encode(Queries(self._core).kinds[kind](arguments)))
@@ -77,10 +80,10 @@ class CoreSource:
         return ""
 
     async def events(self, start: int, count: int) -> Events:
-        return Events(0, max(0, len(self.records) - 1), self.records[start : start + count])
+        return Events(0, max(0, len(self.recorded) - 1), self.recorded[start : start + count])
 
     async def new_events(self, count: int) -> AsyncGenerator[Group]:
-        yield Group(self.records[-count:])
+        yield Group(self.recorded[-count:])
 
 
 async def exchange(
@@ -132,4 +135,4 @@ class WithPages(InProcess):
     def _receive(self, commit: log_pb2.Commit) -> None:
         super()._receive(commit)
         rm = self.core.state.rm_id
-        self.source.records += [Event(rm, si.EventRecord.FromString(one)) for one in event_records_of(commit)]
+        self.source.recorded += [Event(rm, si.EventRecord.FromString(one)) for one in event_records_of(commit)]

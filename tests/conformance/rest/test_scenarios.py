@@ -35,6 +35,9 @@ class Joined:
     def rms(self) -> list[str]:
         return sorted(self._sources)
 
+    def records(self) -> Row:
+        return {}
+
     async def page(self, rm: str, kind: str, **arguments: Any) -> Row:
         return await self._sources[rm].page(rm, kind, **arguments)
 
