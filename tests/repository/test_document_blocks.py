@@ -30,8 +30,8 @@ TARGETS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.
 FOREIGN = {
     "base64", "cd", "cp", "curl", "decode", "docker", "docker-compose", "done", "echo", "encode", "export", "for",
     "break",
-    "grpcurl", "helm", "jq", "kubectl", "mkdir", "nats", "openssl", "pip", "protoc", "python", "sed", "sleep", "source", "uvx",
-    "while",
+    "grpcurl", "helm", "jq", "kubectl", "mkdir", "nats", "openssl", "pip", "protoc", "python", "sed", "sleep", "source",
+    "uvx", "while",
 }  # fmt: skip
 WORDS = {"if", "then", "else", "do", "time", "sudo", "{", "("}
 
