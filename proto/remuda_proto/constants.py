@@ -61,6 +61,13 @@ REQUIRED_NODE: Final = DOMAIN_YUNIKORN + KEY_REQUIRED_NODE
 REQUIRED_NODE_SI: Final = "si/" + KEY_REQUIRED_NODE
 REQUIRED_NODE_TAGS: Final = (REQUIRED_NODE, REQUIRED_NODE_SI)
 
+# With the name of a resource that stands on devices behind it. Of a node: the names of its devices, with commas between
+# them. Of an allocation: the names of the devices that it is on. The same with a suffix:
+DEVICES_TAG: Final = "remuda/devices."
+DEVICES_UNFIT: Final = ".unfit"  # of a node: its devices on which nothing new is placed
+DEVICES_OCCUPIED: Final = ".occupied"  # of a node: what others take of its devices, "GPU-a=500,GPU-b=20"
+DEVICES_COUNT: Final = ".count"  # of an ask: on how many devices it wants an equal share
+
 APP_TAG_TYPE: Final = "application.type"  # read by the placement rule `applicationtype`
 APP_TAG_CREATE_FORCE: Final = "application.create.force"  # "true": to RECOVERY_QUEUE when no placement rule matches
 RECOVERY_QUEUE: Final = "root.@recovery@"
@@ -73,6 +80,8 @@ GANG_STYLE_SOFT: Final = "Soft"
 CONFIG_RESYNC: Final = "resync"
 RESYNC_REPORT: Final = "report"
 RESYNC_REPLAY: Final = "replay"
+CONFIG_REQUIRES: Final = "requires"  # what the RM cannot do without, with commas between: REQUIRES_DEVICES
+REQUIRES_DEVICES: Final = "devices"
 CONFIG_COMPATIBILITY: Final = "compatibility"
 COMPATIBILITY_NONE: Final = "none"
 COMPATIBILITY_YUNIKORN_1_4: Final = "yunikorn-1.4"

@@ -31,9 +31,9 @@ def choose_one_victim_after_the_other() -> Iterator[None]:
     ) -> list[Allocation] | None:
         return self._collect(node, shortfall, sorted(candidates, key=self._order))
 
-    def all_of_it(need: dict[str, int], node: Node) -> Shortfall | None:
-        shortfall = shortfall_of(need, node)
-        return {name: amount for name, amount in need.items() if amount} if shortfall else shortfall
+    def all_of_it(pending: PendingAsk, node: Node) -> Shortfall | None:
+        shortfall = shortfall_of(pending, node)
+        return {name: amount for name, amount in pending.ask.resource.items() if amount} if shortfall else shortfall
 
     def greedy(
         self: VictimSearch, node: Node, wanted: Shortfall, candidates: list[Allocation]
@@ -45,7 +45,7 @@ def choose_one_victim_after_the_other() -> Iterator[None]:
                 break
             chosen.append(victim)
             victims.lessen(left, victim.fact.resource)
-        short = shortfall_of(wanted, node)
+        short = shortfall_of(self.pending, node)
         for victim in chosen:
             victims.lessen(short or {}, victim.fact.resource)
         return None if short else chosen

@@ -29,6 +29,7 @@ from remuda_core.settings import (
 )
 from remuda_core.state import Partition, Question, Replacement
 from remuda_core.wire.configuration import read_configuration
+from remuda_proto.constants import DEVICES_COUNT, DEVICES_OCCUPIED, DEVICES_TAG, DEVICES_UNFIT
 from remuda_proto.durations import EXPECTED, milliseconds
 from tests.golden.operators import operator
 from tests.golden.predicate_classes import verdicts
@@ -156,6 +157,7 @@ class Settings:
             preemption_interval_ms=line.duration_ms(line.take("interval", "0s")),
             reservation_share=line.number("share", 50), queue_reservation_share=line.number("queueshare", 25),
         )  # fmt: skip
+        settings = replace_partition(settings, devices=line.resource("device."))
         weights = {name: float(value) for name, value in line.with_prefix("weight.").items()}
         self._partitions[self._current] = replace_partition(settings, resource_weights=weights) if weights else settings
 
@@ -356,7 +358,11 @@ class Notes:
             yield commands.UpdateNode(partition, node_id, action, attributes, capacity, occupied, running)
 
     def _attributes(self, line: Line) -> dict[str, str]:
-        return {key: line.take(key) for key in ("ready",) if key in line.values}
+        """`ready=false`, and of devices `names.gpu=a,b unfit.gpu=b on.gpu=a=500`."""
+        found = {key: line.take(key) for key in ("ready",) if key in line.values}
+        for word, suffix in (("names.", ""), ("unfit.", DEVICES_UNFIT), ("on.", DEVICES_OCCUPIED)):
+            found |= {f"{DEVICES_TAG}{name}{suffix}": text for name, text in line.with_prefix(word).items()}
+        return found
 
     def _running(self, line: Line, node_id: str) -> Allocated:
         """`running app-1/k1 vcore=1 uuid=u-1 [node=...]`"""
@@ -366,8 +372,11 @@ class Notes:
         uuid, node_id, partition = line.take("uuid", f"u-{key}"), line.take("node", node_id), self.partition(line)
         self.uuids.setdefault(f"{application}/{key}", []).append(uuid)
         group, placeholder = line.take("group"), line.flag("placeholder")
+        tags = line.with_prefix("tag.") | {
+            DEVICES_TAG + name: text for name, text in line.with_prefix("devices.").items()
+        }
         found = Allocated(
-            partition, application, key, uuid, node_id, line.resource(), task_group=group, placeholder=placeholder
+            partition, application, key, uuid, node_id, line.resource(), 0, tags, group, placeholder=placeholder
         )
         line.done()
         return found
@@ -396,6 +405,7 @@ class Notes:
 
     def ask(self, line: Line) -> Iterator[commands.Command]:
         partition, priority, tags = self.partition(line), line.number("priority", 0), line.with_prefix("tag.")
+        tags |= {f"{DEVICES_TAG}{name}{DEVICES_COUNT}": text for name, text in line.with_prefix("count.").items()}
         if "node" in line.values:
             tags["si/requiredNode"] = line.take("node")
         count = 1

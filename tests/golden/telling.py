@@ -42,6 +42,10 @@ def key(fact: Any) -> str:
     return f"{fact.application_id}/{fact.allocation_key}".rstrip("/")
 
 
+def on_devices(fact: Any) -> str:
+    return "".join(f" {name}:{names}" for name, names in sorted(fact.devices.items()))
+
+
 def accepted(fact: facts.ApplicationAccepted) -> str:
     ignored = f", ignored: {fact.ignored}" if fact.ignored else ""
     return f"Accepted {fact.application_id} in {fact.queue}{ignored}"
@@ -140,17 +144,33 @@ TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
         lambda f: f"Waiting {key(f)}{f' and {f.asks - 1} more' if f.asks > 1 else ''}: {f.reason}",
     ),
     facts.AskOutstanding: ("asks", lambda f: f"Outstanding {key(f)}"),
-    facts.Allocated: (ALWAYS, lambda f: f"Allocated {key(f)} {f.node_id}{' placeholder' if f.placeholder else ''}"),
+    facts.Allocated: (
+        ALWAYS,
+        lambda f: f"Allocated {key(f)} {f.node_id}{' placeholder' if f.placeholder else ''}{on_devices(f)}",
+    ),
     facts.ReplacementStarted: (
         ALWAYS,
-        lambda f: f"Replacing {f.placeholder_key} by {key(f.allocation)} on {f.allocation.node_id}",
+        lambda f: (
+            f"Replacing {f.placeholder_key} by {key(f.allocation)} on {f.allocation.node_id}{on_devices(f.allocation)}"
+        ),
     ),
     facts.PlaceholderReplaced: (
         ALWAYS,
-        lambda f: f"Allocated {key(f.allocation)} {f.allocation.node_id} in place of {f.placeholder_key}",
+        lambda f: (
+            f"Allocated {key(f.allocation)} {f.allocation.node_id} in place of {f.placeholder_key}"
+            f"{on_devices(f.allocation)}"
+        ),
     ),
     facts.ReplacementCancelled: (ALWAYS, lambda f: f"Not replacing by {key(f)}: {f.reason}"),
-    facts.AllocationRecovered: (ALWAYS, lambda f: f"Recovered {key(f.allocation)} {f.allocation.node_id}"),
+    facts.AllocationRecovered: (
+        ALWAYS,
+        lambda f: f"Recovered {key(f.allocation)} {f.allocation.node_id}{on_devices(f.allocation)}",
+    ),
+    facts.WorkMeasured: (
+        ALWAYS,
+        lambda f: f"Measured {f.resource}={','.join(map(str, f.shares))}, vcore={f.cpu_of_device} for a device",
+    ),
+    facts.DevicesAssigned: (ALWAYS, lambda f: f"Assigned{on_devices(f)} to {f.uuid}"),
     facts.ExistingAllocationRejected: (
         ALWAYS,
         lambda f: (
@@ -166,7 +186,7 @@ TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
     facts.AllocationRejected: (ALWAYS, lambda f: f"Rejected allocation {key(f)}: {f.reason}"),
     facts.AllocationReleased: (ALWAYS, released),
     facts.ReleaseRequested: (ALWAYS, lambda f: f"Asked to release {key(f)} {TERMINATIONS[f.termination_type]}"),
-    facts.PredicateAsked: (ALWAYS, lambda f: f"Asked {f.kind} {key(f)} {f.node_id}"),
+    facts.PredicateAsked: (ALWAYS, lambda f: f"Asked {f.kind} {key(f)} {f.node_id}{on_devices(f)}"),
     facts.PredicateRefused: (ALWAYS, lambda f: f"Refused {key(f)} {f.node_id}: {f.reason}"),
     facts.PredicateWithdrawn: (ALWAYS, lambda f: f"Not asked any more {key(f)} {f.node_id}: {f.reason}"),
     facts.PredicatesAsked: (

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from remuda_core import facts
-from remuda_core.limits import ALLOCATIONS_PER_NODE
-from tests.property.bounds import at_most_on_a_node
+from remuda_core.limits import ALLOCATIONS_PER_NODE, MEASURE_AFTER_ALLOCATIONS
+from tests.property.bounds import at_most_on_a_node, measured_after
 
 from .language import FILE, Line, Notes, Unreadable, read
 from .telling import GROUPS, TABLE, explained, given, story, tell, what_if
@@ -95,6 +95,7 @@ def _play(scenario: Scenario, bounds: ExitStack) -> list[str]:
             happened += what_if(notes, line)
         elif line.word == "bound":
             bounds.enter_context(at_most_on_a_node(line.number("node.allocations", ALLOCATIONS_PER_NODE)))
+            bounds.enter_context(measured_after(line.number("measured.after", MEASURE_AFTER_ALLOCATIONS)))
             line.done()
         elif line.word == "story":
             happened += story(notes, line)

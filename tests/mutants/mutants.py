@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from .devices import DEVICES
 from .mutate import Mutant
 from .mutate import mutants_of as _of
 from .peloton import PELOTON
@@ -176,7 +177,7 @@ RESERVATIONS: Final = (
     *_of(
         "index.nodes",
         ("kept_where_nominal", "11: a node is reserved only where the ask can be obtained", "            elif covers(group.obtainable, demand.need):", "            elif covers(group.capacity, demand.need):"),
-        ("kept_beside_the_occupied", "11: what others occupy does not leave", "return self._less(self.vector(node.capacity), node.occupied, node.bound)", "return self._less(self.vector(node.capacity), node.bound)"),
+        ("kept_beside_the_occupied", "11: what others occupy does not leave", "self._less(self.vector(node.capacity), node.occupied, node.bound)", "self._less(self.vector(node.capacity), node.bound)"),
         ("kept_on_the_same_node_again", "11: after a time-out the ask reserves another node", "refused = NoneOf(demand.refused, but) if but else demand.refused if demand.node_specific else NO_NODES", "refused = demand.refused if demand.node_specific else NO_NODES"),
         ("kept_on_no_node_again", "11: after a time-out the ask reserves the same node if there is no other", "        if found is None and but and but not in demand.refused:", "        if False:"),
     ),
@@ -399,5 +400,5 @@ GUESTS: Final = (
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     *SHARES, *LIMITS, *LIFE, *EXECUTION, *ACCESS, *PROPERTIES, *QUOTAS, *PLACEMENT, *SUBMIT, *NODES, *QUEUES, *ASKS, *GANGS, *RESERVATIONS, *PASS, *PREEMPTION, *RECOVERY, *EXPLAIN,
-    *ADMINISTRATION, *GUESTS, *PREDICATE_CLASSES, *PELOTON,
+    *ADMINISTRATION, *GUESTS, *PREDICATE_CLASSES, *DEVICES, *PELOTON,
 )  # fmt: skip

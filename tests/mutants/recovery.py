@@ -11,8 +11,8 @@ EXPLAIN: Final = (
         "explain",
         ("first_by_alphabet_is_named", "17: the resource that lacks most is named", "key=lambda each: (-short[each], each)", "key=lambda each: each"),
         ("too_large_is_no_reason", "17: an ask that no node can take is too large", "            if not any(node.schedulable for node in large_enough):\n", "            if False:\n"),
-        ("small_nodes_are_closest", "17: the closest node is one that is large enough", "        nodes = [node for node in nodes if not never_fits(pending.ask.resource, node)]\n", "        nodes = list(nodes)\n"),
-        ("what_is_bound_leaves", "17: what is bound to a node stays there", "    return missing(need, node, node.bound)", "    return missing(need, node, {})"),
+        ("small_nodes_are_closest", "17: the closest node is one that is large enough", "        nodes = [node for node in nodes if not never_fits(pending.ask, node)]\n", "        nodes = list(nodes)\n"),
+        ("what_is_bound_leaves", "17: what is bound to a node stays there", "    allocated = node.bound if all_left else node.allocated\n", "    allocated = {} if all_left else node.allocated\n"),
     ),
     *mutants_of("explain", ("holders_of_anything", "17: of a node, those hold it that hold the resource", "        if constraint.resource and not held:\n", "        if False:\n")),
 )  # fmt: skip
@@ -20,7 +20,7 @@ EXPLAIN: Final = (
 RECOVERY: Final = (
     *mutants_of(
         "evolve.nodes",
-        ("rejected_occupy_nothing", "14: what runs and cannot be booked counts as occupied", "    node.occupied = with_rejected(node.occupied, (one,))\n    add(partition.occupied, allocation.resource)\n", ""),
+        ("rejected_occupy_nothing", "14: what runs and cannot be booked counts as occupied", "    node.occupied = with_rejected(node.occupied, (one,))\n    lay_out_devices(partition, node)\n    add(partition.occupied, allocation.resource)\n", ""),
         ("occupied_hides_rejected", "14: what the RM reports as occupied is besides what it reported and cannot be booked", "    if node.rejected:\n        node.occupied", "    if False:\n        node.occupied"),
     ),
     *mutants_of("rules.resource", ("peaks_beyond_int64", "2: sums end at int64", "            most[name] = clamp(amount)\n", "            most[name] = amount\n")),

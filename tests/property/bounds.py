@@ -1,4 +1,4 @@
-"""The bound on allocations of a node, as small as a test wants it."""
+"""Bounds as small as a test wants them: on allocations of a node, and after how many work on devices is measured."""
 
 from __future__ import annotations
 
@@ -31,3 +31,9 @@ def at_most_on_a_node(most: int) -> Iterator[None]:
             yield
         finally:
             _most = before
+
+
+@contextmanager
+def measured_after(allocations: int) -> Iterator[None]:
+    with patch("remuda_core.cycle.measure.MEASURE_AFTER_ALLOCATIONS", allocations):
+        yield

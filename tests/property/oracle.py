@@ -16,7 +16,21 @@ from remuda_core.rules.share import scales_of, weight
 from remuda_core.settings import Limit
 from remuda_core.state import Allocation, Application, Node, Partition, PendingAsk, PredicateClass, Queue
 
-from .node_oracle import bound_to, has_room, is_asked_about, is_full, obtainable, packed, refuses, score
+from .node_oracle import (
+    bound_to,
+    counts,
+    first_by_price,
+    has_prices,
+    has_room,
+    is_asked_about,
+    is_full,
+    lacks_on_devices,
+    obtainable,
+    packed,
+    refuses,
+    score,
+    serves_devices,
+)
 
 # Scores are means of floating-point numbers: so close together, they are the same.
 CLOSE = 1e-9
@@ -57,7 +71,14 @@ def next_step(partition: Partition, now_ms: int, reservation_delay_ms: int) -> N
         bound = bound_to(ask)
         # Asks that are the same to the rules.
         path = ask.application.queue.path
-        kind = (path, items_of(ask.ask.resource), bound, ask.refused, *what_limits(ask.application))
+        kind = (
+            path,
+            items_of(ask.ask.resource),
+            counts(partition, ask),
+            bound,
+            ask.refused,
+            *what_limits(ask.application),
+        )
         since_ms = ask.timed_out_ms + 1 if ask.timed_out_ms else ask.at_ms
         if now_ms < since_ms + (0 if bound else reservation_delay_ms):
             too_young.add(kind)
@@ -69,7 +90,7 @@ def next_step(partition: Partition, now_ms: int, reservation_delay_ms: int) -> N
             and (nodes := bound_node(partition, ask) if bound else closest(partition, ask))
         ):
             # An ask that is bound to a node replaces the reservation of another ask.
-            fits = bound and has_room(partition.nodes[bound], ask.ask.resource)
+            fits = bound and has_room(partition.nodes[bound], ask.ask.resource, ask.ask.tags)
             return Next(Allocated if fits else NodeReserved, ask.application.id, ask.ask.allocation_key, nodes)
     return None
 
@@ -100,7 +121,8 @@ def places(partition: Partition, pending: PendingAsk) -> set[str]:
         if a.fact.placeholder and a.fact.task_group == ask.task_group and can_be_taken(a) and not smaller(a, pending)
     ]
     bound_to = ask.tags.get("si/requiredNode") or ask.tags.get("yunikorn.apache.org/requiredNode", "")
-    same = {a.node.id for a in free if takes(a.node, pending) and bound_to in ("", a.node.id)}
+    fine = [a for a in free if serves_devices(a, pending)]
+    same = {a.node.id for a in fine if takes(a.node, pending) and bound_to in ("", a.node.id)}
     same = {node_id for node_id in same if node_id not in pending.refused}
     return same or (untried(partition, pending) if free else set())
 
@@ -313,11 +335,15 @@ def held_for(application: Application, name: str) -> int:
 
 def best_nodes(partition: Partition, ask: PendingAsk, refuses: Callable[[PendingAsk, str], bool] = refuses) -> set[str]:
     """IDs of the nodes with the best score; of nodes that are the same only the one with the smallest ID."""
+    if has_prices(partition):
+        fine = [n for n in candidates(partition, ask) if bound_to(ask) in ("", n.id) and not refuses(ask, n.id)]
+        return first_by_price(partition, [n for n in fine if has_room(n, ask.ask.resource, ask.ask.tags)], ask)
     alike: dict[object, tuple[float, str]] = {}
     for node in candidates(partition, ask):
         wanted = bound_to(ask) in ("", node.id) and not refuses(ask, node.id)
-        if wanted and has_room(node, ask.ask.resource):
-            shape = (sorted(node.capacity.items()), sorted((n, a) for n, a in node.available().items() if a))
+        if wanted and has_room(node, ask.ask.resource, ask.ask.tags):
+            free = [(name, sorted(devices.offered())) for name, devices in sorted(node.devices.items())]
+            shape = (sorted(node.capacity.items()), sorted((n, a) for n, a in node.available().items() if a), free)
             alike.setdefault(repr(shape), (score(partition, node), node.id))
     best = min((score for score, _ in alike.values()), default=0.0)
     return {node_id for score, node_id in alike.values() if score <= best + CLOSE}
@@ -333,7 +359,9 @@ def to_ask_about(partition: Partition, ask: PendingAsk) -> set[str]:
     if not isinstance(ask.refused, PredicateClass) or is_asked_about(ask):
         return set()
     unknown = [node for node in candidates(partition, ask) if not ask.refused.has_verdict(node.id)]
-    unknown = [node for node in unknown if bound_to(ask) in ("", node.id) and has_room(node, ask.ask.resource)]
+    unknown = [
+        node for node in unknown if bound_to(ask) in ("", node.id) and has_room(node, ask.ask.resource, ask.ask.tags)
+    ]
     best = min((score(partition, node) for node in unknown), default=0.0)
     return {node.id for node in unknown if score(partition, node) <= best + CLOSE}
 
@@ -360,7 +388,7 @@ def reserved_nodes(partition: Partition, ask: PendingAsk) -> set[str]:
     """Those kept for it that have room by now."""
     nodes = [partition.nodes[node_id] for node_id in ask.reservations]
     fine = [n for n in nodes if takes(n, ask) and n.id not in ask.refused and not is_full(partition, n)]
-    return {node.id for node in fine if has_room(node, ask.ask.resource)}
+    return {node.id for node in fine if has_room(node, ask.ask.resource, ask.ask.tags)}
 
 
 def bound_node(partition: Partition, ask: PendingAsk) -> set[str]:
@@ -374,7 +402,7 @@ def bound_node(partition: Partition, ask: PendingAsk) -> set[str]:
         or (node.reservation is not None and bound_to(node.reservation))
     ):
         return set()
-    return {node.id} if obtainable(node, ask.ask.resource) else set()
+    return {node.id} if obtainable(node, ask.ask.resource, ask.ask.tags) else set()
 
 
 def fits_beside_reserved(partition: Partition, ask: PendingAsk) -> bool:
@@ -428,12 +456,13 @@ def _closest(ask: PendingAsk, nodes: list[Node]) -> set[str]:
     need = ask.ask.resource
     lacking = {}
     for node in nodes:
-        if obtainable(node, need) and node.id not in ask.refused:
+        if obtainable(node, need, ask.ask.tags) and node.id not in ask.refused:
             available = node.available()
             lacking[node.id] = sum(
                 (amount - max(available.get(name, 0), 0)) / amount
                 for name, amount in need.items()
                 if amount > 0 and amount > available.get(name, 0)
             ) + sum(1 for name, have in available.items() if have < 0 and not need.get(name))
+            lacking[node.id] += sum(lacks_on_devices(node, name, amount, ask.ask.tags) for name, amount in need.items())
     least = min(lacking.values(), default=0.0)
     return {node_id for node_id, lack in lacking.items() if lack <= least + CLOSE}

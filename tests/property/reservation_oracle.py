@@ -17,7 +17,7 @@ def unjustified(partition: Partition) -> Iterator[str]:
     """What is wrong with the reservations there are."""
     kept = [(node, node.reservation) for node in partition.nodes.values() if node.reservation is not None]
     for node, ask in kept:
-        if not takes(node, ask) or node.id in ask.refused or not obtainable(node, ask.ask.resource):
+        if not takes(node, ask) or node.id in ask.refused or not obtainable(node, ask.ask.resource, ask.ask.tags):
             yield f"{node.id} is kept for {ask.ask.allocation_key}, which it does not take"
         if not preempts_on(node):
             yield from (f"{node.id} is kept, and {what} is exceeded with it" for what in exceeded(ask))

@@ -441,7 +441,11 @@ def apply(world: World, command: Command) -> None:
 
 def storm(seed: int, steps: int, administered: int = 3) -> World:
     """Returns the world after the commands. Raises an error with the commands that led to it."""
-    weather = Storm(seed, administered)
+    return played(Storm(seed, administered), seed, steps)
+
+
+def played(weather: Storm, seed: int, steps: int) -> World:
+    """As `storm`."""
     done: list[Command] = []
     try:
         done.extend(weather.run(steps))

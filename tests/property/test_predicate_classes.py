@@ -87,10 +87,10 @@ class Record:
         assert len(before.class_questions) < OPEN_MOST
         for node_id, node in before.nodes.items():
             accepted = self.until.get((fact.predicate_class, node_id), 0) > now_ms
-            assert not (accepted and has_room(node, fact.resource)), f"{node_id} is accepted, and would do"
+            assert not (accepted and has_room(node, fact.resource, fact.tags)), f"{node_id} is accepted, and would do"
         for node_id in fact.node_ids:
             assert self.verdict_until.get((fact.predicate_class, node_id), 0) <= now_ms, f"{node_id} has a verdict"
-            assert has_room(before.nodes[node_id], fact.resource), f"{node_id} has no room"
+            assert has_room(before.nodes[node_id], fact.resource, fact.tags), f"{node_id} has no room"
         turn = [(score(before, before.nodes[name]), name <= self._last, name) for name in fact.node_ids]
         assert turn == sorted(turn), f"after {self._last}: {fact.node_ids}"
         self._last = fact.node_ids[-1]

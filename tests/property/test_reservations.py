@@ -172,7 +172,7 @@ def left_out(partition: Partition) -> list[PendingAsk]:
         and any(
             takes(node, ask)
             and not is_full(partition, node)
-            and has_room(node, ask.ask.resource)
+            and has_room(node, ask.ask.resource, ask.ask.tags)
             and may_have(ask, node)
             for node in partition.nodes.values()
         )

@@ -21,7 +21,7 @@ from remuda_core import commands
 from remuda_core.core import Core
 from remuda_core.evolve import BY_FACT
 from remuda_core.facts import PREEMPTED_BY_SCHEDULER, Allocated, Ask
-from remuda_core.limits import DRAIN_REPORTED_MS, QUOTA_RETRY_MS
+from remuda_core.limits import DRAIN_REPORTED_MS, MEASURE_AFTER_ALLOCATIONS, QUOTA_RETRY_MS
 from remuda_core.rules.connection import DEREGISTERED
 from remuda_core.settings import Configuration, PartitionSettings, QueueSettings
 from remuda_core.snapshot import RESTORERS, save
@@ -193,11 +193,35 @@ def rejected_allocations() -> World:
     return world
 
 
+def devices() -> World:
+    """GPUs become devices while they are in use, and prices follow the work on them."""
+
+    def every(checksum: str, node_sort: str, units: dict[str, int]) -> Configuration:
+        root = QueueSettings("root", True, submit_acl="*", queues=(QueueSettings("a"),))
+        return Configuration(checksum, (PartitionSettings("default", root, node_sort, devices=units),))
+
+    world = World()
+    partition = world.state.partition_name("default")
+    world.handle(commands.Register(RM, every("1", "fair", {})))
+    world.handle(commands.UpdateNode(partition, "n1", "CREATE", {}, {"vcore": 400_000, "gpu": 64_000}, {}))
+    world.handle(commands.SubmitApplication(partition, "app-1", "root.a", "ann"))
+    need = {"vcore": 1_000, "gpu": 250}
+    world.handle(commands.SubmitAsk(Ask(partition, "app-1", "k1", need, MEASURE_AFTER_ALLOCATIONS)))
+    world.handle(commands.Schedule(1_000))
+    world.handle(commands.Configure(every("2", "fragmentation", {"gpu": 1_000})))
+    world.handle(commands.SubmitAsk(Ask(partition, "app-1", "k2", {"vcore": 1_000, "gpu": 2_000})))
+    world.handle(commands.Schedule(1_000))
+    world.handle(commands.SubmitAsk(Ask(partition, "app-1", "k3", {"vcore": 1_000, "gpu": 500})))
+    world.handle(commands.Schedule(1_000))
+    return world
+
+
 def few_with_everything() -> dict[str, World]:
     """Of what is not recorded yet; as few seeds as a greedy choice finds."""
     worlds = {f"storm-{seed}": storm(seed, STEPS) for seed in CANDIDATES}
     worlds |= {"draining": draining(), "above-maximum": above_maximum(), "guests": guests()}
     worlds["rejected-allocations"] = rejected_allocations()
+    worlds["devices"] = devices()
     happened = {name: kinds(world) for name, world in worlds.items()}
     chosen: dict[str, World] = {}
     missing = EVERYTHING - recorded()

@@ -81,6 +81,7 @@ def _partition(partition: Partition) -> config_pb2.PartitionConfig:
         queue_reservation_share=partition.reservations.queueshare or 0,
         placement_rules=[_rule(rule) for rule in partition.placementrules],
         limits=[_limit(limit) for limit in partition.limits],
+        devices=_resource(partition.devices),
     )
 
 

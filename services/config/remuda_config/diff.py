@@ -90,6 +90,7 @@ def _describe_partition(partition: config_pb2.PartitionConfig) -> Described:
         **_count("reservation share", partition.reservation_share),
         **_count("reservation share of a queue", partition.queue_reservation_share),
         "placement rules": ", ".join(_rule(rule) for rule in partition.placement_rules) or NOTHING,
+        **_amounts("device of", partition.devices),
         **_limits(partition.limits),
     }
 

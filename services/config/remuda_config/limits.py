@@ -21,6 +21,10 @@ MAX_LIMITED_NAMES: Final = 10_000
 MAX_DEPTH: Final = 200
 # Protobuf messages nest at most 100 deep, and each queue is one level.
 MAX_QUEUE_DEPTH: Final = 64
+# Resources on devices of a partition. The core sorts the devices of each of them when a node changes.
+MAX_DEVICE_RESOURCES: Final = 8
+# The amount of a device with the node sort policy `fragmentation`. The core keeps a number for every amount.
+MAX_PRICED_UNIT: Final = 10_000
 # Placement rules in a chain of parents. Protobuf messages nest at most 100 deep.
 MAX_RULE_CHAIN: Final = 16
 

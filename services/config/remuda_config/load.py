@@ -22,7 +22,7 @@ def load(text: str | bytes, source: str = "", compatibility: str = "none") -> co
         raise Invalid([unknown_compatibility("compatibility", compatibility)])
     if not text.strip():
         text, source = BUILT_IN, "built-in"
-    document, queues, findings = _read(text)
+    document, queues, findings = _read(text, compatibility)
     if findings:
         raise Invalid(_place(document, findings))
     return build(queues, text, source, compatibility)
@@ -34,14 +34,14 @@ def findings_in(text: str) -> list[Finding]:
     return _read(text)[2]
 
 
-def _read(text: str) -> tuple[YamlDocument, Queues, list[Finding]]:
+def _read(text: str, compatibility: str = "none") -> tuple[YamlDocument, Queues, list[Finding]]:
     try:
         document = read_yaml(text)
     except NotYaml as error:
         raise Invalid([Problem("", error.line, error.message)]) from error
     queues, findings, left_out = validate(document)
     if () not in left_out:
-        findings = findings + verify(queues, left_out)
+        findings = findings + verify(queues, left_out, compatibility)
     return document, queues, findings
 
 

@@ -17,7 +17,8 @@ from remuda_proto import access_list, durations, quantities
 from remuda_proto.bounds import shown
 from remuda_proto.names import PARTITION, QUEUE
 
-NODE_SORT_POLICIES = ("fair", "binpacking")
+FRAGMENTATION = "fragmentation"
+NODE_SORT_POLICIES = ("fair", "binpacking", FRAGMENTATION)
 PACKINGS = ("none", "application")
 
 Amounts = Mapping[str, int]
@@ -34,12 +35,14 @@ class AncestorLimits:
     bounds: user_limits.TightestLimits = field(default_factory=dict)
 
 
-def verify(queues: Queues, left_out: list[Path]) -> list[Finding]:
+def verify(queues: Queues, left_out: list[Path], compatibility: str = "none") -> list[Finding]:
     """All findings. `left_out`: the paths of invalid values, which the models lack. Findings that only follow from a
     missing value are not reported."""
     out = frozenset(left_out)
     around = frozenset(path[:length] for path in out for length in range(len(path)))
-    findings = [finding for finding in _verify(queues, left_out) if not _follows(finding[0], out, around)]
+    findings = [
+        finding for finding in _verify(queues, left_out, compatibility) if not _follows(finding[0], out, around)
+    ]
     return list(dict.fromkeys(findings))
 
 
@@ -48,7 +51,7 @@ def _follows(path: Path, out: frozenset[Path], around: frozenset[Path]) -> bool:
     return path in around or any(path[:length] in out for length in range(len(path) + 1))
 
 
-def _verify(queues: Queues, left_out: list[Path]) -> Iterator[Finding]:
+def _verify(queues: Queues, left_out: list[Path], compatibility: str) -> Iterator[Finding]:
     if not queues.partitions:
         yield ("partitions",), "at least one partition is needed; an empty text stands for the built-in default"
     if queues.partitionhierarchy not in ("", "same"):
@@ -64,6 +67,7 @@ def _verify(queues: Queues, left_out: list[Path]) -> Iterator[Finding]:
         seen.add(partition.plain_name)
         trees_known = not any(out[:2] == path and _shapes_tree(out) for out in left_out)
         yield from _verify_partition(partition, path, trees_known)
+        yield from _verify_devices(partition, (*path, "devices"), compatibility)
     if queues.partitionhierarchy == "same":
         yield from _verify_hierarchy(queues)
 
@@ -100,6 +104,21 @@ def _verify_partition(partition: Partition, path: Path, trees_known: bool) -> It
         yield from user_limits.check_against_queue(root, root_path)
     bounds = user_limits.tightest_below(root, "root", {})
     yield from _verify_below(root, root_path, AncestorLimits("root", bounds=bounds))
+
+
+def _verify_devices(partition: Partition, path: Path, compatibility: str) -> Iterator[Finding]:
+    if partition.devices and compatibility != "none":
+        yield path, f"compatibility: {compatibility} has no devices"
+    if len(partition.devices) > limits.MAX_DEVICE_RESOURCES:
+        yield path, f"{len(partition.devices)} resources: expected at most {limits.MAX_DEVICE_RESOURCES}"
+    if partition.nodesortpolicy.type == FRAGMENTATION:
+        if len(partition.devices) != 1:
+            yield path, f"{len(partition.devices)} resources: expected one with nodesortpolicy.type {FRAGMENTATION}"
+        elif (unit := next(iter(partition.devices.values()))) > limits.MAX_PRICED_UNIT:
+            yield path, f"{unit}: expected at most {limits.MAX_PRICED_UNIT} with nodesortpolicy.type {FRAGMENTATION}"
+    for name, unit in partition.devices.items():
+        if not unit:
+            yield (*path, name), "0: expected the amount of one device, 1 or more"
 
 
 def _verify_preemption(preemption: Preemption, path: Path) -> Iterator[Finding]:

@@ -85,6 +85,15 @@ def test_packing(text: str, pack: str) -> None:
     assert built.node_sort_policy.pack == pack
 
 
+def test_devices() -> None:
+    text = "devices: {gpu: 1k, fpga: 1}\nqueues: [{name: root}]"
+    built = remuda_config.load(partition(text)).partitions[0]
+    assert {name: amount.value for name, amount in built.devices.resources.items()} == {"gpu": 1000, "fpga": 1}
+    assert not remuda_config.load(partition("queues: [{name: root}]")).partitions[0].HasField("devices")
+    with pytest.raises(remuda_config.Invalid, match="compatibility: yunikorn-1.4 has no devices"):
+        remuda_config.load(partition(text), compatibility="yunikorn-1.4")
+
+
 def test_unknown_packing() -> None:
     with pytest.raises(remuda_config.Invalid, match="unknown value 'node': expected none or application"):
         remuda_config.load(partition("nodesortpolicy: {pack: node}\nqueues: [{name: root}]"))

@@ -44,6 +44,7 @@ partitions:
     nodesortpolicy: {type: binpacking, pack: application, resourceweights: {gpu: 2.5}}
     preemption: {enabled: false, threshold: 80, interval: 1m}
     reservations: {share: 30}
+    devices: {gpu: 1k}
     placementrules: [{name: user, create: true, filter: {users: [a, b]}, parent: {name: fixed, value: p, create: true}}]
     queues: [{name: root}]
   - {name: gpu, queues: [{name: root}]}
@@ -59,6 +60,7 @@ partitions:
         "partition default: preemption threshold (none) -> 80",
         "partition default: preemption interval, ms (none) -> 60000",
         "partition default: reservation share (none) -> 30",
+        "partition default: device of gpu (none) -> 1k",
         "partition gpu: added",
     ]
     assert between(two, one)[-1] == "partition gpu: removed"

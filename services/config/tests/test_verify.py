@@ -157,6 +157,23 @@ PARTITIONS = {
         "nodesortpolicy: {type: Fair}\nqueues: [{name: root}]",
         "partitions[0].nodesortpolicy.type",
     ),
+    "no device": ("devices: {gpu: 0}\nqueues: [{name: root}]", "partitions[0].devices.gpu"),
+    "too many resources on devices": (
+        "devices: {a: 1, b: 1, c: 1, d: 1, e: 1, f: 1, g: 1, h: 1, i: 1}\nqueues: [{name: root}]",
+        "partitions[0].devices",
+    ),
+    "prices without devices": (
+        "nodesortpolicy: {type: fragmentation}\nqueues: [{name: root}]",
+        "partitions[0].devices",
+    ),
+    "prices of two resources": (
+        "nodesortpolicy: {type: fragmentation}\ndevices: {gpu: 10, fpga: 1}\nqueues: [{name: root}]",
+        "partitions[0].devices",
+    ),
+    "prices of large units": (
+        "nodesortpolicy: {type: fragmentation}\ndevices: {gpu: 10001}\nqueues: [{name: root}]",
+        "partitions[0].devices",
+    ),
     "negative weight": (
         "nodesortpolicy: {resourceweights: {memory: -0.1}}\nqueues: [{name: root}]",
         "partitions[0].nodesortpolicy.resourceweights.memory",

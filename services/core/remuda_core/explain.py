@@ -14,6 +14,7 @@ A constraint is of one of these kinds:
     queue               a queue on the path to root is at its maximum
     too_large           it can never run on the nodes there are, whatever leaves them
     node                no node has room, or the node that it is bound to has none
+    device              the closest node has room in all, but not on as many of its devices as the ask wants
     unknown_node        the node it is bound to does not exist
     unschedulable_node  the node it is bound to is not ready, or the only nodes that are large enough accept no asks
     full_node           nodes have room, but have their maximum of allocations
@@ -28,16 +29,18 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from remuda_proto.guests import name_for
 
+from .cycle.devices import needs_on
 from .cycle.preempt import obstacle
 from .evolve.booking import sum_pending
-from .facts import Constraint
+from .facts import Ask, Constraint
 from .index.asks import ApplicationAsks
+from .index.devices import obtainable_on_devices
 from .index.index import Index
 from .index.leaves import LeafOrder
 from .index.limits import NOTHING_HELD
@@ -45,6 +48,7 @@ from .index.partition import PartitionIndex
 from .limits import ALLOCATIONS_PER_NODE, ALLOCATIONS_PER_RM, HOLDERS_LOOKED, HOLDERS_SHOWN
 from .rules import lifecycle
 from .rules.connection import RUNNING
+from .rules.devices import DeviceNeed
 from .rules.properties import is_state_aware
 from .rules.required_node import required_node
 from .rules.resource import Resource, items_of, show, total_of
@@ -123,7 +127,7 @@ class Explanations:
 QUESTION: Final = "question"
 # Those that looking at the nodes finds, and that stay until a node changes.
 OF_NODES: Final = frozenset(
-    {"node", "too_large", "unknown_node", "unschedulable_node", "full_node", "predicate", "reserved"}
+    {"node", "device", "too_large", "unknown_node", "unschedulable_node", "full_node", "predicate", "reserved"}
 )
 
 
@@ -271,8 +275,8 @@ def node_constraints(partition: Partition, pending: PendingAsk, index: Partition
             return [Constraint("unknown_node", bound_to, f"the required node {bound_to} does not exist")]
         if not node.ready:
             return [Constraint("unschedulable_node", bound_to, f"the required node {bound_to} is not ready")]
-        if never_fits(pending.ask.resource, node):
-            return [_too_large(pending.ask.resource, node, required=True)]
+        if never_fits(pending.ask, node):
+            return [_too_large(pending.ask, node, required=True)]
         if node.full:
             return full_nodes([node])
         others = [node] if node.reservation is not None and node.reservation is not pending else []
@@ -280,36 +284,36 @@ def node_constraints(partition: Partition, pending: PendingAsk, index: Partition
     else:
         others = [n for n in partition.nodes.values() if n.reservation not in (None, pending) and n.schedulable]
         nodes = candidates(partition, pending, index)
-        others = [node for node in others if not never_fits(pending.ask.resource, node)]
-        nodes = [node for node in nodes if not never_fits(pending.ask.resource, node)]
+        others = [node for node in others if not never_fits(pending.ask, node)]
+        nodes = [node for node in nodes if not never_fits(pending.ask, node)]
         if not nodes and partition.nodes:
-            large_enough = [node for node in partition.nodes.values() if not never_fits(pending.ask.resource, node)]
+            large_enough = [node for node in partition.nodes.values() if not never_fits(pending.ask, node)]
             if not any(node.schedulable for node in large_enough):
-                return [_no_large_node(partition, pending.ask.resource, large_enough)]
+                return [_no_large_node(partition, pending.ask, large_enough)]
             unreserved = (n for n in large_enough if n.schedulable and n.reservation in (None, pending))
-            nodes = [node for node in unreserved if missing(pending.ask.resource, node)]
-    closest = min(((missing(pending.ask.resource, node), node.id, node) for node in nodes), default=None)
+            nodes = [node for node in unreserved if missing(pending.ask, node)]
+    closest = min(((missing(pending.ask, node), node.id, node) for node in nodes), default=None)
     if closest is not None and not closest[0]:
         if isinstance(asked, PredicateClass) and not asked.accepted and partition.questions_paused:
             return [Constraint(QUESTION, "", f"the RM has to answer {len(partition.class_questions)} others first")]
         return []
-    with_room = [node for node in others if not missing(pending.ask.resource, node)]
+    with_room = [node for node in others if not missing(pending.ask, node)]
     full = [] if bound_to else [n for n in partition.nodes.values() if n.full and n.schedulable]
-    full = [n for n in full if n.reservation in (None, pending) and not missing(pending.ask.resource, n)]
+    full = [n for n in full if n.reservation in (None, pending) and not missing(pending.ask, n)]
     found = [*refusals(partition, pending), *kept_for_others(pending, with_room), *full_nodes(full)]
     if closest is not None:
-        found.append(_lack(pending.ask.resource, closest[2], bound=bool(bound_to)))
+        found.append(_lack(pending.ask, closest[2], bound=bool(bound_to)))
     return found or kept_for_others(pending, others) or [Constraint("node", "", "there is no schedulable node")]
 
 
-def _no_large_node(partition: Partition, need: Resource, closed: Sequence[Node]) -> Constraint:
+def _no_large_node(partition: Partition, ask: Ask, closed: Sequence[Node]) -> Constraint:
     """The constraint by nodes none of which is large enough, or only those that are `closed`: they accept no asks.
     O(nodes)."""
     if not closed:
-        return _too_large(need, min(partition.nodes.values(), key=lambda node: (never_fits(need, node), node.id)))
+        return _too_large(ask, min(partition.nodes.values(), key=lambda node: (never_fits(ask, node), node.id)))
     node = min(closed)
     why = "is not ready" if not node.ready else "is draining"
-    reason = f"no node that accepts asks is large enough for {show(need)}; {node.id} is, and {why}"
+    reason = f"no node that accepts asks is large enough for {show(ask.resource)}; {node.id} is, and {why}"
     return Constraint("unschedulable_node", node.id, reason)
 
 
@@ -369,7 +373,7 @@ def refusals(partition: Partition, pending: PendingAsk) -> list[Constraint]:
     found = pending.refused
     last = found.refusal if isinstance(found, PredicateClass) else pending.refusal
     nodes = [partition.nodes[node_id] for node_id in found if node_id in partition.nodes]
-    refused = sum(node.schedulable and not missing(pending.ask.resource, node) for node in nodes)
+    refused = sum(node.schedulable and not missing(pending.ask, node) for node in nodes)
     if not refused:
         return []
     where, _, why = last.partition(": ")
@@ -377,17 +381,19 @@ def refusals(partition: Partition, pending: PendingAsk) -> list[Constraint]:
     return [Constraint("predicate", where, f"the RM refuses {others}{where}: {why}")]
 
 
-def never_fits(need: Resource, node: Node) -> float:
+def never_fits(ask: Ask, node: Node) -> float:
     """What `missing` will be when everything has left the node that can leave."""
-    return missing(need, node, node.bound)
+    return missing(ask, node, all_left=True)
 
 
-def missing(need: Resource, node: Node, taken: Resource | None = None) -> float:
-    """The sum over resources of the part of the need that is not available on the node. 0: the ask fits. A
-    resource that is overbooked and not needed adds 1, because nothing fits on that node. `taken`: by allocations, if
-    not all of them are meant."""
+def missing(ask: Ask, node: Node, *, all_left: bool = False) -> float:
+    """The sum over resources of the part of the need that is not available on the node, and over resources on devices
+    of the part of its share that the ask lacks on the last of the devices that it wants. 0: the ask fits. A resource
+    that is overbooked and not needed adds 1, because nothing fits on that node. `all_left`: when everything has left
+    that can leave."""
+    need = ask.resource
     capacity, occupied = node.capacity, node.occupied
-    allocated = node.allocated if taken is None else taken
+    allocated = node.bound if all_left else node.allocated
     lacking = 0.0
     for name, amount in need.items():
         if amount > 0:
@@ -400,37 +406,87 @@ def missing(need: Resource, node: Node, taken: Resource | None = None) -> float:
     for name, used in occupied.items():
         if used > capacity.get(name, 0) and not allocated.get(name) and not need.get(name):
             lacking += 1.0
+    for lack in lacks_on_devices(ask, node, all_left=all_left) if node.devices else ():
+        lacking += (lack.need.share - lack.have) / lack.need.share
     return lacking
 
 
-def _lack(need: Resource, node: Node, *, bound: bool) -> Constraint:
-    name, wanted, have = _lacks_most(need, node.available())
+class DeviceLack(NamedTuple):
+    """`have`: what is free on the last of the devices that the ask wants. `free`: on all of them, the most first."""
+
+    need: DeviceNeed
+    have: int
+    free: list[int]
+
+
+def lacks_on_devices(ask: Ask, node: Node, *, all_left: bool) -> list[DeviceLack]:
+    found = []
+    for need in needs_on(node, ask.resource, ask.tags):
+        devices = node.devices[need.resource]
+        offered = obtainable_on_devices(node, need.resource) if all_left else devices.offered()
+        free = sorted(offered, reverse=True)
+        have = free[need.devices - 1] if need.devices <= len(free) else 0
+        if have < need.share:
+            found.append(DeviceLack(need, have, free))
+    return found
+
+
+def _lack(ask: Ask, node: Node, *, bound: bool) -> Constraint:
+    where = f"the required node {node.id} has" if bound else "no node has"
+    found = _lacks_most(ask.resource, node.available())
+    if found is None:
+        return _device_lack(lacks_on_devices(ask, node, all_left=False)[0], node, where, bound=bound)
+    name, wanted, have = found
     what = f"{name} needs {wanted}, {max(have, 0)} are left" if wanted else f"more {name} is taken than there is"
     reason = (
-        f"the required node {node.id} has no room: {what}"
-        if bound
-        else f"no node has {show(need)} available; closest is {node.id}: {what}"
+        f"{where} no room: {what}" if bound else f"{where} {show(ask.resource)} available; closest is {node.id}: {what}"
     )
     return Constraint("node", node.id, reason, name, wanted, have)
 
 
-def _too_large(need: Resource, node: Node, *, required: bool = False) -> Constraint:
-    name, wanted, have = _lacks_most(need, node.obtainable())
-    stays = (("occupied", node.occupied.get(name, 0)), ("bound to it", node.bound.get(name, 0)))
-    what = f"{name} needs {wanted}, {node.capacity.get(name, 0)} are there"
-    if any(amount for _, amount in stays):
-        what += " less " + " and ".join(f"{amount} {how}" for how, amount in stays if amount)
+def _device_lack(lack: DeviceLack, node: Node, where: str, *, bound: bool) -> Constraint:
+    """The sums suffice, and no devices do."""
+    (resource, share, count), free, unit = lack.need, lack.free, node.devices[lack.need.resource].unit
+    closest = "" if bound else f"{node.id} has "
+    fitting = sum(amount >= share for amount in free)
+    if share == unit:
+        shared = sum(0 < amount < unit for amount in free)
+        devices = f"{count} whole devices" if count > 1 else "a whole device"
+        reason = f"{where} {devices} of {resource} free: {closest}{fitting}, and {shared} that are shared"
+    elif count > 1:
+        reason = f"{where} {count} devices with {resource}={share} free: {closest}{fitting}"
+    else:
+        best = free[0] if free else 0
+        most = f"{closest}{sum(free)} in all, {best} on its best device"
+        reason = f"{where} a device with {resource}={share} free: {most}"
+    return Constraint("device", node.id, reason, resource, share * count, min(fitting, count) * share or lack.have)
+
+
+def _too_large(ask: Ask, node: Node, *, required: bool = False) -> Constraint:
+    found = _lacks_most(ask.resource, node.obtainable())
+    if found is None:
+        lack = lacks_on_devices(ask, node, all_left=True)[0]
+        name, share, count = lack.need
+        wanted, have = share * count, min(sum(amount >= share for amount in lack.free), count) * share or lack.have
+        devices = f"{count} devices with {name}={share}" if count > 1 else f"a device with {name}={share}"
+        what = f"it needs {devices}, {sum(amount >= share for amount in lack.free)} are there"
+    else:
+        name, wanted, have = found
+        stays = (("occupied", node.occupied.get(name, 0)), ("bound to it", node.bound.get(name, 0)))
+        what = f"{name} needs {wanted}, {node.capacity.get(name, 0)} are there"
+        if any(amount for _, amount in stays):
+            what += " less " + " and ".join(f"{amount} {how}" for how, amount in stays if amount)
     reason = (
         f"the required node {node.id} is not large enough for it: {what}"
         if required
-        else f"no node is large enough for {show(need)}; the largest is {node.id}: {what}"
+        else f"no node is large enough for {show(ask.resource)}; the largest is {node.id}: {what}"
     )
     return Constraint("too_large", node.id, reason, name, wanted, have)
 
 
-def _lacks_most(need: Resource, available: Resource) -> tuple[str, int, int]:
+def _lacks_most(need: Resource, available: Resource) -> tuple[str, int, int] | None:
     """(the resource of which the largest part is missing, what is needed, what is available). Nothing is needed of a
-    resource that is overbooked."""
+    resource that is overbooked. None: nothing is missing but devices."""
     short = {
         name: (amount - max(available.get(name, 0), 0)) / amount
         for name, amount in need.items()
@@ -439,7 +495,9 @@ def _lacks_most(need: Resource, available: Resource) -> tuple[str, int, int]:
     if short:
         name = min(short, key=lambda each: (-short[each], each))
     else:
-        name = min(name for name, have in available.items() if have < 0)
+        name = min((name for name, have in available.items() if have < 0), default="")
+        if not name:
+            return None
     return name, need.get(name, 0), available.get(name, 0)
 
 
@@ -494,7 +552,7 @@ def holders_of(partition: Partition, ask: PendingAsk, constraint: Constraint) ->
             first = first_to_start(ask.application.queue, None)
             since = 0 if first is None else first.state_at_ms if first.state == lifecycle.STARTING else first.at_ms
             return NOBODY if first is None else Holders(1, [Holder(first.id, 0, len(first.allocations), since)])
-        case "node" | "full_node" if constraint.where:
+        case "node" | "device" | "full_node" if constraint.where:
             return _on_node(partition, constraint)
         case "reserved":
             node = partition.nodes[constraint.where]

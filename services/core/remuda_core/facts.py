@@ -365,7 +365,7 @@ class Constraint(msgspec.Struct, frozen=True, gc=False):
     @property
     def key(self) -> tuple[str, str, str]:
         """Identifies the constraint over time. Node constraints are equal whichever node they name."""
-        if self.constraint in ("node", "too_large", "predicate", "reserved"):
+        if self.constraint in ("node", "device", "too_large", "predicate", "reserved"):
             return self.constraint, "", ""
         return self.constraint, self.where, self.resource
 
@@ -412,6 +412,8 @@ class Allocated(Fact):
     allow_preempt_self: bool | None = None
     # The question to the RM that this allocation answers; its booked resources become the allocation. 0: none.
     question: int = 0
+    # The names of its devices by resource, with commas between them (semantics section 20).
+    devices: Tags = {}
 
 
 class AllocationRecovered(Fact):
@@ -422,6 +424,27 @@ class AllocationRecovered(Fact):
     @property
     def partition(self) -> str:
         return self.allocation.partition
+
+
+class DevicesAssigned(Fact):
+    """An allocation that was booked without devices has these from now on: its resource stands on devices since the
+    configuration has changed, or its node has devices since an update. `devices`: as in Allocated, of all resources."""
+
+    partition: str
+    uuid: str
+    devices: Tags
+
+
+class WorkMeasured(Fact):
+    """What work on devices is like, by which the node sort policy `fragmentation` sets prices from now on. `shares` of
+    one device that are common. `cpu_of_device`: the CPU that common work uses for one. `allocations`: how many the RM
+    has had."""
+
+    partition: str
+    resource: str
+    shares: tuple[int, ...]
+    cpu_of_device: int
+    allocations: int
 
 
 class GuestKept(Fact):
@@ -604,6 +627,8 @@ class PredicateAsked(Fact):
     # Of an RM that answers in batches: the class of the ask, and its tags.
     predicate_class: str = ""
     tags: Tags = {}
+    # The devices on which room is held, as in Allocated.
+    devices: Tags = {}
 
 
 class PredicateRefused(Fact):

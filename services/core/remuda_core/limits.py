@@ -154,6 +154,17 @@ ALLOCATIONS_PER_NODE: Final = 10_000
 # Distinct resource names of a partition's nodes and maxima: each node group has an amount for each. With so many names
 # the index of 20,000 different nodes takes 0.5 s to build, in steps.
 RESOURCE_NAMES_PER_PARTITION: Final = 64
+# Work on devices is measured again after so many allocations and so much time: prices change with it, and the index is
+# built anew. And the latest allocations that are looked at (10 ms).
+MEASURE_AFTER_ALLOCATIONS: Final = 200
+MEASURE_EVERY_MS: Final = 60_000
+ALLOCATIONS_MEASURED: Final = 10_000
+# Resources of a partition that stand on devices: for each of them every change of a node sorts its devices.
+DEVICE_RESOURCES: Final = 8
+# Devices of one resource on a node, as many as a ResourceSlice of Kubernetes has: each is a place of the vectors of all
+# nodes. And their names: an ID of a vendor has 40 to 60 bytes, and every allocation repeats the names of its devices.
+DEVICES_PER_NODE: Final = 128
+DEVICE_NAME_BYTES: Final = 128
 
 # Records of rejected applications in one partition: enough to find an error, and bounded whatever an RM sends.
 REJECTED_APPLICATIONS: Final = 1_000

@@ -91,6 +91,8 @@ class PartitionSettings(Settings):
     # asks of one leaf queue. One always may.
     reservation_share: int = 50
     queue_reservation_share: int = 25
+    # Resources that stand on devices: the amount of one device of each (semantics section 20).
+    devices: Resource = {}
 
 
 class Timing(Settings):

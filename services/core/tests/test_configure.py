@@ -22,11 +22,11 @@ def refusal(partition: PartitionSettings) -> str:
 
 def test_an_unknown_node_sort_policy_is_refused() -> None:
     reason = refusal(PartitionSettings("default", ROOT, node_sort="random"))
-    assert reason == "partition default: node sort policy 'random', expected one of fair, binpacking"
+    assert reason == "partition default: node sort policy 'random', expected one of fair, binpacking, fragmentation"
 
 
 def test_an_unknown_node_sort_policy_is_no_score() -> None:
-    with pytest.raises(ValueError, match="node sort policy 'random', expected one of fair, binpacking"):
+    with pytest.raises(ValueError, match="node sort policy 'random', expected one of fair, binpacking, fragmentation"):
         score_of("random")
 
 

@@ -21,6 +21,20 @@ def allocated(key: str, app: str = "app-1") -> Fact:
     return Fact(allocated=log_pb2.Allocated(allocation=allocation))
 
 
+def test_devices_are_tags_of_an_allocation() -> None:
+    fact = allocated("k1")
+    fact.allocated.devices.update({"gpu": "GPU-a,GPU-c", "fpga": "0"})
+    fact.allocated.allocation.allocationTags["mine"] = "kept"
+    [callback] = told(fact)
+    (new,) = allocation_response(callback).new
+    assert dict(new.allocationTags) == {
+        "mine": "kept",
+        "remuda/devices.gpu": "GPU-a,GPU-c",
+        "remuda/devices.fpga": "0",
+    }
+    assert dict(fact.allocated.allocation.allocationTags) == {"mine": "kept"}, "the log is not changed"
+
+
 def released(key: str, reported: bool = True) -> Fact:
     return Fact(
         allocation_released=log_pb2.AllocationReleased(

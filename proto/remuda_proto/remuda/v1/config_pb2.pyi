@@ -115,6 +115,7 @@ class PartitionConfig(_message.Message):
     QUOTA_PREEMPTION_ENABLED_FIELD_NUMBER: _builtins.int
     RESERVATION_SHARE_FIELD_NUMBER: _builtins.int
     QUEUE_RESERVATION_SHARE_FIELD_NUMBER: _builtins.int
+    DEVICES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The plain name, lower case: "default"."""
     preemption_enabled: _builtins.bool
@@ -137,6 +138,10 @@ class PartitionConfig(_message.Message):
     def placement_rules(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlacementRule]: ...
     @_builtins.property
     def limits(self) -> _containers.RepeatedCompositeFieldContainer[Global___Limit]: ...
+    @_builtins.property
+    def devices(self) -> _si_pb2.Resource:
+        """Resources that stand on devices: the amount of one device of each."""
+
     def __init__(
         self,
         *,
@@ -151,10 +156,11 @@ class PartitionConfig(_message.Message):
         quota_preemption_enabled: _builtins.bool = ...,
         reservation_share: _builtins.int = ...,
         queue_reservation_share: _builtins.int = ...,
+        devices: _si_pb2.Resource | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_preemption_threshold", b"_preemption_threshold", "node_sort_policy", b"node_sort_policy", "preemption_threshold", b"preemption_threshold", "root", b"root"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_preemption_threshold", b"_preemption_threshold", "devices", b"devices", "node_sort_policy", b"node_sort_policy", "preemption_threshold", b"preemption_threshold", "root", b"root"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_preemption_threshold", b"_preemption_threshold", "limits", b"limits", "name", b"name", "node_sort_policy", b"node_sort_policy", "placement_rules", b"placement_rules", "preemption_enabled", b"preemption_enabled", "preemption_interval_ms", b"preemption_interval_ms", "preemption_threshold", b"preemption_threshold", "queue_reservation_share", b"queue_reservation_share", "quota_preemption_enabled", b"quota_preemption_enabled", "reservation_share", b"reservation_share", "root", b"root"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_preemption_threshold", b"_preemption_threshold", "devices", b"devices", "limits", b"limits", "name", b"name", "node_sort_policy", b"node_sort_policy", "placement_rules", b"placement_rules", "preemption_enabled", b"preemption_enabled", "preemption_interval_ms", b"preemption_interval_ms", "preemption_threshold", b"preemption_threshold", "queue_reservation_share", b"queue_reservation_share", "quota_preemption_enabled", b"quota_preemption_enabled", "reservation_share", b"reservation_share", "root", b"root"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__preemption_threshold: _TypeAlias = _typing.Literal["preemption_threshold"]  # noqa: Y015
     _WhichOneofArgType__preemption_threshold: _TypeAlias = _typing.Literal["_preemption_threshold", b"_preemption_threshold"]  # noqa: Y015

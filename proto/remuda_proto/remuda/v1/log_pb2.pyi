@@ -211,6 +211,8 @@ class Fact(_message.Message):
     GUEST_KEPT_FIELD_NUMBER: _builtins.int
     EXISTING_ALLOCATION_REJECTED_FIELD_NUMBER: _builtins.int
     REJECTED_ALLOCATION_FORGOTTEN_FIELD_NUMBER: _builtins.int
+    DEVICES_ASSIGNED_FIELD_NUMBER: _builtins.int
+    WORK_MEASURED_FIELD_NUMBER: _builtins.int
     PREEMPTION_STARTED_FIELD_NUMBER: _builtins.int
     PREEMPTION_ENDED_FIELD_NUMBER: _builtins.int
     PREEMPTION_REFUSED_FIELD_NUMBER: _builtins.int
@@ -329,6 +331,10 @@ class Fact(_message.Message):
     @_builtins.property
     def rejected_allocation_forgotten(self) -> Global___RejectedAllocationForgotten: ...
     @_builtins.property
+    def devices_assigned(self) -> Global___DevicesAssigned: ...
+    @_builtins.property
+    def work_measured(self) -> Global___WorkMeasured: ...
+    @_builtins.property
     def preemption_started(self) -> Global___PreemptionStarted: ...
     @_builtins.property
     def preemption_ended(self) -> Global___PreemptionEnded: ...
@@ -427,6 +433,8 @@ class Fact(_message.Message):
         guest_kept: Global___GuestKept | None = ...,
         existing_allocation_rejected: Global___ExistingAllocationRejected | None = ...,
         rejected_allocation_forgotten: Global___RejectedAllocationForgotten | None = ...,
+        devices_assigned: Global___DevicesAssigned | None = ...,
+        work_measured: Global___WorkMeasured | None = ...,
         preemption_started: Global___PreemptionStarted | None = ...,
         preemption_ended: Global___PreemptionEnded | None = ...,
         preemption_refused: Global___PreemptionRefused | None = ...,
@@ -453,11 +461,11 @@ class Fact(_message.Message):
         queue_held: Global___QueueHeld | None = ...,
         queue_resumed: Global___QueueResumed | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["action_refused", b"action_refused", "action_taken", b"action_taken", "allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_moved", b"application_moved", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_outstanding", b"ask_outstanding", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "existing_allocation_rejected", b"existing_allocation_rejected", "fact", b"fact", "guest_kept", b"guest_kept", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "placeholder_replaced", b"placeholder_replaced", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "predicates_answered", b"predicates_answered", "predicates_asked", b"predicates_asked", "preemption_answered", b"preemption_answered", "preemption_asked", b"preemption_asked", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_drain_overdue", b"queue_drain_overdue", "queue_draining", b"queue_draining", "queue_held", b"queue_held", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "queue_resumed", b"queue_resumed", "quota_exceeded", b"quota_exceeded", "quota_excess_ended", b"quota_excess_ended", "quota_preempted", b"quota_preempted", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejected_allocation_forgotten", b"rejected_allocation_forgotten", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "replacement_asked", b"replacement_asked", "replacement_cancelled", b"replacement_cancelled", "replacement_started", b"replacement_started", "rm_paused", b"rm_paused", "rm_registered", b"rm_registered", "rm_resumed", b"rm_resumed", "rm_stopped", b"rm_stopped", "time_passed", b"time_passed", "verdicts_expired", b"verdicts_expired"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["action_refused", b"action_refused", "action_taken", b"action_taken", "allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_moved", b"application_moved", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_outstanding", b"ask_outstanding", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "devices_assigned", b"devices_assigned", "existing_allocation_rejected", b"existing_allocation_rejected", "fact", b"fact", "guest_kept", b"guest_kept", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "placeholder_replaced", b"placeholder_replaced", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "predicates_answered", b"predicates_answered", "predicates_asked", b"predicates_asked", "preemption_answered", b"preemption_answered", "preemption_asked", b"preemption_asked", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_drain_overdue", b"queue_drain_overdue", "queue_draining", b"queue_draining", "queue_held", b"queue_held", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "queue_resumed", b"queue_resumed", "quota_exceeded", b"quota_exceeded", "quota_excess_ended", b"quota_excess_ended", "quota_preempted", b"quota_preempted", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejected_allocation_forgotten", b"rejected_allocation_forgotten", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "replacement_asked", b"replacement_asked", "replacement_cancelled", b"replacement_cancelled", "replacement_started", b"replacement_started", "rm_paused", b"rm_paused", "rm_registered", b"rm_registered", "rm_resumed", b"rm_resumed", "rm_stopped", b"rm_stopped", "time_passed", b"time_passed", "verdicts_expired", b"verdicts_expired", "work_measured", b"work_measured"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action_refused", b"action_refused", "action_taken", b"action_taken", "allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_moved", b"application_moved", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_outstanding", b"ask_outstanding", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "existing_allocation_rejected", b"existing_allocation_rejected", "fact", b"fact", "guest_kept", b"guest_kept", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "placeholder_replaced", b"placeholder_replaced", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "predicates_answered", b"predicates_answered", "predicates_asked", b"predicates_asked", "preemption_answered", b"preemption_answered", "preemption_asked", b"preemption_asked", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_drain_overdue", b"queue_drain_overdue", "queue_draining", b"queue_draining", "queue_held", b"queue_held", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "queue_resumed", b"queue_resumed", "quota_exceeded", b"quota_exceeded", "quota_excess_ended", b"quota_excess_ended", "quota_preempted", b"quota_preempted", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejected_allocation_forgotten", b"rejected_allocation_forgotten", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "replacement_asked", b"replacement_asked", "replacement_cancelled", b"replacement_cancelled", "replacement_started", b"replacement_started", "rm_paused", b"rm_paused", "rm_registered", b"rm_registered", "rm_resumed", b"rm_resumed", "rm_stopped", b"rm_stopped", "time_passed", b"time_passed", "verdicts_expired", b"verdicts_expired"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action_refused", b"action_refused", "action_taken", b"action_taken", "allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_moved", b"application_moved", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_outstanding", b"ask_outstanding", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "devices_assigned", b"devices_assigned", "existing_allocation_rejected", b"existing_allocation_rejected", "fact", b"fact", "guest_kept", b"guest_kept", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "placeholder_replaced", b"placeholder_replaced", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "predicates_answered", b"predicates_answered", "predicates_asked", b"predicates_asked", "preemption_answered", b"preemption_answered", "preemption_asked", b"preemption_asked", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_drain_overdue", b"queue_drain_overdue", "queue_draining", b"queue_draining", "queue_held", b"queue_held", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "queue_resumed", b"queue_resumed", "quota_exceeded", b"quota_exceeded", "quota_excess_ended", b"quota_excess_ended", "quota_preempted", b"quota_preempted", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejected_allocation_forgotten", b"rejected_allocation_forgotten", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "replacement_asked", b"replacement_asked", "replacement_cancelled", b"replacement_cancelled", "replacement_started", b"replacement_started", "rm_paused", b"rm_paused", "rm_registered", b"rm_registered", "rm_resumed", b"rm_resumed", "rm_stopped", b"rm_stopped", "time_passed", b"time_passed", "verdicts_expired", b"verdicts_expired", "work_measured", b"work_measured"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_fact: _TypeAlias = _typing.Literal["rm_registered", "registration_refused", "configuration_applied", "configuration_refused", "rm_paused", "rm_resumed", "rm_stopped", "queue_added", "queue_changed", "queue_draining", "queue_restored", "queue_removed", "partition_added", "partition_changed", "partition_draining", "partition_removed", "queue_drain_overdue", "node_added", "node_rejected", "node_changed", "node_draining", "node_schedulable", "node_removed", "node_reserved", "node_unreserved", "application_accepted", "application_rejected", "application_state_changed", "application_removed", "ask_accepted", "ask_changed", "ask_rejected", "ask_released", "ask_waiting", "rejection_forgotten", "ask_outstanding", "time_passed", "allocated", "allocation_released", "release_requested", "release_ignored", "allocation_recovered", "allocation_rejected", "guest_kept", "existing_allocation_rejected", "rejected_allocation_forgotten", "preemption_started", "preemption_ended", "preemption_refused", "release_overdue", "quota_exceeded", "quota_preempted", "quota_excess_ended", "replacement_started", "placeholder_replaced", "replacement_cancelled", "predicate_asked", "predicate_refused", "predicate_withdrawn", "refusals_forgotten", "preemption_asked", "preemption_answered", "replacement_asked", "predicates_asked", "predicates_answered", "verdicts_expired", "action_taken", "action_refused", "application_moved", "queue_held", "queue_resumed"]  # noqa: Y015
+    _WhichOneofReturnType_fact: _TypeAlias = _typing.Literal["rm_registered", "registration_refused", "configuration_applied", "configuration_refused", "rm_paused", "rm_resumed", "rm_stopped", "queue_added", "queue_changed", "queue_draining", "queue_restored", "queue_removed", "partition_added", "partition_changed", "partition_draining", "partition_removed", "queue_drain_overdue", "node_added", "node_rejected", "node_changed", "node_draining", "node_schedulable", "node_removed", "node_reserved", "node_unreserved", "application_accepted", "application_rejected", "application_state_changed", "application_removed", "ask_accepted", "ask_changed", "ask_rejected", "ask_released", "ask_waiting", "rejection_forgotten", "ask_outstanding", "time_passed", "allocated", "allocation_released", "release_requested", "release_ignored", "allocation_recovered", "allocation_rejected", "guest_kept", "existing_allocation_rejected", "rejected_allocation_forgotten", "devices_assigned", "work_measured", "preemption_started", "preemption_ended", "preemption_refused", "release_overdue", "quota_exceeded", "quota_preempted", "quota_excess_ended", "replacement_started", "placeholder_replaced", "replacement_cancelled", "predicate_asked", "predicate_refused", "predicate_withdrawn", "refusals_forgotten", "preemption_asked", "preemption_answered", "replacement_asked", "predicates_asked", "predicates_answered", "verdicts_expired", "action_taken", "action_refused", "application_moved", "queue_held", "queue_resumed"]  # noqa: Y015
     _WhichOneofArgType_fact: _TypeAlias = _typing.Literal["fact", b"fact"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_fact) -> _WhichOneofReturnType_fact | None: ...
 
@@ -1764,11 +1772,32 @@ Global___AskOutstanding: _TypeAlias = AskOutstanding  # noqa: Y015
 class Allocated(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class DevicesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     ALLOCATION_FIELD_NUMBER: _builtins.int
     EXECUTION_TIMEOUT_MS_FIELD_NUMBER: _builtins.int
     ORIGINATOR_FIELD_NUMBER: _builtins.int
     PREEMPTION_POLICY_FIELD_NUMBER: _builtins.int
     QUESTION_FIELD_NUMBER: _builtins.int
+    DEVICES_FIELD_NUMBER: _builtins.int
     execution_timeout_ms: _builtins.int
     """The execution timeout of the ask, which applies to the allocation."""
     originator: _builtins.bool
@@ -1780,6 +1809,10 @@ class Allocated(_message.Message):
 
     @_builtins.property
     def preemption_policy(self) -> _si_pb2.PreemptionPolicy: ...
+    @_builtins.property
+    def devices(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """For each resource on devices the names of the devices, with commas between them."""
+
     def __init__(
         self,
         *,
@@ -1788,10 +1821,11 @@ class Allocated(_message.Message):
         originator: _builtins.bool = ...,
         preemption_policy: _si_pb2.PreemptionPolicy | None = ...,
         question: _builtins.int = ...,
+        devices: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation", "preemption_policy", b"preemption_policy"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation", "execution_timeout_ms", b"execution_timeout_ms", "originator", b"originator", "preemption_policy", b"preemption_policy", "question", b"question"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation", "devices", b"devices", "execution_timeout_ms", b"execution_timeout_ms", "originator", b"originator", "preemption_policy", b"preemption_policy", "question", b"question"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2191,21 +2225,136 @@ class AllocationRecovered(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class DevicesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     ALLOCATION_FIELD_NUMBER: _builtins.int
+    DEVICES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def allocation(self) -> _si_pb2.Allocation: ...
+    @_builtins.property
+    def devices(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """As in Allocated."""
+
     def __init__(
         self,
         *,
         allocation: _si_pb2.Allocation | None = ...,
+        devices: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation", "devices", b"devices"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AllocationRecovered: _TypeAlias = AllocationRecovered  # noqa: Y015
+
+@_typing.final
+class WorkMeasured(_message.Message):
+    """What work on devices is like, by which the node sort policy `fragmentation` sets prices from now on."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    SHARES_FIELD_NUMBER: _builtins.int
+    CPU_OF_DEVICE_FIELD_NUMBER: _builtins.int
+    ALLOCATIONS_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    resource: _builtins.str
+    """The resource that stands on devices."""
+    cpu_of_device: _builtins.int
+    """The CPU (vcore) that common work uses for one device."""
+    allocations: _builtins.int
+    """How many allocations the RM has had."""
+    @_builtins.property
+    def shares(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The shares of one device that are common."""
+
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        resource: _builtins.str = ...,
+        shares: _abc.Iterable[_builtins.int] | None = ...,
+        cpu_of_device: _builtins.int = ...,
+        allocations: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocations", b"allocations", "cpu_of_device", b"cpu_of_device", "partition", b"partition", "resource", b"resource", "shares", b"shares"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WorkMeasured: _TypeAlias = WorkMeasured  # noqa: Y015
+
+@_typing.final
+class DevicesAssigned(_message.Message):
+    """An allocation that was booked without devices has these from now on: its resource stands on devices since the configuration
+    has changed, or its node has devices since the RM has updated it. `devices`: as in Allocated, of all resources.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class DevicesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    UUID_FIELD_NUMBER: _builtins.int
+    DEVICES_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    uuid: _builtins.str
+    @_builtins.property
+    def devices(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        uuid: _builtins.str = ...,
+        devices: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["devices", b"devices", "partition", b"partition", "uuid", b"uuid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DevicesAssigned: _TypeAlias = DevicesAssigned  # noqa: Y015
 
 @_typing.final
 class ExistingAllocationRejected(_message.Message):
@@ -2358,6 +2507,26 @@ class PredicateAsked(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class DevicesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     PARTITION_FIELD_NUMBER: _builtins.int
     APPLICATION_ID_FIELD_NUMBER: _builtins.int
     ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
@@ -2368,6 +2537,7 @@ class PredicateAsked(_message.Message):
     ANSWER_BY_MS_FIELD_NUMBER: _builtins.int
     PREDICATE_CLASS_FIELD_NUMBER: _builtins.int
     TAGS_FIELD_NUMBER: _builtins.int
+    DEVICES_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     application_id: _builtins.str
     allocation_key: _builtins.str
@@ -2386,6 +2556,10 @@ class PredicateAsked(_message.Message):
 
     @_builtins.property
     def tags(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    @_builtins.property
+    def devices(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """As in Allocated: the devices on which room is held."""
+
     def __init__(
         self,
         *,
@@ -2399,10 +2573,11 @@ class PredicateAsked(_message.Message):
         answer_by_ms: _builtins.int = ...,
         predicate_class: _builtins.str = ...,
         tags: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        devices: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "answer_by_ms", b"answer_by_ms", "application_id", b"application_id", "kind", b"kind", "node_id", b"node_id", "partition", b"partition", "predicate_class", b"predicate_class", "question", b"question", "resource", b"resource", "tags", b"tags"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "answer_by_ms", b"answer_by_ms", "application_id", b"application_id", "devices", b"devices", "kind", b"kind", "node_id", b"node_id", "partition", b"partition", "predicate_class", b"predicate_class", "question", b"question", "resource", b"resource", "tags", b"tags"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

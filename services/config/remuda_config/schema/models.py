@@ -191,6 +191,7 @@ class Partition(Keys):
     preemption: Preemption = Preemption()
     reservations: Reservations = Reservations()
     nodesortpolicy: NodeSortPolicy = NodeSortPolicy()
+    devices: Resource = Field(default_factory=dict)
 
     @property
     def plain_name(self) -> str:

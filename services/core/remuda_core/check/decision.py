@@ -13,8 +13,9 @@ from ..facts import (
     PreemptionStarted,
     ReplacementStarted,
 )
+from ..rules.devices import split
 from ..rules.required_node import required_node
-from ..state import Partition, State
+from ..state import Node, Partition, State
 
 
 def check_decision(state: State, facts: Iterable[Fact]) -> None:
@@ -49,6 +50,7 @@ def _check_allocated(partition: Partition, fact: Allocated | PredicateAsked) -> 
     for name, amount in fact.resource.items():
         left = available.get(name, 0)
         assert amount <= 0 or left >= 0, f"{what} was placed on {node.id}, which lacks {name}={-left} now"
+        _check_on_devices(node, fact, name, what)
         for above in queue.path_to_root:
             used, maximum = above.allocated.get(name, 0), above.settings.max.get(name)
             assert amount <= 0 or maximum is None or used <= maximum, (
@@ -60,6 +62,18 @@ def _check_allocated(partition: Partition, fact: Allocated | PredicateAsked) -> 
                 f"{what}: {tracker.kind} {tracker.name} now has {name}={used} in queue {tracker.queue.path}, "
                 f"the limit is {maximum}"
             )
+
+
+def _check_on_devices(node: Node, fact: Allocated | PredicateAsked, resource: str, what: str) -> None:
+    devices = node.devices.get(resource)
+    if devices is None or fact.resource[resource] <= 0:
+        return
+    names = split(fact.devices[resource])
+    assert names and fact.resource[resource] % len(names) == 0, f"{what}: no equal shares on {names}"
+    for name in names:
+        assert name not in devices.unfit, f"{what}: device {name} is unfit"
+        left = devices.room[name] - devices.used.get(name, 0)
+        assert left >= 0, f"{what}: device {name} lacks {resource}={-left} now"
 
 
 def _check_preempted(partition: Partition, fact: PreemptionStarted) -> None:

@@ -73,6 +73,7 @@ def _partition(partition: Partition) -> dict[str, Any]:
         "verdicts": partition.verdicts,
         "last_asked": partition.last_asked,
         "questions_paused": partition.questions_paused,
+        **({"work": partition.work, "measured_ms": partition.measured_ms} if partition.work is not None else {}),
     }
 
 

@@ -11,20 +11,24 @@ from collections.abc import Iterator, Mapping
 
 from ..index.asks import Admission, AskClass, PriorityFifo
 from ..index.demands import FREED, RESERVING
+from ..index.devices import items_of_ask, needed_amounts
 from ..index.leaves import LeafOrder
 from ..index.limits import NOTHING_HELD, Limit, exceeds, limit_of
 from ..index.node_groups import Demand
 from ..index.ordered import LazyRanking, Vector, covers
 from ..index.partition import PartitionIndex
 from ..index.preemption import can_preempt
+from ..index.priced_nodes import ALL, SEVERAL, PricedNodes
 from ..index.queues import ParentOrder
 from ..index.reservations import ReservedNodes
 from ..rules import lifecycle
+from ..rules.prices import CPU
 from ..rules.properties import is_state_aware
 from ..rules.required_node import required_node
 from ..rules.resource import Items, items_of, total_of
 from ..rules.share import weight
 from ..state import Application, Node, Partition, PendingAsk, Queue, Refusals
+from .devices import available_with_devices, obtainable_with_devices
 
 
 def check_index(partition: Partition, index: PartitionIndex) -> None:
@@ -101,6 +105,23 @@ def parents_below(queue: Queue) -> Iterator[Queue]:
 # Entries
 
 
+def _check_prices(partition: Partition, index: PartitionIndex, node: Node) -> None:
+    """The node is listed at each level that one of its devices has, with what is available there."""
+    nodes, prices = index.nodes, partition.prices
+    assert isinstance(nodes, PricedNodes) == (prices is not None), (
+        f"{partition.name}: prices are not those of the index"
+    )
+    if prices is None or not isinstance(nodes, PricedNodes):
+        return
+    available = nodes.vector(available_with_devices(node))
+    free = node.devices[prices.resource].offered()
+    slack = prices.worth(node.available().get(CPU, 0)) - sum(prices.fill[amount] for amount in free)
+    found, expected = nodes.trees.listed(nodes._entries[node.id]), nodes.trees.expected(available)
+    assert found == expected, f"node {node.id}: listed with {found}, expected {expected}"
+    assert found.keys() - {SEVERAL} == {ALL, *free} - {0}, f"node {node.id}: listed at {[*found]}, free are {free}"
+    assert {room[-1] for room in found.values()} == {slack}, f"node {node.id}: slack is not {slack}"
+
+
 def check_entries(partition: Partition, index: PartitionIndex) -> None:
     """The entries of asks and applications agree with the state."""
     alive = [application for queue in partition.queues.values() for application in queue.applications.values()]
@@ -126,7 +147,7 @@ def check_nodes(partition: Partition, index: PartitionIndex) -> None:
     for node in partition.nodes.values():
         assert index.knows(node.capacity), f"node {node.id}: a resource has no place in the index"
         if node.candidate:
-            amounts = (node.capacity, node.obtainable(), node.available())
+            amounts = (node.capacity, obtainable_with_devices(node), available_with_devices(node))
             capacity, obtainable, available = map(index.nodes.vector, amounts)
             expected[capacity, obtainable, available].add(node.id)
         else:
@@ -138,6 +159,7 @@ def check_nodes(partition: Partition, index: PartitionIndex) -> None:
         group = index.nodes.group_of(partition.nodes[first])
         assert group is not None and group.size == len(ids), f"group of {first}: size is not {len(ids)}"
         assert (group.capacity, group.obtainable, group.available) == key, f"group of {first}: it is another's"
+        _check_prices(partition, index, partition.nodes[first])
         assert group.first().id == first, f"group of {first}: its first node is {group.first().id}"
 
 
@@ -156,7 +178,7 @@ def check_leaf(queue: Queue, leaf: LeafOrder, index: PartitionIndex) -> None:
             if waits_for_place(ask):
                 continue
             if ask.free:
-                want = (items_of(ask.ask.resource), required_node(dict(ask.ask.tags)), ask.refused, admission)
+                want = (items_of_ask(index.partition, ask), required_node(dict(ask.ask.tags)), ask.refused, admission)
                 expected[want][application.id].append(ask)
             else:
                 assert ask not in index.lines, f"{application.id}/{ask.ask.allocation_key}: is in a line, none is free"
@@ -249,7 +271,7 @@ def check_gangs(queue: Queue, leaf: LeafOrder, index: PartitionIndex) -> None:
         expected: defaultdict[Place, list[PendingAsk]] = defaultdict(list)
         for ask in sorted(application.asks.values(), key=lambda a: (-a.ask.priority, a.seq)):
             if waits_for_place(ask):
-                want = (items_of(ask.ask.resource), required_node(ask.ask.tags), ask.refused)
+                want = (items_of_ask(index.partition, ask), required_node(ask.ask.tags), ask.refused)
                 expected[ask.ask.task_group, want].append(ask)
         awaited = {group.name for group in application.task_groups.values() if group.awaited}
         if gang is None:
@@ -302,8 +324,9 @@ def check_demands(partition: Partition, index: PartitionIndex, ask_classes: list
         assert demand.ask_classes == len(its_ask_classes), (
             f"{what}: {demand.ask_classes} ask classes, counted anew {len(its_ask_classes)}"
         )
-        assert demand.need == index.nodes.vector(demand.resource), f"{what}: its vector is {demand.need}"
-        known_names = all(name in index.names for name, _ in demand.items)
+        amounts = needed_amounts(index.names, demand.items)
+        assert demand.need == index.nodes.vector(amounts), f"{what}: its vector is {demand.need}"
+        known_names = all(name in index.names for name in amounts)
         assert demand.possible == known_names, f"{what}: possible is {demand.possible}"
         listed = demand.rank is not None or demand in index.demands.closed_bound.get(demand.required_node, ())
         assert listed == (demand.possible and not demand.open), f"{what}: open is {demand.open}"
@@ -327,7 +350,7 @@ def check_demands(partition: Partition, index: PartitionIndex, ask_classes: list
             assert not room, f"{what}: closed, but it fits {room}"
         _check_bits(demand, index, what)
     _check_sets(known, index)
-    lost = index.nodes.rankings.lost()
+    lost = index.nodes.lost()
     assert not lost, f"accepted nodes that are not found: {lost}"
 
 
@@ -384,7 +407,7 @@ def _has_room(node: Node, demand: Demand, index: PartitionIndex) -> bool:
     found = demand.predicate_class
     if found is not None and (found.question or demand in index.demands.unasked) and node.id not in found.accepted:
         return False  # before the RM has answered
-    return wanted and not node.full and covers(index.nodes.vector(node.available()), demand.need)
+    return wanted and not node.full and covers(index.nodes.vector(available_with_devices(node)), demand.need)
 
 
 # Reservations
@@ -413,7 +436,7 @@ def check_reservation(node: Node, demand: Demand, index: PartitionIndex) -> None
         node.takes(demand.required_node)
         and not node.full
         and node.id not in demand.refused
-        and covers(index.nodes.vector(node.available()), demand.need)
+        and covers(index.nodes.vector(available_with_devices(node)), demand.need)
     )
     if demand.required_node == node.id:
         _check_bound(ask, node, fits, stalled, index)
@@ -461,17 +484,19 @@ def _preempts(node: Node) -> bool:
 def _check_node(node: Node, index: PartitionIndex) -> None:
     ask, kept, vector = _ask(node), index.reserved_nodes.of[node], index.nodes.vector
     bound = required_node(ask.ask.tags)
-    need = vector(ask.ask.resource)
+    amounts = needed_amounts(index.names, items_of_ask(index.partition, ask))
+    need = vector(amounts)
     fine = (
         node.takes(bound)
         and node.id not in ask.refused
-        and all(name in index.names for name, amount in ask.ask.resource.items() if amount)
-        and covers(vector(node.obtainable()), need)
+        and all(name in index.names for name in amounts)
+        and covers(vector(obtainable_with_devices(node)), need)
     )
     assert fine or node in index.reserved_nodes.doubted, f"node {node.id}: its reservation is not justified"
     if not bound:
         rooms = (kept.available.room, kept.obtainable.room)
-        assert rooms == (vector(node.available()), vector(node.obtainable())), f"node {node.id}: its room is another"
+        expected = tuple(map(vector, (available_with_devices(node), obtainable_with_devices(node))))
+        assert rooms == expected, f"node {node.id}: its room is another"
     listed = (kept.available.rank is not None, kept.obtainable.rank is not None)
     assert listed == (not bound, not bound), f"node {node.id}: it may be taken: {listed}"
 

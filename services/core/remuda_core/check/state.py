@@ -15,6 +15,7 @@ from ..rules.required_node import is_protected
 from ..rules.resource import Resource, items_of, show, total_of
 from ..state import NEVER_MS, Application, Node, Partition, PredicateClass, Queue, State, TaskGroup, Timer, after
 from ..timeouts import of_class_question, of_verdicts
+from .devices import check_devices
 from .guests import check_left_guests, check_unreported
 from .index import check_index
 from .sizes import check_sizes
@@ -38,6 +39,7 @@ def check(state: State, index: Index | None = None, *, grown: bool = True) -> No
         check_predicate_classes(state, partition)
         check_gangs(partition)
         check_sums(partition)
+        check_devices(partition)
         check_priorities(partition)
         check_limits(partition)
         check_timers(state, partition)

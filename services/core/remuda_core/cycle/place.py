@@ -6,12 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..facts import Allocated, Fact, PredicateAsked, PredicatesAsked, ReleaseRequested, VerdictsExpired
+from ..facts import Allocated, Fact, PredicateAsked, PredicatesAsked, ReleaseRequested, Tags, VerdictsExpired
 from ..index.node_groups import Demand
 from ..index.partition import PartitionIndex
 from ..limits import ANSWER_WITHIN_MS
 from ..rules import lifecycle
+from ..rules.devices import NO_DEVICES
 from ..state import Allocation, Node, Partition, PendingAsk, PredicateClass, State
+from .devices import chosen
 from .transitions import start
 
 # `PredicateAsked.kind`: may the ask be placed on the node?
@@ -26,7 +28,7 @@ def place(state: State, partition: Partition, pending: PendingAsk, node: Node, n
         return
     if pending.application.state != lifecycle.RUNNING:
         yield from start(partition, pending.application, now_ms, pending.ask)
-    yield allocate(state, pending, node.id)
+    yield allocate(state, pending, node)
 
 
 def ask_before_placing(state: State, pending: PendingAsk, node: Node, now_ms: int) -> PredicateAsked:
@@ -44,19 +46,24 @@ def ask_before_placing(state: State, pending: PendingAsk, node: Node, now_ms: in
         now_ms + ANSWER_WITHIN_MS,
         class_of(pending),
         ask.tags if class_of(pending) else {},
+        chosen(state.partitions[ask.partition], node, ask.resource, ask.tags) if node.devices else NO_DEVICES,
     )
 
 
-def allocate(state: State, pending: PendingAsk, node_id: str, question: int = 0) -> Allocated:
+def allocate(
+    state: State, pending: PendingAsk, node: Node, question: int = 0, devices: Tags | None = None
+) -> Allocated:
     """The fact that allocates one repeat of the ask. `question`: the number of the question that the RM has answered; 0
-    if it was not asked."""
+    if it was not asked. `devices`: where they are held for it already."""
     ask = pending.ask
+    if devices is None:
+        devices = chosen(state.partitions[ask.partition], node, ask.resource, ask.tags) if node.devices else NO_DEVICES
     return Allocated(
         ask.partition,
         pending.application.id,  # this string, not the ask's own: thousands of allocations share it
         ask.allocation_key,
         state.next_uuid(),
-        node_id,
+        node.id,
         ask.resource,
         ask.priority,
         ask.tags,
@@ -66,6 +73,7 @@ def allocate(state: State, pending: PendingAsk, node_id: str, question: int = 0)
         ask.originator,
         ask.allow_preempt_self,
         question,
+        devices,
     )
 
 

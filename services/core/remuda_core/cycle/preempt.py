@@ -28,6 +28,7 @@ from ..limits import (
     PREEMPTIONS_PER_PASS,
     PREEMPTIONS_PER_QUEUE,
 )
+from ..rules.devices import is_place, resource_of
 from ..rules.required_node import required_node
 from ..rules.resource import show
 from ..rules.share import dominant_share
@@ -222,7 +223,7 @@ def plan(
     eligibility = queue_eligibility(pending, guaranteed_only=compatible)
     if not eligibility:
         return "no queue inside its preemption fence has more than its guaranteed of what it needs"
-    best = best_node(partition, pending, VictimSearch(eligibility, over, now_ms), refused)
+    best = best_node(partition, pending, VictimSearch(pending, eligibility, over, now_ms), refused)
     if best is None:
         reason = "would have room for it, whatever may be preempted"
         if some_node_is_set_aside(partition, pending):
@@ -289,11 +290,10 @@ def best_node(
             continue
         if node_id in refused or node_id in pending.refused:
             continue
-        shortfall = shortfall_of(need, node)
+        shortfall = shortfall_of(pending, node)
         if shortfall is not None and (shortfall or not node.full):
-            nodes.append(
-                (sum(short / (need.get(name) or 1) for name, short in shortfall.items()), node_id, node, shortfall)
-            )
+            lacking = sum(short / (need.get(resource_of(name)) or 1) for name, short in shortfall.items())
+            nodes.append((lacking, node_id, node, shortfall))
     nodes.sort(key=itemgetter(0, 1))
     worked_out = 0
     best: tuple[tuple[object, ...], Node, tuple[Allocation, ...]] | None = None
@@ -320,6 +320,9 @@ def least_victims(shortfall: Shortfall, candidates: list[Allocation]) -> int | N
     """A lower bound of the number of victims; None if all candidates together are not enough."""
     least = 0
     for name, short in shortfall.items():
+        if is_place(name):
+            least = max(least, 1)
+            continue
         amounts = [candidate.fact.resource.get(name, 0) for candidate in candidates]
         if sum(amounts) < short:
             return None
@@ -343,7 +346,7 @@ def plan_on_required_node(partition: Partition, pending: PendingAsk, now_ms: int
         return f"queue {full.path} is at its maximum"
     if node.id in pending.refused:
         return f"the RM refuses {pending.refusal}"
-    shortfall = shortfall_of(pending.ask.resource, node)
+    shortfall = shortfall_of(pending, node)
     if shortfall is None:
         return f"node {node.id} is too small for it"
     if not shortfall and node.full:
@@ -354,7 +357,7 @@ def plan_on_required_node(partition: Partition, pending: PendingAsk, now_ms: int
         allocation.application.queue: QueueEligibility(pending.ask.priority, (), 0)
         for allocation in node.allocations.values()
     }
-    search = VictimSearch(everyone, {}, now_ms, cheapness_by_priority)
+    search = VictimSearch(pending, everyone, {}, now_ms, cheapness_by_priority)
     victims = search.choose(node, shortfall, search.on(node))
     if victims is None:
         return f"too little of what runs on {node.id} may be preempted: what is bound to it or of higher priority stays"

@@ -8,10 +8,12 @@ from ..facts import PLACEHOLDER_REPLACED, TIMEOUT, Allocated, Fact, ReplacementA
 from ..index.gangs import AwaitingAsks
 from ..index.partition import PartitionIndex
 from ..limits import ANSWER_WITHIN_MS
+from ..rules.devices import split
 from ..rules.lifecycle import RESUMING
 from ..rules.required_node import required_node
 from ..rules.resource import Resource, show
 from ..state import Allocation, Node, PendingAsk, State
+from .devices import needs_on
 from .place import accepted, allocate, class_of, release_requested
 
 
@@ -47,16 +49,27 @@ def find_place(index: PartitionIndex, pending: PendingAsk) -> Generator[Fact, No
 
 
 def place(index: PartitionIndex, line: AwaitingAsks, pending: PendingAsk) -> tuple[Allocation, Node] | None:
-    """The oldest placeholder that is large enough and whose node takes the ask; else the oldest that is large enough,
-    and another node with room."""
+    """The oldest placeholder that is large enough, whose node takes the ask, and whose devices serve it; else the
+    oldest that is large enough, and a node with room beside it."""
     first, bound_to = None, required_node(pending.ask.tags)
     for placeholder in line.group.free:
         if covers(placeholder.fact.resource, pending.ask.resource):
             node, first = placeholder.node, first or placeholder
-            if node.takes(bound_to) and node.id not in pending.refused:
+            if node.takes(bound_to) and node.id not in pending.refused and same_devices(placeholder, pending):
                 return placeholder, node
     elsewhere = index.best_node(pending) if first is not None else None
     return None if first is None or elsewhere is None else (first, elsewhere)
+
+
+def same_devices(placeholder: Allocation, pending: PendingAsk) -> bool:
+    """Whether the ask needs of devices what the placeholder has, and so can take over its devices."""
+    node, fact, ask = placeholder.node, placeholder.fact, pending.ask
+    if not node.devices:
+        return True
+    wanted = needs_on(node, ask.resource, ask.tags)
+    held = {name: len(split(names)) for name, names in fact.devices.items()}
+    same = held == {need.resource: need.devices for need in wanted}
+    return same and wanted == needs_on(node, fact.resource, fact.tags)
 
 
 def covers(room: Resource, need: Resource) -> bool:
@@ -66,7 +79,8 @@ def covers(room: Resource, need: Resource) -> bool:
 def take(state: State, pending: PendingAsk, placeholder: Allocation, node: Node, now_ms: int) -> Iterator[Fact]:
     """Start the replacement, and ask the RM to release the placeholder. The ask is allocated when the RM confirms the
     release. Where the RM declares predicates, it is asked about the node first."""
-    allocation = allocate(state, pending, node.id)
+    held = placeholder.fact.devices if same_devices(placeholder, pending) and node is placeholder.node else None
+    allocation = allocate(state, pending, node, devices=held)
     yield ReplacementStarted(allocation, placeholder.fact.uuid, placeholder.fact.allocation_key)
     if state.predicates and not accepted(pending, node, now_ms):
         yield ReplacementAsked(

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import nsmallest
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from ..facts import PREEMPTED_BY_SCHEDULER, TIMEOUT
 from ..limits import PLACED_BY_PREEMPTION_MS, VICTIMS_PER_PLAN
+from ..rules.devices import is_place, place_name, resource_of
 from ..rules.properties import (
     is_exempt_from_preemption,
     is_preemption_fence,
@@ -24,7 +25,8 @@ from ..rules.properties import (
 )
 from ..rules.required_node import is_protected
 from ..rules.resource import Resource
-from ..state import Allocation, Node, PendingAsk, Queue
+from ..state import Allocation, Devices, Node, PendingAsk, Queue
+from .devices import needs_on
 
 Shortfall = dict[str, int]
 ANY_PRIORITY = float("inf")
@@ -112,10 +114,11 @@ def cheapness_by_priority(victim: Allocation) -> tuple[bool, bool, int, int, int
     return (opted_out, originator, victim.fact.priority, *age)  # type: ignore[return-value]
 
 
-def shortfall_of(need: Resource, node: Node) -> Shortfall | None:
+def shortfall_of(pending: PendingAsk, node: Node) -> Shortfall | None:
     """The resources that victims have to free on the node for the ask: empty if it fits, None if the node is too small.
-    Resources that are overcommitted on the node count, too, as nothing fits there until they are not. Releases under
-    way count as free."""
+    Resources that are overcommitted on the node count, too, as nothing fits there until they are not. So do devices,
+    as `place_name`. Releases under way count as free."""
+    need = pending.ask.resource
     capacity, occupied, allocated = node.capacity, node.occupied, node.allocated
     shortfall: Shortfall = {}
     for name, amount in need.items():
@@ -128,10 +131,49 @@ def shortfall_of(need: Resource, node: Node) -> Shortfall | None:
     for name, used in allocated.items():
         if name not in need and used > capacity.get(name, 0) - occupied.get(name, 0):
             shortfall[name] = used + occupied.get(name, 0) - capacity.get(name, 0)
-    if shortfall:
-        for allocation in going(node.allocations.values()):
+    on_devices = device_shortfall(pending, node, ()) if node.devices else NOTHING
+    if on_devices and not could_have_devices(pending, node):
+        return None
+    if shortfall or on_devices:
+        leaving = list(going(node.allocations.values()))
+        for allocation in leaving:
             lessen(shortfall, allocation.fact.resource)
+        if on_devices:
+            shortfall |= device_shortfall(pending, node, leaving)
     return shortfall
+
+
+NOTHING: Final[Shortfall] = {}  # shared, never written to
+
+
+def device_shortfall(pending: PendingAsk, node: Node, leaving: Iterable[Allocation]) -> Shortfall:
+    """What the ask lacks on the last of the devices that it wants, once these allocations have left."""
+    short: Shortfall = {}
+    for need in needs_on(node, pending.ask.resource, pending.ask.tags):
+        free = sorted(free_without(node.devices[need.resource], need.resource, leaving), reverse=True)
+        have = free[need.devices - 1] if need.devices <= len(free) else 0
+        if have < need.share:
+            short[place_name(need.resource, need.devices)] = need.share - have
+    return short
+
+
+def could_have_devices(pending: PendingAsk, node: Node) -> bool:
+    """Whether the ask would have its devices if nothing were on them."""
+    return all(
+        sum(room >= need.share and name not in devices.unfit for name, room in devices.room.items()) >= need.devices
+        for need in needs_on(node, pending.ask.resource, pending.ask.tags)
+        for devices in (node.devices[need.resource],)
+    )
+
+
+def free_without(devices: Devices, resource: str, leaving: Iterable[Allocation]) -> list[int]:
+    """What is free on each device, by position, without these allocations."""
+    without = Devices(devices.unit, devices.room, devices.unfit, dict(devices.used))
+    for allocation in leaving:
+        fact = allocation.fact
+        if resource in fact.devices:
+            without.book(fact.devices[resource], fact.resource.get(resource, 0), -1)
+    return without.offered()
 
 
 def going(allocations: Iterable[Allocation]) -> Iterator[Allocation]:
@@ -153,15 +195,17 @@ def lessen(shortfall: Shortfall, freed: Resource) -> None:
 
 
 class VictimSearch:
-    """The victims that one ask may have. `over`: the shortfalls of its queues by their place in its `path_to_root`."""
+    """The victims that the ask may have. `over`: the shortfalls of its queues by their place in its `path_to_root`."""
 
     def __init__(
         self,
+        pending: PendingAsk,
         eligibility: Mapping[Queue, QueueEligibility],
         over: Mapping[int, Shortfall],
         now_ms: int,
         cheapness: Callable[[Allocation], tuple[Any, ...]] = cheapness,
     ) -> None:
+        self.pending = pending
         self.eligibility = eligibility
         self.cheapness = cheapness
         self.over = over
@@ -186,10 +230,12 @@ class VictimSearch:
     def suffices(self, node: Node, shortfall: Shortfall, victims: Iterable[Allocation]) -> bool:
         """Whether these victims make up for all shortfalls."""
         shortfall, over = dict(shortfall), {place: dict(short) for place, short in self.over.items()}
+        victims = list(victims)
         for victim in victims:
             if victim.node is node:
                 lessen(shortfall, victim.fact.resource)
             self._lessen_over(over, victim)
+        self._lessen_on_devices(node, shortfall, victims)
         return not shortfall and not any(over.values())
 
     def choose(self, node: Node, shortfall: Shortfall, candidates: list[Allocation]) -> list[Allocation] | None:
@@ -224,10 +270,11 @@ class VictimSearch:
             if not shortfall:
                 break
             resource = victim.fact.resource
-            if any(resource.get(name) for name in shortfall) and take(victim, self._guards(victim), spare):
+            if _helps(victim, shortfall) and take(victim, self._guards(victim), spare):
                 taken[victim] = None
                 lessen(shortfall, resource)
                 self._lessen_over(over, victim)
+                self._lessen_on_devices(node, shortfall, taken)
         if shortfall:
             return None
         for victim in self._elsewhere() if any(over.values()) else ():
@@ -250,6 +297,18 @@ class VictimSearch:
             for place, short in over.items():
                 if place >= within:
                     lessen(short, victim.fact.resource)
+
+    def _lessen_on_devices(self, node: Node, shortfall: Shortfall, victims: Iterable[Allocation]) -> None:
+        """What the ask lacks on devices, without these victims and what leaves anyway."""
+        places = [name for name in shortfall if is_place(name)]
+        if places:
+            leaving = (*going(node.allocations.values()), *(victim for victim in victims if victim.node is node))
+            short = device_shortfall(self.pending, node, leaving)
+            for name in places:
+                if name in short:
+                    shortfall[name] = short[name]
+                else:
+                    del shortfall[name]
 
     def _guards(self, victim: Allocation) -> tuple[Queue, ...]:
         return self.eligibility[victim.application.queue].guards
@@ -297,6 +356,16 @@ def allocations_of(queue: Queue) -> Iterator[Allocation]:
         yield from application.allocations.values()
 
 
+def _helps(victim: Allocation, shortfall: Shortfall) -> bool:
+    """Whether the victim frees something of what is short, also on a device."""
+    resource, devices = victim.fact.resource, victim.fact.devices
+    return any(resource.get(name) for name in shortfall) or any(
+        is_place(name) and resource_of(name) in devices for name in shortfall if devices
+    )
+
+
 def _part_of(victim: Allocation, shortfall: Shortfall) -> float:
-    """How much of the shortfall the victim makes up for: the sum of the parts of each resource, each at most 1."""
-    return sum(min(1.0, victim.fact.resource.get(name, 0) / short) for name, short in shortfall.items())
+    """How much of the shortfall the victim makes up for: the sum of the parts of each resource, each at most 1. What it
+    frees of devices counts as if it were on one that is wanted."""
+    resource = victim.fact.resource
+    return sum(min(1.0, resource.get(resource_of(name), 0) / short) for name, short in shortfall.items())

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from remuda_proto.bounds import ID_BYTES, TAGS, problem_of_map, shown, too_long
 
 from .. import facts
+from ..cycle.devices import of_running
 from ..cycle.transitions import start, transition
 from ..facts import Allocated, Fact
 from ..limits import ALLOCATIONS_PER_NODE, ALLOCATIONS_PER_RM
 from ..rules import lifecycle
+from ..rules.devices import problem_of_tags
 from ..rules.resource import Resource, items_of, problem_of_resource
 from ..state import Allocation, Application, Partition, RejectedAllocation, Replacement, State
 from . import names
@@ -65,6 +69,9 @@ def rejection_over(partition: Partition, one: RejectedAllocation, reason: str) -
 
 def recovered(partition: Partition, allocation: Allocated, now_ms: int) -> Iterator[Fact]:
     """Book an allocation that the RM reports. The application changes its state as if it had been scheduled."""
+    node = partition.nodes[allocation.node_id]
+    if node.devices:
+        allocation = replace(allocation, devices=of_running(partition, node, allocation))
     return booked(partition, allocation, facts.AllocationRecovered(allocation), now_ms)
 
 
@@ -205,6 +212,10 @@ def problem_of_existing(partition: Partition, allocation: Allocated) -> str | No
     node = partition.nodes.get(allocation.node_id)
     if node is not None and node.full:
         return f"node {shown(node.id)} has {len(node.allocations)} allocations, expected at most {ALLOCATIONS_PER_NODE}"
+    if node is not None and node.devices:
+        known = {name: devices.room for name, devices in node.devices.items()}
+        if problem := problem_of_tags(known, allocation.resource, allocation.tags):
+            return problem
     application = partition.applications.get(allocation.application_id)
     if application is None or application.terminal:
         return f"application {shown(allocation.application_id)} does not exist"

@@ -13,6 +13,7 @@ from ..cycle.transitions import transition
 from ..facts import Allocated, Ask, Fact
 from ..limits import MAX_ALLOCATIONS
 from ..rules import lifecycle
+from ..rules.devices import problem_of_ask as problem_of_devices
 from ..rules.resource import problem_of_resource
 from ..state import Allocation, Application, Node, Partition, PendingAsk, RejectedAllocation, State
 from . import names
@@ -58,7 +59,9 @@ def problem_of_ask(partition: Partition | None, application: Application | None,
         return f"maxAllocations={ask.max_allocations}, expected 1 or more"
     if not any(ask.resource.values()):
         return f"resourceAsk is {'zero' if ask.resource else 'empty'}"
-    return problem_of_resource(ask.resource, "resourceAsk")
+    return problem_of_resource(ask.resource, "resourceAsk") or problem_of_devices(
+        partition.settings.devices, ask.resource, ask.tags
+    )
 
 
 def release_ask(state: State, command: ReleaseAsk, now_ms: int) -> Iterator[Fact]:

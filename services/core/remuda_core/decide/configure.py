@@ -13,18 +13,22 @@ from typing import Any
 from msgspec.structs import replace
 
 from remuda_proto.bounds import SETTINGS, VERSION_BYTES, joined, problem_of_map, shown, too_long, too_many
+from remuda_proto.constants import CONFIG_REQUIRES, REQUIRES_DEVICES
 from remuda_proto.patterns import BadPattern, compiled
 
 from .. import facts
 from ..commands import CleanQueues, Configure, Register
 from ..facts import Fact
 from ..index.scores import SCORES
-from ..limits import RESOURCE_NAMES_PER_PARTITION
+from ..limits import DEVICE_RESOURCES, RESOURCE_NAMES_PER_PARTITION
 from ..rules.connection import REPLAY, REPORT, RESYNC
+from ..rules.devices import problem_of_node
 from ..rules.placement_rules import RULES
+from ..rules.prices import LARGEST_UNIT, PRICES
 from ..settings import APPLICATION, PACKINGS, Configuration, PartitionSettings, PlacementRule, QueueSettings
 from ..state import Partition, Queue, State
 from . import names
+from .devices import assign_devices
 from .guests import has_guests, keep_guests, problems_of_queues
 from .quota import settle_quotas
 
@@ -44,6 +48,7 @@ def register(state: State, command: Register, now_ms: int) -> Iterator[Fact]:
     problems = problems_of(command.configuration) + problems_of_texts(command)
     if resync not in (REPORT, REPLAY):
         problems.append(f"extraConfig {RESYNC} {shown(resync)}, expected {REPORT} or {REPLAY}")
+    problems += problems_of_requires(command.extra_config, command.configuration)
     if resync == REPLAY:
         problems += conflicts(state, command.configuration)
     else:
@@ -74,7 +79,9 @@ def configure(state: State, command: Configure, now_ms: int) -> Iterator[Fact]:
     problems = problems_of(configuration) + conflicts(state, configuration)
     if now is not None and 0 < configuration.revision < now.revision:
         problems.append(f"version {configuration.revision} of the file is late: version {now.revision} is in force")
-    if state.registered is None:
+    if state.registered is not None:
+        problems += problems_of_requires(state.registered.extra_config, configuration)
+    else:
         problems.append(f"rmID {shown(state.rm_id)} is not registered")
     if problems:
         yield facts.ConfigurationRefused(configuration.checksum, configuration.source, joined(problems))
@@ -107,12 +114,40 @@ def problems_of(configuration: Configuration) -> list[str]:
                 f"partition {partition.name}: node sort policy {shown(partition.node_sort)}, expected one of"
                 f" {', '.join(SCORES)}"
             )
+        problems += problems_of_devices(partition, configuration.compatibility)
         if partition.pack not in PACKINGS:
             problems.append(f"partition {partition.name}: pack {shown(partition.pack)}, expected {APPLICATION} or none")
         problems += [problem for rule in partition.placement_rules for problem in problems_of_rule(rule)]
     timing = configuration.timing
     problems += [f"timing: {name} is {ms}" for name in timing.__struct_fields__ if (ms := getattr(timing, name)) < 1]
     return problems
+
+
+def problems_of_devices(partition: PartitionSettings, compatibility: str) -> Iterator[str]:
+    where = f"partition {partition.name}: devices"
+    if partition.devices and compatibility != "none":
+        yield f"{where}: compatibility {compatibility} has none"
+    if problem := too_many(where, len(partition.devices), DEVICE_RESOURCES):
+        yield problem
+    if partition.node_sort in PRICES:
+        policy = f"with node sort policy {partition.node_sort}"
+        if len(partition.devices) != 1:
+            yield f"{where}: {len(partition.devices)} resources, expected one {policy}"
+        elif (unit := next(iter(partition.devices.values()))) > LARGEST_UNIT:
+            yield f"{where}: {unit}, expected at most {LARGEST_UNIT} {policy}"
+    for name, unit in partition.devices.items():
+        if unit < 1:
+            yield f"{where}: {shown(name)}={unit}, expected the amount of one device, 1 or more"
+
+
+def problems_of_requires(extra_config: facts.Tags, configuration: Configuration) -> Iterator[str]:
+    """What the RM cannot do without, and this core or the configuration does not have: an RM that names devices would
+    otherwise learn of it from allocations without any."""
+    for name in filter(None, (one.strip() for one in extra_config.get(CONFIG_REQUIRES, "").split(","))):
+        if name != REQUIRES_DEVICES:
+            yield f"extraConfig {CONFIG_REQUIRES} {shown(name)}, expected {REQUIRES_DEVICES}"
+        elif not any(partition.devices for partition in configuration.partitions):
+            yield f"extraConfig {CONFIG_REQUIRES} {REQUIRES_DEVICES}: no partition of the configuration has devices"
 
 
 def problems_of_rule(rule: PlacementRule) -> Iterator[str]:
@@ -132,7 +167,7 @@ def problems_of_rule(rule: PlacementRule) -> Iterator[str]:
 
 def conflicts(state: State, configuration: Configuration) -> list[str]:
     """The changes that running applications forbid: a leaf with applications cannot become a parent, and a parent with
-    used queues cannot become a leaf."""
+    used queues cannot become a leaf. And nodes cannot have the devices that the configuration wants."""
     found = conflicts_with_guests(state, configuration) if state.left_guests else []
     for settings in configuration.partitions:
         partition = state.partitions.get(state.partition_name(settings.name))
@@ -144,6 +179,10 @@ def conflicts(state: State, configuration: Configuration) -> list[str]:
                 found.append(f"queue {path} has applications and cannot become a parent")
             elif queue is not None and not queue.leaf and leaf and any(child.applications for child in queue.below()):
                 found.append(f"queue {path} has queues with applications and cannot become a leaf")
+        if settings.devices != partition.settings.devices:
+            for node in partition.nodes.values():
+                if problem := problem_of_node(settings.devices, node.capacity, node.attributes):
+                    found.append(f"partition {settings.name}: devices: node {node.id}: {problem}")
     return found
 
 
@@ -165,7 +204,10 @@ def apply(state: State, configuration: Configuration, now_ms: int) -> Iterator[F
         if partition is None:
             yield facts.PartitionAdded(name, bare)
         elif partition.settings != bare or partition.draining:
+            units = partition.settings.devices
             yield facts.PartitionChanged(name, bare)
+            if units != bare.devices:
+                yield from assign_devices(partition, partition.nodes.values())
         yield from apply_queues(state.partitions[name], settings)
         yield from settle_quotas(state.partitions[name], state.partitions[name].queues.values(), now_ms)
     for partition in list(state.partitions.values()):

@@ -15,6 +15,7 @@ from ..commands import UpdateNode
 from ..cycle.reserve import unreserved
 from ..facts import Allocated, Fact, Tags
 from ..limits import ALLOCATIONS_PER_NODE
+from ..rules.devices import problem_of_node
 from ..rules.required_node import required_node
 from ..rules.resource import Resource, items_of, problem_of_resource
 from ..state import Node, Partition, State, with_rejected
@@ -28,6 +29,7 @@ from .allocation import (
     replaced,
     replacement_cancelled,
 )
+from .devices import assign_devices
 from .predicate import node_goes
 
 
@@ -75,6 +77,9 @@ def create(
     if partition.draining:
         yield reject(f"partition {shown(names.plain(partition.name))} is no longer configured")
         return
+    if problem := problem_of_node(partition.settings.devices, command.capacity or {}, command.attributes):
+        yield reject(problem)
+        return
     count = len(command.existing_allocations)
     most = min(EXISTING_ALLOCATIONS, ALLOCATIONS_PER_NODE)
     if problem := too_many("existingAllocations", count, most) or problem_of_room(state, count):
@@ -96,6 +101,7 @@ def create(
             yield existing_rejected(partition, command.node_id, allocation, problem)
         else:
             yield from recovered(partition, allocation, now_ms)
+    yield from assign_devices(partition, (partition.nodes[command.node_id],))  # of guests
 
 
 def problem_of_attributes(what: str, attributes: Tags) -> str | None:
@@ -136,8 +142,13 @@ def update(
         )
         if differs
     ]
-    if changed:
-        yield facts.NodeChanged(partition.name, node.id, attributes, capacity, occupied, tuple(changed))
+    if not changed:
+        return
+    if problem := problem_of_node(partition.settings.devices, capacity, attributes):
+        yield reject(problem)
+        return
+    yield facts.NodeChanged(partition.name, node.id, attributes, capacity, occupied, tuple(changed))
+    yield from assign_devices(partition, (node,))
 
 
 def drain(

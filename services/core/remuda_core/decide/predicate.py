@@ -19,10 +19,11 @@ from ..cycle.place import allocate, expired
 from ..cycle.preempt import Plan, carry_out, plan
 from ..cycle.replace import asked_for
 from ..cycle.transitions import start
-from ..facts import Fact
+from ..facts import Fact, Tags
 from ..limits import ANSWER_WITHIN_MS, REFUSALS_LAST_MS, VERDICT_LASTS_LEAST_MS, VERDICT_LASTS_MOST_MS
 from ..rules import lifecycle
 from ..rules.connection import RUNNING
+from ..rules.devices import split
 from ..rules.required_node import required_node
 from ..state import Application, Node, Partition, PredicateClass, Preemption, Question, State, Timer
 from .allocation import replacement_cancelled
@@ -51,19 +52,20 @@ def answer_predicate(state: State, command: AnswerPredicate, now_ms: int) -> Ite
     pending = application.asks[fact.allocation_key]
     if application.state != lifecycle.RUNNING:
         yield from start(partition, application, now_ms, pending.ask)
-    yield allocate(state, pending, fact.node_id, fact.question)
+    yield allocate(state, pending, question.node, fact.question, fact.devices)
 
 
 def answer_replacement(partition: Partition, command: AnswerPredicate) -> Iterator[Fact]:
     replacement = partition.replacements_asked.get(command.question)
     if replacement is None:
         return
-    if command.success and replacement.node.takes(required_node(replacement.fact.tags)):
+    problem = problem_of_devices(replacement.node, replacement.fact.devices)
+    if command.success and not problem and replacement.node.takes(required_node(replacement.fact.tags)):
         yield asked_for(replacement.placeholder, replacement.fact)
         return
     fact, reason = replacement.fact, command.reason or "the RM gave no reason"
     if command.success:
-        reason = f"node {replacement.node.id} takes nothing new any more"
+        reason = problem or f"node {replacement.node.id} takes nothing new any more"
     yield replacement_cancelled(replacement, reason)
     if not command.success and fact.allocation_key in replacement.placeholder.application.asks:
         yield facts.PredicateRefused(
@@ -106,6 +108,8 @@ def problem_of_question(question: Question) -> str | None:
     for name, available in node.available().items():
         if available < 0:
             return f"node {node.id} has no room any more: it lacks {name}={-available}"
+    if problem := problem_of_devices(node, question.fact.devices):
+        return problem
     for queue in question.application.queue.path_to_root:
         for name, maximum in queue.settings.max.items():
             used = queue.allocated.get(name, 0)
@@ -119,6 +123,20 @@ def problem_of_question(question: Question) -> str | None:
     for gate in question.application.application_limits:
         if gate.running > gate.most_running and not question.application.allocations:
             return f"{gate} has {gate.running} running applications of {gate.most_running}"
+    return None
+
+
+def problem_of_devices(node: Node, held: Tags) -> str | None:
+    """Why devices that were chosen before take nothing new any more. None if they do."""
+    for resource, names in held.items():
+        devices = node.devices.get(resource)
+        if devices is None:
+            continue
+        for name in split(names):
+            if name not in devices.room or name in devices.unfit:
+                return f"device {name} of node {node.id} takes nothing new any more"
+            if devices.room[name] < devices.used.get(name, 0):
+                return f"device {name} of node {node.id} has no room any more"
     return None
 
 

@@ -12,7 +12,20 @@ from typing import Any, Final
 
 from .. import facts
 from ..state import State
-from . import administration, allocations, applications, asks, gangs, guests, nodes, preemption, questions, queues, rms
+from . import (
+    administration,
+    allocations,
+    applications,
+    asks,
+    devices,
+    gangs,
+    guests,
+    nodes,
+    preemption,
+    questions,
+    queues,
+    rms,
+)
 
 
 def evolve(state: State, fact: facts.Fact) -> Any:
@@ -72,6 +85,8 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[State, Any], Any]]] = {
     facts.AllocationRejected: nothing,
     facts.ExistingAllocationRejected: nodes.existing_allocation_rejected,
     facts.RejectedAllocationForgotten: nodes.rejected_allocation_forgotten,
+    facts.DevicesAssigned: devices.devices_assigned,
+    facts.WorkMeasured: devices.work_measured,
     facts.GuestKept: guests.guest_kept,
     facts.AllocationReleased: allocations.allocation_released,
     facts.ReleaseRequested: allocations.release_requested,

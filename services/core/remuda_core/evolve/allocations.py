@@ -8,6 +8,7 @@ from .booking import (
     allocation_comes,
     book_allocated,
     book_bound,
+    book_devices,
     book_pending_as_allocated,
     book_preempting,
     count_claims,
@@ -94,6 +95,7 @@ def book_running(state: State, allocation: facts.Allocated, node: Node) -> Alloc
     partition.holders.add_holder(allocation.allocation_key, application.id)
     partition.names.add_names(allocation.resource)
     book_allocated(application, node, allocation.resource, 1, placeholder=allocation.placeholder)
+    book_devices(node, allocation, 1)
     if not application.counts_as_running:
         count_running(application, True)
     return booked
@@ -130,6 +132,8 @@ def allocation_goes(state: State, partition: Partition, uuid: str) -> Allocation
             del application.by_key[fact.allocation_key]
     keep_peak(application, fact.placeholder)
     book_allocated(application, node, fact.resource, -1, fact.placeholder)
+    if fact.devices:
+        book_devices(node, fact, -1)
     if fact.placeholder:
         application.placeholders -= 1
         end_without_placeholders(state, partition, application)

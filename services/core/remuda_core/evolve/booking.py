@@ -58,6 +58,8 @@ def book_pending_as_allocated(partition: Partition, allocation: Allocation) -> N
     node.allocations_left -= 1
     if fact.tags:
         book_bound(allocation, 1)
+    if fact.devices:
+        book_devices(node, fact, 1)
     if application.by_key is not None:
         application.by_key.setdefault(fact.allocation_key, {})[uuid] = allocation
     held = application.allocated_placeholder if fact.placeholder else application.allocated
@@ -94,6 +96,14 @@ def book_allocated(
         book(application, resource, times)
 
 
+def book_devices(node: Node, taken: facts.Allocated | facts.PredicateAsked, times: int) -> None:
+    """Book an allocation, or room that is held for one, on its devices."""
+    for resource, names in taken.devices.items():
+        devices = node.devices.get(resource)
+        if devices is not None:  # the resource still stands on devices
+            devices.book(names, taken.resource.get(resource, 0), times)
+
+
 def keep_peak(application: Application, placeholder: bool) -> None:
     """Note the peak of what the application holds, before an allocation goes. What it holds falls only then, so the
     peak is this or what it holds."""
@@ -113,6 +123,7 @@ def book_preempting(allocation: Allocation, times: int) -> None:
 def book_arriving(replacement: Replacement, times: int) -> None:
     node = replacement.node
     node.allocations_left -= times
+    book_devices(node, replacement.fact, times)
     for name, amount in replacement.fact.resource.items():
         node.allocated[name] += amount * times
 

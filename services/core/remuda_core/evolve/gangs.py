@@ -11,6 +11,7 @@ from .booking import (
     allocation_comes,
     book_allocated,
     book_arriving,
+    book_devices,
     book_pending,
     count_coming,
     may_be_replaced,
@@ -61,6 +62,7 @@ def placeholder_replaced(state: State, fact: facts.PlaceholderReplaced) -> Alloc
     allocation.replaced = fact.placeholder
     allocation_comes(partition, allocation)
     book_allocated(application, node, real.resource, 1)
+    book_devices(node, real, 1)
     if real.execution_timeout_ms > 0:
         state.timers.put(timeouts.of_allocation(allocation))
     return placeholder

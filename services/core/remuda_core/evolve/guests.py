@@ -9,6 +9,7 @@ from remuda_proto.guests import is_guest
 from .. import facts, timeouts
 from ..state import Application, LeftGuest, Node, Partition, State
 from .allocations import book_running
+from .devices import lay_out_devices
 
 
 def leave_guests(state: State) -> None:
@@ -53,7 +54,8 @@ def node_of(partition: Partition, node_id: str) -> Node:
     if node_id in partition.nodes:
         return partition.nodes[node_id]
     if node_id not in partition.unreported:
-        partition.unreported[node_id] = Node(node_id, {}, {}, {}, reported=False)
+        node = partition.unreported[node_id] = Node(node_id, {}, {}, {}, reported=False)
+        lay_out_devices(partition, node)
     return partition.unreported[node_id]
 
 

@@ -8,6 +8,7 @@ from .. import facts, timeouts
 from ..rules.resource import add
 from ..state import NO_RESERVATIONS, Hold, Node, PendingAsk, RejectedAllocation, State, with_rejected
 from .booking import count_claims
+from .devices import lay_out_devices
 from .preemption import give_up_place, keep_place, try_refused_again
 from .questions import refusals_lifted
 
@@ -29,6 +30,7 @@ def node_added(state: State, fact: facts.NodeAdded) -> None:
     node.draining, node.drained_by_rm, node.drained = draining, fact.draining, drained
     for name in fact.capacity:
         node.allocated[name] += 0  # finding a name is faster than inserting it
+    lay_out_devices(partition, node)
     partition.nodes[fact.node_id] = node
     add(partition.total, fact.capacity)
     add(partition.occupied, fact.occupied)
@@ -44,6 +46,7 @@ def node_changed(state: State, fact: facts.NodeChanged) -> tuple[PendingAsk, ...
     node.attributes, node.capacity, node.occupied = fact.attributes, fact.capacity, fact.occupied
     if node.rejected:
         node.occupied = with_rejected(fact.occupied, node.rejected.values())
+    lay_out_devices(partition, node)
     add(partition.total, fact.capacity)
     add(partition.occupied, node.occupied)
     partition.names.add_names(fact.capacity, fact.occupied)
@@ -92,6 +95,7 @@ def existing_allocation_rejected(state: State, fact: facts.ExistingAllocationRej
     one = node.rejected[fact.name] = RejectedAllocation(fact.name, allocation, fact.reason)
     partition.rejected_allocations.add(one)
     node.occupied = with_rejected(node.occupied, (one,))
+    lay_out_devices(partition, node)
     add(partition.occupied, allocation.resource)
     partition.names.add_names(allocation.resource)
     return node
@@ -103,6 +107,7 @@ def rejected_allocation_forgotten(state: State, fact: facts.RejectedAllocationFo
     one = node.rejected.pop(fact.name)
     partition.rejected_allocations.remove(one)
     node.occupied = with_rejected(node.occupied, (one,), -1)
+    lay_out_devices(partition, node)
     add(partition.occupied, one.fact.resource, -1)
     return node
 

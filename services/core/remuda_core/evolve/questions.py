@@ -24,7 +24,7 @@ from ..state import (
     Replacement,
     State,
 )
-from .booking import book_allocated, book_pending, count_claims, one_more_pending, prioritise
+from .booking import book_allocated, book_devices, book_pending, count_claims, one_more_pending, prioritise
 
 
 def predicate_asked(state: State, fact: facts.PredicateAsked) -> PendingAsk:
@@ -40,6 +40,7 @@ def predicate_asked(state: State, fact: facts.PredicateAsked) -> PendingAsk:
     pending.asked += 1
     book_pending(application, fact.resource, -1)
     book_allocated(application, node, fact.resource, 1)
+    book_devices(node, fact, 1)
     node.allocations_left -= 1
     if not pending.pending:
         prioritise(application, pending.ask.priority, -1)
@@ -90,6 +91,7 @@ def questions_dropped(
 def _free(question: Question) -> None:
     """Free the resources that the question has booked."""
     book_allocated(question.application, question.node, question.fact.resource, -1)
+    book_devices(question.node, question.fact, -1)
     question.node.allocations_left += 1
     count_claims(question.application, -1)
 

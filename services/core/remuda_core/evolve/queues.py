@@ -9,6 +9,7 @@ from ..limits import DRAIN_REPORTED_MS
 from ..rules.limits import limits_others
 from ..state import Partition, Queue, QuotaExcess, State
 from .booking import mapped_priority, prioritise_queue, track_again
+from .devices import devices_changed, set_prices
 
 
 def partition_added(state: State, fact: facts.PartitionAdded) -> None:
@@ -16,13 +17,19 @@ def partition_added(state: State, fact: facts.PartitionAdded) -> None:
     root.hold = state.holds.get((fact.partition, "root"))
     partition = state.partitions[fact.partition] = Partition(fact.partition, fact.config, root, {"root": root})
     partition.batch_predicates = state.batch_predicates
+    set_prices(partition)
     partition.names.add_names(fact.config.root.max, fact.config.resource_weights)
 
 
 def partition_changed(state: State, fact: facts.PartitionChanged) -> None:
     partition = state.partitions[fact.partition]
     root = partition.root
-    before, partition.settings, root.settings = root.settings, fact.config, fact.config.root
+    before, units = root.settings, partition.settings.devices
+    partition.settings, root.settings = fact.config, fact.config.root
+    if units != fact.config.devices:
+        devices_changed(partition)
+        partition.work, partition.measured_ms = None, 0
+    set_prices(partition)
     if limits_others(before, root.settings):
         track_again(root)
     root.priority = mapped_priority(root)

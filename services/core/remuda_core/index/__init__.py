@@ -36,7 +36,9 @@ The modules, from what a pass asks down to what the answers are made of. Each im
     reservations   which demands may reserve, what bounds reserved nodes, which reserved ask has room
     asks           ask classes, and the asks of an application by priority and age
     demands        which demands are open, reserving or closed; freed nodes; sets of demands as bits
+    priced_nodes   the best node for a demand where the node sort policy has prices
     nodes          the best node for a demand: node groups by score, packed applications, accepted nodes
+    devices        what is free on devices as amounts of vectors
     node_groups    demands and node groups
     scores         the scores of the node sort policies
     limits         which quota or limit keeps an ask from being allocated

@@ -250,6 +250,15 @@ def allocation_recovered(index: PartitionIndex, fact: facts.AllocationRecovered,
     return False
 
 
+def devices_assigned(index: PartitionIndex, fact: facts.DevicesAssigned, allocation: Allocation) -> None:
+    if allocation.node.reported:
+        change_node(index, allocation.node)
+
+
+def work_measured(index: PartitionIndex, fact: facts.WorkMeasured, changed: bool) -> bool:
+    return changed
+
+
 def allocation_released(index: PartitionIndex, fact: facts.AllocationReleased, allocation: Allocation) -> None:
     if allocation.fact.placeholder:
         _task_group(index, allocation.application, allocation.fact.task_group)
@@ -362,7 +371,7 @@ def predicates_answered(
 ) -> None:
     index.reserved_nodes.doubt(fact.node_ids)
     for one in classes:
-        index.nodes.rankings.answered(one, fact.node_ids)
+        index.nodes.answered(one, fact.node_ids)
         for demand in index.demands.by_class.get(one, ()):
             if demand.possible and not demand.open:
                 index.open(demand)
@@ -398,6 +407,8 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[PartitionIndex, Any, Any], bool 
     facts.AskOutstanding: ask_outstanding,
     facts.Allocated: place_ask,
     facts.AllocationRecovered: allocation_recovered,
+    facts.DevicesAssigned: devices_assigned,
+    facts.WorkMeasured: work_measured,
     facts.GuestKept: lambda *_: True,  # the partition is new, and has no index yet
     facts.ExistingAllocationRejected: occupied_changed,
     facts.RejectedAllocationForgotten: occupied_changed,

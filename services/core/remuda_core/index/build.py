@@ -18,11 +18,13 @@ from operator import attrgetter
 
 from ..evolve.administration import Moved
 from ..limits import INDEXED_PER_STEP, REORDERED_AT_ONCE, REORDERED_SHARE
+from ..rules.devices import place_name
 from ..rules.limits import limits_others
 from ..rules.properties import preemption_delay_ms, sort_policy, sorts_by_priority
 from ..settings import PartitionSettings, QueueSettings, Timing
 from ..state import Application, Partition, Queue
 from . import gangs
+from .devices import places_of
 from .leaves import LeafOrder
 from .limits import held_queue
 from .partition import PartitionIndex
@@ -69,9 +71,10 @@ def build_in_steps(partition: Partition, timing: Timing, spare: int = 0) -> Gene
 
 def _build(partition: Partition, timing: Timing, spare: int) -> Generator[None, None, PartitionIndex]:
     """Yields after each item: a node, a queue, an application or an ask."""
-    names = set(partition.settings.resource_weights)
+    settings = partition.settings
+    names = {*settings.resource_weights, *(place_name(resource, 0) for resource in settings.devices)}
     for node in partition.nodes.values():
-        names.update(node.capacity, node.occupied, node.allocated)
+        names.update(node.capacity, node.occupied, node.allocated, places_of(node))
         yield
     for node in partition.unreported.values():
         names.update(node.allocated)
@@ -153,6 +156,7 @@ def must_be_rebuilt(was: PartitionSettings, now: PartitionSettings) -> bool:
     return (
         was.node_sort != now.node_sort
         or was.pack != now.pack
+        or was.devices != now.devices
         or was.resource_weights != now.resource_weights
         or was.preemption_enabled != now.preemption_enabled
         or was.preemption_interval_ms != now.preemption_interval_ms

@@ -16,11 +16,14 @@ from operator import neg
 from typing import Any, Protocol
 
 from ..limits import DEMAND_BITS, FREED_NODES, LEVELS_KEPT, SPELLINGS
+from ..rules.devices import DeviceNeed
+from ..rules.devices import needs as needs_of
 from ..rules.required_node import required_node
-from ..rules.resource import Items, Resource, items_of
+from ..rules.resource import Items, Resource
 from ..rules.share import scales_of, weight
-from ..state import Node, PendingAsk, PredicateClass, Refusals
-from .node_groups import Demand
+from ..state import Node, Partition, PendingAsk, PredicateClass, Refusals
+from .devices import items_with, needed_amounts, places_in
+from .node_groups import Demand, OnDevices
 from .nodes import NodeIndex
 from .ordered import FitList, Rank, Vector, covers
 
@@ -35,11 +38,12 @@ class Demands:
     open, reserving, or closed and fit a freed node. A demand that opens or closes changes a bit of it, and nothing in
     the queues."""
 
-    def __init__(self, nodes: NodeIndex, names: Mapping[str, int], total: Resource) -> None:
-        """`names`: the place of each resource in vectors. `total`: of the partition, by which demands are weighed."""
+    def __init__(self, partition: Partition, nodes: NodeIndex, names: Mapping[str, int]) -> None:
+        """`names`: the place of each resource in vectors. Demands are weighed by the total of the partition."""
         self._nodes = nodes
         self._names = names
-        self.scales = scales_of(total)
+        self._units = partition.settings.devices
+        self.scales = scales_of(partition.total)
         self.by_key: dict[DemandKey, Demand] = {}
         # The demands by the items in the order in which the RM wrote them: a key that needs no sorting.
         self._by_spelling: dict[tuple[Any, ...], Demand] = {}
@@ -64,26 +68,29 @@ class Demands:
     def of(self, ask: PendingAsk) -> Demand:
         """The demand of the ask. Made if no other ask has it."""
         resource, tags, refused = ask.ask.resource, ask.ask.tags, ask.refused
+        needs = needs_of(self._units, resource, tags) if self._units else ()
         node_id = required_node(tags) if tags else ""
-        spelling = (*resource.items(), node_id, refused)
+        spelling = (*resource.items(), *needs, node_id, refused)
         demand = self._by_spelling.get(spelling)
         if demand is None:
-            key = (items_of(resource), node_id, refused)
-            demand = self.by_key.get(key) or self._make(key, resource)
+            key = (items_with(resource, needs), node_id, refused)
+            demand = self.by_key.get(key) or self._make(key, resource, needs)
             if len(demand.spellings) < SPELLINGS:
                 demand.spellings.append(spelling)
                 self._by_spelling[spelling] = demand
         return demand
 
-    def _make(self, key: DemandKey, resource: Resource) -> Demand:
+    def _make(self, key: DemandKey, resource: Resource, needs: tuple[DeviceNeed, ...]) -> Demand:
         items, node_id, refused = key
         self._number += 1
-        need, heavy = self._nodes.vector(resource), weight(resource, self.scales)
+        need = self._nodes.vector(needed_amounts(self._names, items) if needs else resource)
+        heavy = weight(resource, self.scales)
         demand = self.by_key[key] = Demand(
             resource, items, node_id, refused, need, heavy, self._number,
             refused if isinstance(refused, PredicateClass) else None,
+            tuple(OnDevices(places_in(self._names, one.resource), one.share, one.devices) for one in needs),
         )  # fmt: skip
-        if any(name not in self._names for name, _ in items):
+        if any(name not in self._names for name in resource if resource[name]):
             demand.possible = demand.open = demand.schedulable = False
         if demand.predicate_class is not None:
             self.by_class.setdefault(demand.predicate_class, {})[demand] = None

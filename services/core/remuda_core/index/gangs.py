@@ -8,9 +8,10 @@ applications. Gangs that are not ready cost nothing.
 from __future__ import annotations
 
 from ..rules.required_node import required_node
-from ..rules.resource import Items, items_of
+from ..rules.resource import Items
 from ..state import Application, PendingAsk, Refusals, TaskGroup
 from .asks import PriorityFifo
+from .devices import items_of_ask
 from .leaves import LeafOrder
 from .ordered import Entry, Rank
 from .queues import ParentOrder, QueueOrder, Serving
@@ -58,7 +59,8 @@ class Gang:
 
     def add_ask(self, ask: PendingAsk) -> None:
         """Add a real ask that has to wait for a placeholder. The caller settles its task group."""
-        name, want = ask.ask.task_group, (items_of(ask.ask.resource), required_node(ask.ask.tags), ask.refused)
+        name, items = ask.ask.task_group, items_of_ask(self.leaf.index.partition, ask)
+        want = (items, required_node(ask.ask.tags), ask.refused)
         lines = self.waiting[name]
         line = lines.get(want)
         if line is None:

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush, merge
 from itertools import islice
 from operator import attrgetter
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ..limits import LEFTOVERS
+from ..rules.devices import choose
 from ..rules.resource import Items, Resource
 from ..state import NO_NODES, Node, PredicateClass, Refusals
 from .ordered import HIDDEN, FitList, Rank, Vector, covers
@@ -27,6 +28,15 @@ class SetAside(Protocol):
     """An ask class whose first ask may not reserve a node yet, or that a search has passed over."""
 
     def consider(self) -> None: ...
+
+
+class OnDevices(NamedTuple):
+    """`share` of each of so many `devices`. `places`: of all devices of the resource in vectors, the one with most free
+    first."""
+
+    places: tuple[int, ...]
+    share: int
+    devices: int
 
 
 @dataclass(slots=True, eq=False)
@@ -52,6 +62,8 @@ class Demand:
     number: int = 0
     # Only nodes that are accepted for this class are chosen.
     predicate_class: PredicateClass | None = None
+    # What the asks need of devices.
+    on_devices: tuple[OnDevices, ...] = ()
     negated: Vector = field(init=False)
     # Whether nodes of one group may differ for the demand.
     node_specific: bool = field(init=False)
@@ -100,6 +112,18 @@ class Demand:
         """Whether the RM refuses the node, or has to accept it first."""
         found = self.predicate_class
         return node_id in self.refused if found is None else node_id not in found.accepted
+
+    def after(self, available: Vector) -> Vector:
+        """What is available once it has been placed where so much is, on the devices that are chosen then."""
+        rest = [have - want for have, want in zip(available, self.need, strict=True)]
+        for need in self.on_devices:
+            free: list[Any] = [available[place] for place in need.places]
+            for at in choose(free, need.share, need.devices):
+                free[at] -= need.share
+            free.sort(reverse=True)
+            for place, amount in zip(need.places, free, strict=True):
+                rest[place] = amount
+        return tuple(rest)
 
     def next_best(self) -> NodeGroup | None:
         """The group that is the best after the best one was used up. None: that takes a search."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, heapreplace, merge
 from itertools import chain, groupby, repeat, takewhile
 from math import fsum, inf
-from operator import attrgetter, itemgetter, sub
+from operator import add, attrgetter, itemgetter, sub
 
 from ..limits import (
     LEFTOVERS,
@@ -29,6 +29,7 @@ from ..limits import (
 )
 from ..rules.resource import INT64_MAX, Resource
 from ..state import NO_NODES, Application, Node, Partition, PredicateClass, Refusals
+from .devices import places_available, places_obtainable
 from .node_groups import Demand, NodeEntry, NodeGroup
 from .ordered import HIDDEN, FitList, Rank, Vector, covers
 from .scores import score_of
@@ -106,12 +107,17 @@ class NodeIndex:
         return tuple(map(resource.get, self._names, repeat(0))) + self.spare
 
     def available(self, node: Node) -> Vector:
-        """The vector of `node.available()`."""
-        return self._less(self.vector(node.capacity), node.occupied, node.allocated)
+        """The vector of `node.available()`, with what is free on each device."""
+        rest = self._less(self.vector(node.capacity), node.occupied, node.allocated)
+        return self._on_devices(rest, places_available(node)) if node.devices else rest
 
     def obtainable(self, node: Node) -> Vector:
-        """The vector of `node.obtainable()`."""
-        return self._less(self.vector(node.capacity), node.occupied, node.bound)
+        """The vector of `node.obtainable()`, with what is free on each device then."""
+        rest = self._less(self.vector(node.capacity), node.occupied, node.bound)
+        return self._on_devices(rest, places_obtainable(node)) if node.devices else rest
+
+    def _on_devices(self, rest: Vector, places: Resource) -> Vector:
+        return tuple(map(add, rest, self.vector(places))) if places else rest
 
     def _less(self, rest: Vector, *taken: Resource) -> Vector:
         for amounts in taken:
@@ -134,6 +140,8 @@ class NodeIndex:
     def _group_for(self, entry: NodeEntry) -> NodeGroup:
         """The group of the amounts that the node has now."""
         node, capacity = entry.node, self.vector(entry.node.capacity)
+        if node.devices:
+            return self._group(entry, (capacity, self.obtainable(node), self.available(node)))
         unoccupied = self._less(capacity, node.occupied)
         return self._group(
             entry, (capacity, self._less(unoccupied, node.bound), self._less(unoccupied, node.allocated))
@@ -176,9 +184,7 @@ class NodeIndex:
         if demand.required_node:
             after = self._group_for(entry)  # what is bound to the node may be obtained no more
         elif after is None:
-            after = self._group(
-                entry, (group.capacity, group.obtainable, tuple(map(sub, group.available, demand.need)))
-            )
+            after = self._group(entry, (group.capacity, group.obtainable, self.after(demand, group.available)))
         if after.score < before:
             self.rankings.changed(entry)
         if after is group:
@@ -198,6 +204,10 @@ class NodeIndex:
         if self._move(entry, after) and up_to_date:
             demand.changes_seen = self._filled_ever
             demand.joined(after)
+
+    def after(self, demand: Demand, available: Vector) -> Vector:
+        """What is available once the demand was placed where so much is."""
+        return demand.after(available) if demand.on_devices else tuple(map(sub, available, demand.need))
 
     def _move(self, entry: NodeEntry, group: NodeGroup | None) -> bool:
         """Put the node into the group (None: into none). Returns whether it is the group's first node now."""
@@ -219,6 +229,10 @@ class NodeIndex:
         rank = group.rank
         if rank is None or node.id < rank[1]:
             self._order.move(group, (group.score, node.id, group.number))
+
+    def _reorder(self, group: NodeGroup, node: NodeEntry) -> None:
+        """Follow a group of one node whose amounts are others now."""
+        self._order.move(group, (group.score, node.id, group.number))
 
     # The best node of a demand
 
@@ -310,7 +324,15 @@ class NodeIndex:
         if demand.predicate_class is None:
             return None
         return self.best(
-            Demand(demand.resource, demand.items, demand.required_node, demand.refused, demand.need, weight=0)
+            Demand(
+                demand.resource,
+                demand.items,
+                demand.required_node,
+                demand.refused,
+                demand.need,
+                weight=0,
+                on_devices=demand.on_devices,
+            )
         )
 
     def without_verdict(self, demand: Demand, after: str) -> tuple[str, ...]:
@@ -377,6 +399,14 @@ class NodeIndex:
                 if node is not None:
                     yield node.node
 
+    def answered(self, found: PredicateClass, node_ids: Sequence[str]) -> None:
+        """Follow the RM's answer about these nodes for the class."""
+        self.rankings.answered(found, node_ids)
+
+    def lost(self) -> list[str]:
+        """The accepted nodes that are not found in their turn, for `check`."""
+        return self.rankings.lost()
+
     # Keeping it small
 
     def forget(self, demand: Demand) -> None:
@@ -414,7 +444,7 @@ class NodeIndex:
                 left.room, left.score = available, score
                 self._groups[key] = left
                 self._filled_ever += 1
-                self._order.move(left, (score, entry.id, left.number))
+                self._reorder(left, entry)
                 return left
             if len(self._groups) > 4 * len(self._nodes) + NODE_GROUPS_KEPT:
                 self._trim()

@@ -11,14 +11,16 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from ..limits import RESOURCE_NAMES_PER_PARTITION
+from ..rules.devices import is_place
 from ..rules.required_node import required_node
-from ..rules.resource import Resource, items_of
+from ..rules.resource import Resource
 from ..rules.share import weight
 from ..settings import APPLICATION, Timing
 from ..state import Application, Node, Partition, PendingAsk, Queue, Tracker
 from . import gangs
 from .asks import ApplicationAsks, AskClass
 from .demands import Demands, FreedNodes, fitting, key_of
+from .devices import items_of_ask, needed_amounts
 from .gangs import AwaitingAsks, Gang
 from .leaves import LeafOrder
 from .limits import BlockedBy
@@ -26,6 +28,7 @@ from .node_groups import Demand
 from .nodes import NodeIndex, Packing
 from .ordered import Rank, Vector
 from .preemption import BoundPreemptors, Preemptors
+from .priced_nodes import PricedNodes
 from .queues import UNLIMITED, ParentOrder
 from .reservations import Reservations, ReservedNodes, ReservingDemands
 from .trees import PassBudget
@@ -56,12 +59,13 @@ class PartitionIndex:
         # The place of each resource in vectors.
         self.names = {name: place for place, name in enumerate(names)}
         self.budget = PassBudget()
-        self.nodes = NodeIndex(partition, self.names, self.budget, spare)
+        nodes = NodeIndex if partition.prices is None else PricedNodes
+        self.nodes = nodes(partition, self.names, self.budget, spare)
         self.packing = Packing(self.nodes, self.budget) if partition.settings.pack == APPLICATION else None
         self.nodes.packing = self.packing
         # How many places for new names the next index gets, if a name finds no place in this one.
         self.spare = spare
-        self.demands = Demands(self.nodes, self.names, partition.total)
+        self.demands = Demands(partition, self.nodes, self.names)
         # The negated headroom where no maximum applies.
         self.no_limits: Vector = (-UNLIMITED,) * self.nodes.width
         # Ask classes and reserved nodes that are blocked by a limit.
@@ -144,13 +148,12 @@ class PartitionIndex:
 
     def best_node(self, ask: PendingAsk) -> Node | None:
         """The best node for an ask that is in no ask class. O(log n)."""
-        resource = ask.ask.resource
-        items = items_of(resource)
-        if any(name not in self.names for name, _ in items):
+        items = items_of_ask(self.partition, ask)
+        amounts = needed_amounts(self.names, items)
+        if any(name not in self.names for name in amounts):
             return None
-        return self.nodes.best(
-            Demand(resource, items, required_node(ask.ask.tags), ask.refused, self.nodes.vector(resource), 0, 0)
-        )
+        need = self.nodes.vector(amounts)
+        return self.nodes.best(Demand(ask.ask.resource, items, required_node(ask.ask.tags), ask.refused, need, 0, 0))
 
     def next_to_explain(self, most: int) -> list[ApplicationAsks]:
         """The next asks of applications to explain, at most `most`. They move to the end of the order."""
@@ -237,6 +240,8 @@ class PartitionIndex:
         """Give the names of a node's resources the places that are spare, without looking at any node. False: the index
         has to be built anew, because there are too few, or because asks or maxima have waited for one of the names."""
         new = sorted({name for resource in resources for name in resource if name not in self.names})
+        if any(map(is_place, new)) or (new and self.partition.prices is not None):  # others know the places, too
+            return False
         if len(new) <= len(self.nodes.spare) and not self._are_wanted(set(new)):
             for name in new:
                 self.names[name] = len(self.names)
@@ -289,7 +294,7 @@ class PartitionIndex:
     def first_bound_ask_gone(self, ask: PendingAsk) -> None:
         """Let another ask that is bound to the same node try to reserve it, after the first such ask is gone."""
         bound_to = required_node(ask.ask.tags)
-        like = self.demands.by_key.get((items_of(ask.ask.resource), bound_to, ask.refused)) if bound_to else None
+        like = self.demands.by_key.get((items_of_ask(self.partition, ask), bound_to, ask.refused)) if bound_to else None
         if like is not None:
             self.reserve_again(like)
 

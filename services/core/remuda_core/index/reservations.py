@@ -173,7 +173,8 @@ class ReservingDemands:
         total, occupied, allocated = self._partition.total, self._partition.occupied, self._partition.root.allocated
         if all(
             amount <= total.get(name, 0) - occupied.get(name, 0) - allocated.get(name, 0)
-            for name, amount in demand.items
+            for name, amount in demand.resource.items()
+            if amount
         ):
             return True
         self._demands.end_reserving(demand)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from ..rules.prices import FRAGMENTATION
 from .ordered import Vector
 
 # (place in a vector, weight) of each resource that counts; weights are above 0.
@@ -38,9 +39,15 @@ def binpacking(capacity: Vector, available: Vector, weights: Weights) -> float:
     return -mean_used_share(capacity, available, weights)
 
 
+def by_price(capacity: Vector, available: Vector, weights: Weights) -> float:
+    """All are the same: which node is the best depends on the ask (`rules.prices`)."""
+    return 0.0
+
+
 SCORES: Final[Mapping[str, Score]] = {
     "fair": fair,
     "binpacking": binpacking,
+    FRAGMENTATION: by_price,
 }
 
 

@@ -15,6 +15,7 @@ from ..rules.required_node import is_protected, required_node
 from ..state import Application, Node, PendingAsk, Queue, TaskGroup, Tracker
 from . import gangs
 from .asks import ApplicationAsks
+from .devices import places_of
 from .gangs import AwaitingAsks, Gang
 from .leaves import LeafOrder
 from .limits import limits_of
@@ -359,8 +360,9 @@ def change_node(index: PartitionIndex, node: Node) -> None:
 def size_node(index: PartitionIndex, node: Node) -> bool:
     """Follow a change of the capacity of the node, or of what is occupied. Returns True if the index has to be built
     again."""
-    known = index.knows(node.capacity) and index.knows(node.occupied)
-    if not known and not index.learn(node.capacity, node.occupied):
+    places = dict.fromkeys(places_of(node), 0) if node.devices else {}
+    known = index.knows(node.capacity) and index.knows(node.occupied) and index.knows(places)
+    if not known and not index.learn(node.capacity, node.occupied, places):
         return True
     index.total_changed()
     change_node(index, node)

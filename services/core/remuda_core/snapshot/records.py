@@ -38,6 +38,8 @@ class PartitionRecord(Record):
     preemption_refused_ms: int = 0
     last_asked: str = ""
     questions_paused: bool = False
+    work: facts.WorkMeasured | None = None
+    measured_ms: int = 0
 
 
 class Refusal(Record):

@@ -15,12 +15,14 @@ from ..evolve.booking import (
     allocation_comes,
     book_allocated,
     book_arriving,
+    book_devices,
     book_pending,
     book_preempting,
     count_running,
     prioritise,
     track,
 )
+from ..evolve.devices import set_prices
 from ..evolve.gangs import replacement_begins
 from ..evolve.guests import node_of
 from ..evolve.preemption import keep_place
@@ -112,6 +114,9 @@ def _partition(state: State, record: records.PartitionRecord) -> None:
     partition.draining, partition.preemption_refused_ms = record.draining, record.preemption_refused_ms
     partition.yunikorn_1_4, partition.last_asked = state.yunikorn_1_4, record.last_asked
     partition.questions_paused = record.questions_paused
+    if record.work is not None:
+        partition.work, partition.measured_ms = record.work, record.measured_ms
+        set_prices(partition)
 
 
 def _queue(state: State, record: records.QueueRecord) -> None:
@@ -238,6 +243,7 @@ def _allocation(state: State, record: records.AllocationRecord) -> None:
     partition.names.add_names(fact.resource)
     allocation_comes(partition, allocation)
     book_allocated(application, node, fact.resource, 1, placeholder=fact.placeholder)
+    book_devices(node, fact, 1)
     if fact.placeholder:
         application.placeholders += 1
         group = application.task_groups.setdefault(fact.task_group, TaskGroup(fact.task_group, fact.resource))
@@ -261,6 +267,7 @@ def _question(state: State, record: records.QuestionRecord) -> None:
     partition, application, node = _places(state, fact)
     partition.questions[fact.question] = Question(fact, node, application)
     book_allocated(application, node, fact.resource, 1)
+    book_devices(node, fact, 1)
     node.allocations_left -= 1
 
 

@@ -47,6 +47,8 @@ def _save_partition(partition: Partition) -> Iterator[Record]:
         partition.preemption_refused_ms,
         partition.last_asked,
         partition.questions_paused,
+        partition.work,
+        partition.measured_ms,
     )
     for queue in partition.queues.values():
         yield _saved_queue(partition, queue)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -13,9 +13,75 @@ from .. import facts
 from ..facts import Allocated
 from ..limits import ALLOCATIONS_PER_NODE, FIRST_STATES, LAST_STATES
 from ..rules import lifecycle
+from ..rules.devices import names_of, occupied_of, shares_of, unfit_of
 from ..rules.resource import Items, Resource, Sums, add, amounts_above, sums, times, total_of
 from ..settings import Limit, QueueSettings
 from .timers import NEVER_MS
+
+
+class Devices(msgspec.Struct, eq=False):
+    """The devices of one resource on a node (semantics section 20)."""
+
+    # The amount of one device.
+    unit: int
+    # By the name of each device, in the order of their positions: what others than allocations leave of it.
+    room: dict[str, int] = {}
+    # The names of devices on which nothing new is placed.
+    unfit: frozenset[str] = frozenset()
+    # By name: what allocations and held room take, also of devices that have left the node.
+    used: dict[str, int] = {}
+
+    def lay_out(
+        self, resource: str, capacity: Resource, attributes: Mapping[str, str], occupied: int,
+        on_devices: Iterable[tuple[str, int]],
+    ) -> None:  # fmt: skip
+        """Take the devices that the node has now. `occupied`: what others take of the resource. `on_devices`: on which
+        devices that is, as far as it is known; the rest is taken from the last ones."""
+        names = names_of(resource, attributes, capacity.get(resource, 0) // self.unit)
+        self.room = dict.fromkeys(names, self.unit)
+        self.unfit = unfit_of(resource, attributes)
+        for name, amount in (*occupied_of(resource, attributes), *on_devices):
+            if name in self.room:
+                taken = min(amount, occupied, self.room[name])
+                self.room[name] -= taken
+                occupied -= taken
+        for name in reversed(names):
+            taken = max(0, min(self.room[name], occupied))
+            self.room[name] -= taken
+            occupied -= taken
+
+    def book(self, names: str, amount: int, times: int) -> None:
+        """Take the amount from these devices in equal shares; with `times` -1, give it back. `names`: as in facts."""
+        if "," not in names:
+            self._book(names, amount * times)
+            return
+        devices = names.split(",")
+        for name, share in zip(devices, shares_of(amount, len(devices)), strict=True):
+            self._book(name, share * times)
+
+    def _book(self, name: str, amount: int) -> None:
+        left = self.used.get(name, 0) + amount
+        if left:
+            self.used[name] = left
+        else:
+            self.used.pop(name, None)
+
+    def free(self) -> list[int]:
+        """What is free on each device, by position. Negative where more is booked than there is."""
+        used = self.used
+        return [room - used.get(name, 0) for name, room in self.room.items()] if used else list(self.room.values())
+
+    def offered(self) -> list[int]:
+        """What asks may take of each device, by position: nothing of one that is unfit."""
+        free = self.free()
+        if self.unfit:
+            free = [0 if name in self.unfit else amount for name, amount in zip(self.room, free, strict=True)]
+        return [amount if amount > 0 else 0 for amount in free] if free and min(free) < 0 else free
+
+    def names_at(self, positions: Iterable[int]) -> str:
+        """The names of the devices at these positions, as facts have them."""
+        names = list(self.room)
+        return ",".join([names[at] for at in positions])
 
 
 class PredicateClass:
@@ -96,6 +162,8 @@ class Node:
     allocations_left: int = field(default_factory=lambda: ALLOCATIONS_PER_NODE)
     # False: guests are there, and the RM has not reported the node since it registered (`Partition.unreported`).
     reported: bool = True
+    # By resource, for all that stand on devices in the partition.
+    devices: dict[str, Devices] = field(default_factory=dict)
 
     @property
     def ready(self) -> bool:
@@ -194,8 +262,9 @@ class Replacement(msgspec.Struct, eq=False):
 
     @property
     def elsewhere(self) -> bool:
-        """Whether the allocation will be on another node than the placeholder. Its resources are held there."""
-        return self.node is not self.placeholder.node
+        """Whether the allocation will be on another node than the placeholder, or on other devices. Its resources are
+        held there."""
+        return self.node is not self.placeholder.node or self.fact.devices != self.placeholder.fact.devices
 
 
 class Placeholder(Protocol):

@@ -13,6 +13,7 @@ from remuda_proto.guests import is_guest
 
 from .. import facts
 from ..limits import KEYS_LISTED, LEFTOVERS, RESOURCE_NAMES_PER_PARTITION
+from ..rules.prices import Prices
 from ..rules.resource import Resource
 from ..settings import PartitionSettings
 from .application import (
@@ -201,6 +202,11 @@ class Partition:
     # (queue, asks of it) that were refused preemption while nodes are set aside for other asks: their refusals in
     # `Queue.refusals` hold until one of these nodes no longer is.
     set_aside: dict[tuple[str, Like], None] = field(default_factory=dict)
+    # What work on devices is like, and since when; None: not measured yet. And the prices that follow from it, of a
+    # partition with the node sort policy `fragmentation`.
+    work: facts.WorkMeasured | None = None
+    measured_ms: int = 0
+    prices: Prices | None = None
     # The rules of Apache YuniKorn 1.4 hold (semantics section 18).
     yunikorn_1_4: bool = False
 

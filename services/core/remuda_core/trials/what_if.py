@@ -30,6 +30,7 @@ from ..limits import (
     WHAT_IF_TOGETHER,
     WHAT_IF_TRIALS,
 )
+from ..rules.devices import needs
 from ..rules.required_node import required_node
 from ..rules.resource import Resource, add
 from ..state import Application, Node, Partition, PendingAsk, Queue, Tracker
@@ -58,6 +59,7 @@ AGAINST: Final[dict[str, tuple[str, ...]]] = {
     "group": (QUOTA, steps.APPLICATION),
     "queue": (QUOTA, steps.APPLICATION),
     "node": (steps.NODE, steps.UNDRAIN, steps.ASK, steps.APPLICATION),
+    "device": (steps.NODE, steps.UNDRAIN, steps.ASK, steps.APPLICATION),
     "too_large": (steps.NODE,),
     "unknown_node": (steps.NODE,),
     "unschedulable_node": (steps.UNDRAIN,),
@@ -224,8 +226,7 @@ class _Search:
             case steps.UNDRAIN:
                 off = [node for node in self._partition.nodes.values() if not node.schedulable]
                 fitting = [node for node in off if self._bound_to in ("", node.id)]
-                need = self._ask.ask.resource
-                for node in sorted(fitting, key=lambda node: (missing(need, node) > 0, node.id)):
+                for node in sorted(fitting, key=lambda node: (missing(self._ask.ask, node) > 0, node.id)):
                     yield Step(kind, node.id)
             case steps.ASK:
                 reserving = {node.reservation for node in self._partition.nodes.values()} - {None, self._ask}
@@ -454,10 +455,15 @@ def _who(tracker: Tracker) -> str:
 def of_node(partition: Partition, ask: PendingAsk, node_id: str) -> list[Dimension]:
     """The capacity of a node that is added; by resource. `node_id`: of the node that the ask is bound to, or ""."""
     pending = partition.root.pending
+    wanted = needs(partition.settings.devices, ask.ask.resource, ask.ask.tags)
+    on_devices = {need.resource: need.devices for need in wanted}
     found = []
     for name, need in sorted(ask.ask.resource.items()):
         if need > 0:
             unit = unit_of(partition, name)
+            if name in on_devices:  # a node has whole devices
+                unit = partition.settings.devices[name]
+                need = unit * on_devices[name]
             more = -(-pending.get(name, 0) // unit) * unit
             found.append(Dimension(Step("node", node_id, resource=name), need, need + more, unit))
     return found
@@ -480,7 +486,9 @@ def helps(partition: Partition, ask: PendingAsk, application_id: str, constraint
     application = partition.applications[application_id]
     any_amount = [replace(one, need=1, have=0) for one in constraints]
     return any(
-        bool(application.allocations) if one.constraint == "node" else _frees(partition, ask, application, one)
+        bool(application.allocations)
+        if one.constraint in ("node", "device")
+        else _frees(partition, ask, application, one)
         for one in any_amount
     )
 
@@ -495,7 +503,7 @@ def _frees(partition: Partition, ask: PendingAsk, application: Application, cons
             counted = {(one.kind, one.name) for one in application.trackers}
             named = (constraint.constraint, constraint.where) in counted
             return named and _held(application, constraint.resource) >= short
-        case "node":
+        case "node" | "device":
             return _makes_room(ask, application)
         case "maxapplications":
             return application.counts_as_running

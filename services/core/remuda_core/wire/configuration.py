@@ -40,7 +40,7 @@ def read_partition(message: config_pb2.PartitionConfig) -> settings.PartitionSet
         tuple(read_limit(limit) for limit in message.limits), message.preemption_threshold,
         message.preemption_interval_ms, sort.pack, message.quota_preemption_enabled,
         message.reservation_share or DEFAULT.reservation_share,
-        message.queue_reservation_share or DEFAULT.queue_reservation_share,
+        message.queue_reservation_share or DEFAULT.queue_reservation_share, read_resource(message.devices),
     )  # fmt: skip
 
 
@@ -65,6 +65,7 @@ def write_partition(partition: settings.PartitionSettings) -> config_pb2.Partiti
         ),
         placement_rules=[write_rule(rule) for rule in partition.placement_rules],
         limits=[write_limit(limit) for limit in partition.limits],
+        devices=write_resource(partition.devices) if partition.devices else None,
     )
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from remuda_proto.remuda.v1 import log_pb2
 
 from .. import facts
@@ -36,6 +38,8 @@ def write_allocated(fact: facts.Allocated, message: log_pb2.Allocated) -> None:
         message.preemption_policy.allowPreemptSelf = fact.allow_preempt_self
     if fact.question:
         message.question = fact.question
+    if fact.devices:
+        message.devices.update(fact.devices)
 
 
 def written_allocated(fact: facts.Allocated) -> log_pb2.Allocated:
@@ -61,7 +65,20 @@ def read_allocated(message: Any) -> facts.Allocated:
         message.originator,
         message.preemption_policy.allowPreemptSelf if message.HasField("preemption_policy") else None,
         message.question,
+        TAGS[tuple(message.devices[:])],
     )
+
+
+def write_recovered(fact: facts.AllocationRecovered, message: log_pb2.AllocationRecovered) -> None:
+    write_allocation(fact.allocation, message.allocation)
+    message.devices.update(fact.allocation.devices)
+
+
+def read_recovered(message: Any) -> facts.AllocationRecovered:
+    allocation = read_logged_allocation(message.allocation)
+    if devices := TAGS[tuple(message.devices[:])]:
+        allocation = replace(allocation, devices=devices)
+    return facts.AllocationRecovered(allocation)
 
 
 def write_constraints(constraints: Iterable[facts.Constraint]) -> list[log_pb2.Constraint]:
@@ -92,16 +109,14 @@ WRITERS: dict[type[facts.Fact], Callable[[Any, log_pb2.Fact], None]] = {
     facts.AskAccepted: lambda fact, message: write_ask(fact.ask, message.ask_accepted.ask),
     facts.AskChanged: lambda fact, message: write_ask(fact.ask, message.ask_changed.ask),
     facts.Allocated: lambda fact, message: write_allocated(fact, message.allocated),
-    facts.AllocationRecovered: lambda fact, message: write_allocation(
-        fact.allocation, message.allocation_recovered.allocation
-    ),
+    facts.AllocationRecovered: lambda fact, message: write_recovered(fact, message.allocation_recovered),
 }
 
 FACT_READERS: dict[str, Callable[[Any], facts.Fact]] = {
     "ask_accepted": lambda message: facts.AskAccepted(read_logged_ask(message.ask)),
     "ask_changed": lambda message: facts.AskChanged(read_logged_ask(message.ask)),
     "allocated": read_allocated,
-    "allocation_recovered": lambda message: facts.AllocationRecovered(read_logged_allocation(message.allocation)),
+    "allocation_recovered": read_recovered,
 }
 
 # By the type of a field of a fact: (to a value of the message, from a value of the message).

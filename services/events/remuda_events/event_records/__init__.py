@@ -84,6 +84,8 @@ RECORDS_BY_FACT: Final[dict[str, Callable[[Any, int], Records]]] = {
 # Why a fact has no record.
 FACTS_WITHOUT_RECORD: Final = {
     "guest_kept": "the guest has its allocation as before, which has a record",
+    "devices_assigned": "the allocation has a record; the story has its devices",
+    "work_measured": "nothing is placed otherwise before the next allocation, which has a record",
     "action_taken": "its effects have records",
     "action_refused": "nothing changes; the reply to the operator has the refusal",
     "preemption_refused": "the ask still waits; ask_waiting has the reason, and not four times a minute",

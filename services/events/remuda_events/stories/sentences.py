@@ -111,7 +111,12 @@ def ask_waiting(fact: log_pb2.AskWaiting) -> str:
 
 
 def allocated(fact: log_pb2.Allocated) -> str:
-    return placed(fact.allocation, "allocated on")
+    return placed(fact.allocation, "allocated on") + on_devices(fact.devices)
+
+
+def on_devices(devices: Mapping[str, str]) -> str:
+    """For example: , on devices of gpu: GPU-a,GPU-c"""
+    return "".join(f", on devices of {name}: {devices[name]}" for name in sorted(devices))
 
 
 def placed(one: si.Allocation, verb: str) -> str:
@@ -179,7 +184,8 @@ def replacement_started(fact: log_pb2.ReplacementStarted) -> str:
 
 
 def placeholder_replaced(fact: log_pb2.PlaceholderReplaced) -> str:
-    return f"{placed(fact.allocation.allocation, 'allocated on')}, in place of {fact.placeholder_key}"
+    real = fact.allocation
+    return f"{placed(real.allocation, 'allocated on')}, in place of {fact.placeholder_key}{on_devices(real.devices)}"
 
 
 def acted(action: log_pb2.Action) -> str:
@@ -244,7 +250,10 @@ SENTENCES: Final[Mapping[str, Callable[[Any], str]]] = {
     "ask_waiting": ask_waiting,
     "ask_outstanding": lambda fact: f"{name(fact)} waits for a node{because(fact.reason)}",
     "allocated": allocated,
-    "allocation_recovered": lambda fact: placed(fact.allocation, "reported by the RM as running on"),
+    "allocation_recovered": lambda fact: (
+        placed(fact.allocation, "reported by the RM as running on") + on_devices(fact.devices)
+    ),
+    "devices_assigned": lambda fact: f"allocation {fact.uuid} has devices{on_devices(fact.devices)}",
     "guest_kept": lambda fact: placed(fact.allocation.allocation, "outlives the RM's registration on"),
     "existing_allocation_rejected": lambda fact: (
         f"{placed(fact.allocation.allocation, 'reported by the RM as running on')}, and rejected, so that its resource "
@@ -305,4 +314,5 @@ FACTS_WITHOUT_SENTENCE: Final[Mapping[str, str]] = {
     "partition_draining": "it names a partition only",
     "partition_removed": "it names a partition only",
     "time_passed": "the facts before it have its effects",
+    "work_measured": "it is about no item; placements after it follow other prices",
 }

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Final
 
+from remuda_proto.constants import DEVICES_TAG
 from remuda_proto.guests import without_guests
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
@@ -21,7 +22,7 @@ from remuda_rmproxy.records.partitions import PlainNames
 NANOSECONDS_PER_MS = 1_000_000
 # Constraints of AskWaiting that mean "no node fits". All others are quotas, limits and states that hold the ask back.
 NO_NODE_FITS = frozenset(
-    {"node", "too_large", "unknown_node", "unschedulable_node", "full_node", "predicate", "reserved"}
+    {"node", "device", "too_large", "unknown_node", "unschedulable_node", "full_node", "predicate", "reserved"}
 )
 
 RESPONSES: dict[str, type[Any]] = {
@@ -57,6 +58,8 @@ def _fill_allocation(target: si.Allocation, fact: log_pb2.Allocated, names: Plai
     allocation = fact.allocation
     target.CopyFrom(allocation)
     target.partitionName = names[allocation.partitionName]
+    for resource, devices in fact.devices.items():
+        target.allocationTags[DEVICES_TAG + resource] = devices
 
 
 def _fill_replacement(target: si.Allocation, fact: log_pb2.PlaceholderReplaced, names: PlainNames) -> None:
