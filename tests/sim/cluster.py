@@ -86,10 +86,13 @@ class Cluster:
             if allocation.applicationID not in self.applications or allocation.nodeID not in self.nodes:
                 self.ended[uuid] = self.running.pop(uuid)
 
+    def node(self, node_id: str, vcore: int, existing: list[si.Allocation]) -> si.NodeInfo:
+        return node(node_id, vcore=vcore, existing=existing)
+
     def report(self) -> tuple[list[si.AddApplicationRequest], list[si.NodeInfo], list[si.AllocationAsk]]:
         """The report to the scheduler, to be sent in this order."""
         nodes = [
-            node(node_id, vcore=vcore, existing=[one for one in self.running.values() if one.nodeID == node_id])
+            self.node(node_id, vcore, [one for one in self.running.values() if one.nodeID == node_id])
             for node_id, vcore in self.nodes.items()
         ]
         asks = []

@@ -19,6 +19,7 @@ from .askers import Asker, ask
 from .auditor import Auditor
 from .cluster import Cluster
 from .connection import PLAYED_WITHIN_S
+from .devices import GpuRm
 from .environment import environment
 from .loop import Stuck, VirtualLoop
 from .operator import Operator
@@ -35,7 +36,8 @@ TIMERS_S = 12.0  # what is set while all is busy is due by then
 
 def run(seed: int) -> Story:
     """Raises nothing: `violations` of the story says what was wrong."""
-    return simulated(Random(seed), lambda random, story: Simulation(random, story).run())
+    kind = WithDevices if seed % 4 == 1 else Simulation  # not drawn: seeds mean what they meant
+    return simulated(Random(seed), lambda random, story: kind(random, story).run())
 
 
 def simulated(
@@ -78,6 +80,7 @@ def _unhandled(story: Story, context: dict[str, object]) -> None:
 
 class Simulation(Unrest):
     ASKERS = 2
+    RM: type[Rm] = Rm
 
     def __init__(self, random: Random, story: Story, *, quiet: bool = False) -> None:
         super().__init__(random, story, DISASTERS, quiet=quiet)
@@ -104,7 +107,8 @@ class Simulation(Unrest):
 
     def _make_rms(self) -> Sequence[Rm]:
         clusters: list[Cluster] = []
-        rms = [Rm(f"rm-{number}", self.random, self.story, clusters) for number in range(1, self.random.choice((2, 3)))]
+        count = range(1, self.random.choice((2, 3)))
+        rms = [self.RM(f"rm-{number}", self.random, self.story, clusters) for number in count]
         clusters += [rm.cluster for rm in rms]
         return rms
 
@@ -239,3 +243,9 @@ DISASTERS: tuple[Disaster, ...] = (
     Simulation._kill_leader_and_standby, Simulation._stop, Simulation._cut_off,
     Simulation._outage, Simulation._jump, Simulation._fill, Simulation._spoil_a_snapshot,
 )  # fmt: skip
+
+
+class WithDevices(Simulation):
+    """GPUs stand on devices."""
+
+    RM = GpuRm
