@@ -20,6 +20,10 @@ class Undecided(UserError):
     exit_code = 3
 
 
+class NoSystem(UserError):
+    """No server answers, so nothing more can be asked."""
+
+
 class Stopped(Exception):
     """A signal ended the command."""
 

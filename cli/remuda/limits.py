@@ -41,6 +41,10 @@ LOOK_EVERY_S = 0.25
 
 # A server on this machine or near it answers in milliseconds.
 CONNECT_WITHIN_S = 3.0
+# Then a command asks whether there is a server at all. A connection takes a round trip, which is less everywhere; so a
+# command without a server ends within a second of its start.
+CONNECTED_USUALLY_S = 0.1
+REACHED_WITHIN_S = 0.4
 # Before a change of the file, which may concern thousands: what people read.
 PREVIEWED_RMS = 10
 # A follower that is less behind is not reported: it has not yet read the newest commit.
@@ -97,6 +101,9 @@ LONGEST_USAGE_CHARACTERS = 300
 
 # Completion must feel immediate.
 COMPLETE_WITHIN_S = 1.0
+# Of resource managers, where one has to be named; and of names that resemble an unknown one.
+NAMED_RMS = 10
+SUGGESTED_NAMES = 3
 # Names that a shell offers: more are no help.
 COMPLETIONS = 1_000
 

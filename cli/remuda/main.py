@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .client.names import Named, OfRm
 from .commands import act, administer, configuration, keys, pools, preview, settings, show, start
 from .terminal import exit_status, quick_start
 from .terminal.formats import with_formats, with_watch
@@ -42,6 +43,12 @@ LISTING = (
     show.story, show.dead_letters, configuration.history, configuration.show, configuration.diff, configuration.get,
     settings.show, keys.list_operators, keys.list_clients,
 )  # fmt: skip
+# The first argument is the RM, which may be left out while one is registered. Commands that delete or stop data of an
+# RM have it named.
+DEFAULT_RM = (
+    show.queues, show.applications, show.nodes, show.usage, show.explain, show.action, show.dump, act.kill, act.move,
+    act.hold, act.unhold, act.drain, act.undrain, act.priority, act.release, preview.preview,
+)  # fmt: skip
 # Events follow by themselves (`--follow`), and a file is checked once.
 LISTING_ONCE = (show.events, show.check)
 
@@ -52,13 +59,18 @@ def _with_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return with_formats(function) if function in LISTING_ONCE else function
 
 
+def _class_of(function: Callable[..., Any]) -> type[Named]:
+    return OfRm if function in DEFAULT_RM else Named
+
+
 for panel, functions in COMMANDS.items():
     for function in functions:
-        cli.command(function.__name__.replace("_", "-"), rich_help_panel=panel)(_with_options(function))
+        named = cli.command(function.__name__.replace("_", "-"), cls=_class_of(function), rich_help_panel=panel)
+        named(_with_options(function))
 config_commands.command("check")(_with_options(show.check))
-config_commands.command("preview")(preview.preview)
+config_commands.command("preview", cls=OfRm)(preview.preview)
 for name, function in configuration.COMMANDS.items():
-    config_commands.command(name)(_with_options(function))
+    config_commands.command(name, cls=Named)(_with_options(function))
 settings_commands.command("show")(_with_options(settings.show))
 settings_commands.command("check")(settings.check)
 pool_commands.command("apply")(pools.apply)

@@ -3,19 +3,25 @@ and what was expected."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+import os
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from remuda_bus.bus import Bus, BusError, Unanswered
 from remuda_bus.nats import Access, NatsError, connect
 from remuda_bus.nats.connection import Connection
 from remuda_bus.nats.jetstream import JetStream
+from remuda_bus.nats.patched_client import servers
 from remuda_operations.queries import NoAnswer, RequestRefused
 
 from .. import limits
-from ..errors import UserError
+from ..errors import NoSystem, UserError
 from ..terminal import arguments
 
+T = TypeVar("T")
 NO_SYSTEM = (
     "`remuda up` starts a system, --nats selects another; a secured one needs REMUDA_NATS_CA and REMUDA_NATS_SEED"
 )
@@ -26,7 +32,7 @@ async def bus_at(url: str) -> AsyncIterator[Bus]:
     """A connection to a running system. UserError if there is none."""
     arguments.url(url)
     with _connecting():
-        bus = await connect(url, "remuda-cli", timeout_s=limits.CONNECT_WITHIN_S)
+        bus = await _soon(url, connect(url, "remuda-cli", timeout_s=limits.CONNECT_WITHIN_S))
     try:
         with _talking(url):
             yield bus
@@ -40,7 +46,7 @@ async def jetstream_at(url: str) -> AsyncIterator[JetStream]:
     arguments.url(url)
     with _connecting():
         connection = Connection(url, "remuda-cli", Access.from_environment())
-        await connection.open(limits.CONNECT_WITHIN_S)
+        await _soon(url, connection.open(limits.CONNECT_WITHIN_S))
     try:
         with _talking(url):
             yield JetStream(connection)
@@ -48,12 +54,45 @@ async def jetstream_at(url: str) -> AsyncIterator[JetStream]:
         await connection.close()
 
 
+async def _soon(url: str, connecting: Coroutine[Any, Any, T]) -> T:
+    """The connection. Raises Unanswered as soon as no server can be reached: a client of NATS would try again until its
+    time is over, and a server that is far or busy needs that time."""
+    task = asyncio.ensure_future(connecting)
+    try:
+        done, _ = await asyncio.wait({task}, timeout=limits.CONNECTED_USUALLY_S)
+        if not done and (why := await _unreachable(url)) and not task.done():
+            raise Unanswered(f"no NATS server answers at {url}: {why}")
+        return await task
+    finally:
+        task.cancel()
+
+
+async def _unreachable(url: str) -> str:
+    """Why none of the servers takes a connection; "": one does."""
+    refusals = await asyncio.gather(*(_refusal(server) for server in servers(url)))
+    return "" if "" in refusals else "; ".join(dict.fromkeys(refusals))
+
+
+async def _refusal(server: str) -> str:
+    parts = urlsplit(server if "://" in server else f"nats://{server}")
+    try:
+        async with asyncio.timeout(limits.REACHED_WITHIN_S):
+            _, writer = await asyncio.open_connection(parts.hostname, parts.port or 4222)
+        writer.close()
+    except TimeoutError:
+        return f"no connection within {limits.REACHED_WITHIN_S} s"
+    except OSError as error:
+        known = error.errno is not None and error.errno > 0
+        return os.strerror(error.errno) if known else error.strerror or str(error)  # type: ignore[arg-type]
+    return ""
+
+
 @contextlib.contextmanager
 def _connecting() -> Iterator[None]:
     try:
         yield
     except (Unanswered, OSError) as error:
-        raise UserError(f"{error}. {NO_SYSTEM}") from None
+        raise NoSystem(f"{error}. {NO_SYSTEM}") from None
     except (BusError, NatsError, ValueError) as error:
         raise UserError(str(error) or type(error).__name__) from None
 

@@ -9,7 +9,7 @@ import typer
 
 from ..client import completion
 from ..terminal import arguments
-from .options import DEFAULT_URL, AsJson, Nats, Rm
+from .options import DEFAULT_URL, AsJson, DefaultRm, Nats
 
 Application = Annotated[
     str,
@@ -48,7 +48,7 @@ ActionId = Annotated[
 
 
 def kill(
-    rm: Rm,
+    rm: DefaultRm,
     application: Application,
     reason: Reason = "",
     partition: PartitionOption = "",
@@ -65,7 +65,7 @@ def kill(
 
 
 def move(
-    rm: Rm,
+    rm: DefaultRm,
     application: Application,
     queue: Queue,
     force: Annotated[
@@ -87,7 +87,7 @@ def move(
 
 
 def hold(
-    rm: Rm,
+    rm: DefaultRm,
     queue: Queue,
     reason: Reason = "",
     partition: PartitionOption = "",
@@ -104,7 +104,7 @@ def hold(
 
 
 def unhold(
-    rm: Rm,
+    rm: DefaultRm,
     queue: Queue,
     reason: Reason = "",
     partition: PartitionOption = "",
@@ -116,11 +116,11 @@ def unhold(
     from ..admin.act import Attempt, act
 
     attempt = Attempt(rm, "resume_queue", {"queue": queue}, reason, partition, action_id=action_id)
-    act(nats, attempt, f"queue {queue} is not held any more", json)
+    act(nats, attempt, f"queue {queue} is no longer held", json)
 
 
 def drain(
-    rm: Rm,
+    rm: DefaultRm,
     node: Node,
     reason: Reason = "",
     partition: PartitionOption = "",
@@ -136,7 +136,7 @@ def drain(
 
 
 def undrain(
-    rm: Rm,
+    rm: DefaultRm,
     node: Node,
     reason: Reason = "",
     partition: PartitionOption = "",
@@ -148,11 +148,11 @@ def undrain(
     from ..admin.act import Attempt, act
 
     attempt = Attempt(rm, "undrain_node", {"node_id": node}, reason, partition, action_id=action_id)
-    act(nats, attempt, f"no operator drains node {node}", json)
+    act(nats, attempt, f"node {node} is no longer drained by an operator", json)
 
 
 def priority(
-    rm: Rm,
+    rm: DefaultRm,
     application: Application,
     key: Annotated[
         str,
@@ -178,7 +178,7 @@ def priority(
 
 
 def release(
-    rm: Rm,
+    rm: DefaultRm,
     uuid: Annotated[
         str,
         typer.Argument(

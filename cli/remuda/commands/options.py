@@ -45,6 +45,25 @@ Rm = Annotated[
         metavar="RM", help="rmID of the resource manager.", callback=arguments.rm_id, autocompletion=completion.rms
     ),
 ]
+# Of commands of the class `client.names.OfRm`, which puts the RM before the other arguments where it is left out.
+DefaultRm = Annotated[
+    str,
+    typer.Argument(
+        metavar="RM",
+        help="rmID of the resource manager. Default: the one that is registered.",
+        callback=arguments.rm_id,
+        autocompletion=completion.rms,
+    ),
+]
+DefaultRmOrCluster = Annotated[
+    str,
+    typer.Argument(
+        metavar="RM",
+        help="rmID, or peloton.CLUSTER. Default: the RM that is registered.",
+        callback=arguments.log_id,
+        autocompletion=completion.rms,
+    ),
+]
 RmOrCluster = Annotated[
     str,
     typer.Argument(

@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 
 from ..terminal import arguments
-from .options import DEFAULT_URL, AsJson, Nats, Rm
+from .options import DEFAULT_URL, AsJson, DefaultRm, Nats
 
 Passes = Annotated[int, typer.Option(min=1, max=20, help="Scheduling passes to play, a second apart.")]
 Rows = Annotated[int, typer.Option(min=1, max=500, help="Rows of each list.")]
 
 
 def preview(
-    rm: Rm,
+    rm: DefaultRm,
     file: Annotated[Path, typer.Argument(help="The proposed queues.yaml.", callback=arguments.path)],
     passes: Passes = 3,
     rows: Rows = 20,

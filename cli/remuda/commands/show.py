@@ -12,7 +12,7 @@ from remuda_bus.log_names import is_peloton
 from .. import limits
 from ..client import completion
 from ..terminal import arguments
-from .options import DEFAULT_URL, AnyRm, AsJson, Nats, Plain, Rm, RmOrCluster, Yes
+from .options import DEFAULT_URL, AnyRm, AsJson, DefaultRm, DefaultRmOrCluster, Nats, Plain, Yes
 
 
 def status(nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
@@ -23,7 +23,7 @@ def status(nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
 
 
 def queues(
-    rm: Rm,
+    rm: DefaultRm,
     draining: Annotated[
         bool,
         typer.Option("--draining", help="Only draining queues: since when, what runs there, who administers them."),
@@ -59,7 +59,7 @@ def pools(
 
 
 def explain(
-    rm: RmOrCluster,
+    rm: DefaultRmOrCluster,
     application: Annotated[
         str | None,
         typer.Argument(
@@ -85,6 +85,8 @@ def explain(
 ) -> None:
     """Show why asks are pending: each constraint with what the ask needs and what is available, since when, and who
     holds it; earlier constraints; and the ask's position in its queue.
+
+    With one resource manager registered, `remuda explain APP [KEY]` is of it. A first name that is an RM's is the RM.
 
     `remuda explain pod NAMESPACE/NAME [RM]`: of a Kubernetes pod (RM: kubernetes).
     `remuda explain peloton.CLUSTER TASK`: of a task, a run or a gang (gang/NUMBER) of Peloton's job managers."""
@@ -134,7 +136,7 @@ def events(
     show(nats, rm, count, follow, json)
 
 
-def dump(rm: Rm, nats: Nats = DEFAULT_URL) -> None:
+def dump(rm: DefaultRm, nats: Nats = DEFAULT_URL) -> None:
     """Show all of a resource manager's state as one JSON document: what the scheduler knows, and what the resource
     manager itself says."""
     from ..show.dump import dump as show
@@ -180,7 +182,7 @@ def story(
 
 
 def applications(
-    rm: Rm,
+    rm: DefaultRm,
     queue: Annotated[
         str | None,
         typer.Option(
@@ -198,14 +200,14 @@ def applications(
     show(nats, rm, queue, json)
 
 
-def nodes(rm: Rm, nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
+def nodes(rm: DefaultRm, nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
     """Show nodes: status, used resources, and the ask for which a node is reserved."""
     from ..show.listings import nodes as show
 
     show(nats, rm, json)
 
 
-def usage(rm: Rm, nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
+def usage(rm: DefaultRm, nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
     """Show what users and groups use of each queue, and their limits."""
     from ..show.listings import usage as show
 
@@ -213,7 +215,7 @@ def usage(rm: Rm, nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
 
 
 def action(
-    rm: Rm,
+    rm: DefaultRm,
     action_id: Annotated[
         str | None,
         typer.Argument(

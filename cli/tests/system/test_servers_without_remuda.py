@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from asyncio.subprocess import DEVNULL
 from collections.abc import Sequence
 from pathlib import Path
 
-from cli.tests.running import finished_each
+from cli.tests.running import finished, finished_each
 from cli.tests.test_commands import ASKS_A_SYSTEM
+from cli.tests.test_mistakes import NOWHERE
 from remuda.embedded import NatsServer, free_port
 from remuda.embedded.nats_server import _binary
+from tests.patience import PATIENCE
 
 
 async def _all_say_why(commands: Sequence[Sequence[str]], url: str) -> None:
@@ -34,3 +37,13 @@ async def test_a_server_without_jetstream(tmp_path: Path) -> None:
     finally:
         plain.kill()
         await plain.wait()
+
+
+async def test_no_server_is_said_within_a_second() -> None:
+    took = []
+    for command in (["queues", "rm"], ["status"], ["nodes"]):
+        begun = time.monotonic()
+        code, said = await finished(*command, "--nats", NOWHERE)
+        took.append(time.monotonic() - begun)
+        assert code == 1 and f"no NATS server answers at {NOWHERE}: Connection refused. `remuda up` starts" in said
+    assert min(took) < 1.0 * PATIENCE, took
