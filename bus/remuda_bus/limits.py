@@ -220,6 +220,8 @@ GIVES_BACK_WITHIN_S = 2.0
 STREAMS_CHECK_INTERVAL_S = 5.0
 # Services that answer a ping: all within a machine's or a cluster's round trip, also on a busy machine.
 PING_S = 0.3
+# Where it is known which services have to answer, there is no need to wait longer than so after an answer.
+PING_QUIET_S = 0.1
 # Further pings, before a service counts as absent: a busy process may not answer for a second or two.
 PING_AGAIN_S = (1.0, 2.0)
 

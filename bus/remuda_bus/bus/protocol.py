@@ -73,8 +73,11 @@ class Bus(Protocol):
         NoResponders or another Unanswered."""
         ...
 
-    async def request_all(self, subject: str, payload: bytes = b"", *, within_s: float) -> list[Message]:
-        """Send a request that several processes answer. Returns the answers that arrive within `within_s`."""
+    async def request_all(
+        self, subject: str, payload: bytes = b"", *, within_s: float, quiet_s: float | None = None
+    ) -> list[Message]:
+        """Send a request that several processes answer. Returns the answers that arrive within `within_s`. `quiet_s`:
+        and no longer than so long after the newest answer."""
         ...
 
     async def serve(

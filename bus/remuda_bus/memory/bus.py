@@ -112,7 +112,9 @@ class MemoryBus:
         except TimeoutError:
             raise Unanswered(f"{subject}: no answer within {timeout_s} s") from None
 
-    async def request_all(self, subject: str, payload: bytes = b"", *, within_s: float) -> list[Message]:
+    async def request_all(
+        self, subject: str, payload: bytes = b"", *, within_s: float, quiet_s: float | None = None
+    ) -> list[Message]:
         asked = Message(subject, payload, self._outgoing(subject, payload, None).headers)
         there = [one for one in self._handlers if matches(one.subject, subject)]
         asked_all = [one for one in there if one.is_asked(subject)]

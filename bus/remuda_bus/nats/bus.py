@@ -99,10 +99,12 @@ class NatsBus:
             raise _refusal(answered)
         return Message(subject, reply.data, answered)
 
-    async def request_all(self, subject: str, payload: bytes = b"", *, within_s: float) -> list[Message]:
+    async def request_all(
+        self, subject: str, payload: bytes = b"", *, within_s: float, quiet_s: float | None = None
+    ) -> list[Message]:
         return [
             Message(subject, reply.data, reply.headers or NO_HEADERS)
-            for reply in await self._connection.ask_all(subject, payload, within_s)
+            for reply in await self._connection.ask_all(subject, payload, within_s, quiet_s)
         ]
 
     async def announce(self, instance: str = "") -> None:

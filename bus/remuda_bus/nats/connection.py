@@ -11,7 +11,7 @@ import asyncio
 import itertools
 import re
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import structlog
@@ -169,15 +169,16 @@ class Connection:
             raise NoResponders(f"{subject}: no responders")
         return message
 
-    async def ask_all(self, subject: str, payload: bytes, within_s: float) -> list[Msg]:
-        """Send a request and return the replies that arrive within `within_s`. Raises Unanswered, Refused."""
+    async def ask_all(self, subject: str, payload: bytes, within_s: float, quiet_s: float | None = None) -> list[Msg]:
+        """Send a request and return the replies that arrive within `within_s`, or until none has arrived for `quiet_s`
+        after another. Raises Unanswered, Refused."""
         if not self._up.is_set():
             await self.until_up(within_s)
         token = str(next(self._tokens))
         replies = self._gathering[token] = []
         try:
             await self.send(subject, payload, None, self._prefix + token)
-            await asyncio.sleep(within_s)
+            await _quiet(replies, within_s, quiet_s)
         finally:
             del self._gathering[token]
         return [reply for reply in replies if reply.data]
@@ -255,3 +256,16 @@ def _is_no_responders(headers: Headers) -> bool:
     """Whether the server reports no responders. A message from a stream has a sequence, whatever status its sender
     wrote."""
     return headers.get(STATUS) == "503" and SEQUENCE not in headers
+
+
+async def _quiet(replies: Sequence[Msg], within_s: float, quiet_s: float | None) -> None:
+    """Wait for `within_s`, or until a list of replies that is not empty has not grown for `quiet_s`."""
+    if quiet_s is None:
+        await asyncio.sleep(within_s)
+        return
+    loop = asyncio.get_running_loop()
+    give_up, known, since = loop.time() + within_s, 0, loop.time()
+    while (now := loop.time()) < give_up and not (known and known == len(replies) and now - since >= quiet_s):
+        if known != len(replies):
+            known, since = len(replies), now
+        await asyncio.sleep(min(quiet_s / 4, give_up - now))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -35,10 +36,10 @@ async def changed_settings(jetstream: JetStream) -> dict[str, dict[str, Any]]:
     messages that are acknowledged, or refuse others than declared. All versions agree about them. Raises BusError;
     Unreadable when a stream is missing."""
     found: dict[str, dict[str, Any]] = {}
-    for wanted in _declared():
-        if wanted["discard"] == "old":  # a history, whose oldest messages may go
-            continue
-        config = (await jetstream.api(f"STREAM.INFO.{wanted['name']}"))["config"]
+    # The others are histories, whose oldest messages may go.
+    kept = [wanted for wanted in _declared() if wanted["discard"] != "old"]
+    answers = await asyncio.gather(*(jetstream.api(f"STREAM.INFO.{wanted['name']}") for wanted in kept))
+    for wanted, config in zip(kept, (answer["config"] for answer in answers), strict=True):
         values = ((key, wanted[key]) for key in FIXED if key != "max_age" or not wanted[key])
         changed = {key: value for key, value in values if config.get(key, _absent(value)) != value}
         if changed:

@@ -54,39 +54,45 @@ def status(url: str, as_json: bool) -> None:
 
 
 async def _status(url: str) -> dict[str, Any]:
+    """All parts at once: each mostly waits for an answer."""
     async with bus_at(url) as bus:
-        answers = await services(bus, REQUIRED)
-        found: dict[str, Any] = {
-            "nats": url,
-            "services": dict(Counter(answer.service for answer in answers)),
-            **await storage_status.read(bus),
-            **{kind: await query_front_ends(bus, answers, kind) for kind in front_ends.KINDS},
-            "cores": [],
-            "rms": [],
-            "halts": [],
-            "faults": [],
-            "configuration": await configuration_status.read(bus),
-            "dead_letters": {},
-            "changed_streams": {},
-        }
-        if not found["jetstream"]:
-            async with jetstream_at(url) as jetstream:
-                try:
-                    found |= await _read(bus, jetstream)
-                except Unanswered as error:  # without a majority, some streams still answer for a while
-                    found["jetstream"] = storage_status.unanswered(str(error), found["storage"])
+        ran, stored, configuration = await asyncio.gather(
+            _running(bus), _stored(url, bus), configuration_status.read(bus)
+        )
+        return {"nats": url, **ran, **stored, "configuration": configuration}
+
+
+async def _running(bus: Bus) -> dict[str, Any]:
+    answers = await services(bus, REQUIRED)
+    kinds = await asyncio.gather(*(query_front_ends(bus, answers, kind) for kind in front_ends.KINDS))
+    counted = dict(Counter(answer.service for answer in answers))
+    return {"services": counted, **dict(zip(front_ends.KINDS, kinds, strict=True))}
+
+
+async def _stored(url: str, bus: Bus) -> dict[str, Any]:
+    found = await storage_status.read(bus)
+    found |= {"cores": [], "rms": [], "halts": [], "faults": [], "dead_letters": {}, "changed_streams": {}}
+    if not found["jetstream"]:
+        async with jetstream_at(url) as jetstream:
+            try:
+                found |= await _read(bus, jetstream)
+            except Unanswered as error:  # without a majority, some streams still answer for a while
+                found["jetstream"] = storage_status.unanswered(str(error), found["storage"])
     return found
 
 
 async def _read(bus: Bus, jetstream: JetStream) -> dict[str, Any]:
     """The entries that JetStream has stored. Raises Unanswered rather than show an unread bucket as empty."""
-    changed = await changed_settings(jetstream)
+    rms, cores_, halts_, faults_, letters, changed = await asyncio.gather(
+        _rms(bus), query_cores(bus), records.halts(bus), records.faults(bus), dead_letters.counts(jetstream),
+        changed_settings(jetstream),
+    )  # fmt: skip
     return {
-        "rms": await _rms(bus),
-        "cores": await query_cores(bus),
-        "halts": await records.halts(bus),
-        "faults": await records.faults(bus),
-        "dead_letters": await dead_letters.counts(jetstream),
+        "rms": rms,
+        "cores": cores_,
+        "halts": halts_,
+        "faults": faults_,
+        "dead_letters": letters,
         "changed_streams": {name: described(settings) for name, settings in changed.items()},
     }
 

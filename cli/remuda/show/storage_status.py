@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,8 +20,8 @@ STYLES = {Level.ENOUGH: "dim", Level.LOW: "bold yellow", Level.FULL: "bold red"}
 
 async def read(bus: Bus) -> dict[str, Any]:
     """`storage`: of the machine, or None; `jetstream`: what is wrong with it, or ""; `streams`: share of each."""
-    machine = await _machine(bus)
-    wrong = await _jetstream(bus, machine)
+    machine, error = await asyncio.gather(_machine(bus), _jetstream(bus))
+    wrong = unanswered(error, machine) if error else ""
     streams: dict[str, float] = {}
     if not wrong:
         try:
@@ -38,11 +39,12 @@ async def _machine(bus: Bus) -> Storage | None:
         return None
 
 
-async def _jetstream(bus: Bus, machine: Storage | None) -> str:
+async def _jetstream(bus: Bus) -> str:
+    """The error of a read, or ""."""
     try:
         await bus.get(subjects.LEASES.name, "health")
     except Unanswered as error:
-        return unanswered(str(error), machine)
+        return str(error) or type(error).__name__
     return ""
 
 
@@ -53,7 +55,8 @@ def unanswered(error: str, machine: Storage | None) -> str:
 
 
 async def _streams(bus: Bus) -> dict[str, float]:
-    return {stream.name: round(await bus.fullness(stream.name), 4) for stream in subjects.STREAMS}
+    shares = await asyncio.gather(*(bus.fullness(stream.name) for stream in subjects.STREAMS))
+    return {stream.name: round(share, 4) for stream, share in zip(subjects.STREAMS, shares, strict=True)}
 
 
 def lines(found: Mapping[str, Any]) -> Iterator[Text]:

@@ -27,11 +27,12 @@ class ServiceInstance:
 
 
 async def services(bus: Bus, expected: Iterable[str] = ()) -> list[ServiceInstance]:
-    """The services that answer within PING_S, ordered by service and instance. While one of `expected` does not, all
-    are asked again and given longer (PING_AGAIN_S): a busy process answers late, and a ping may be lost."""
+    """The services that answer within PING_S, ordered by service and instance; with `expected`, until none has answered
+    for PING_QUIET_S. While one of `expected` does not, all are asked again and given longer (PING_AGAIN_S): a busy
+    process answers late, and a ping may be lost."""
     missing, found = set(expected), dict[str, ServiceInstance]()
     for within_s in (limits.PING_S, *limits.PING_AGAIN_S):
-        replies = await bus.request_all(PING, within_s=within_s)
+        replies = await bus.request_all(PING, within_s=within_s, quiet_s=limits.PING_QUIET_S if missing else None)
         found.update((one.id, one) for reply in replies if (one := instance_of(reply.payload)) is not None)
         if not (missing := missing - {one.service for one in found.values()}):
             break
