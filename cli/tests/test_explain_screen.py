@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import shutil
 import subprocess
@@ -12,7 +13,7 @@ import msgspec
 import pytest
 
 from remuda.show import explain
-from remuda.show.wait_reasons import earlier, holders_of, in_words, reasons_of, with_units
+from remuda.show.wait_reasons import alike, earlier, holders_of, in_words, reasons_of, with_units
 from remuda.terminal.output import console
 from remuda_operations.queries.rows import (
     Ask,
@@ -106,6 +107,58 @@ def test_the_screen_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     with console.capture() as captured:
         explain._show_explanation("app-1 k1", explain.Result(Explanation([an_ask()]), changes=changes))
     assert "runs in the next 3 s without a change" in captured.get()
+
+
+def like(key: str, **changed: object) -> Ask:
+    return msgspec.structs.replace(an_ask(), key=key, **changed)  # type: ignore[arg-type]
+
+
+def test_asks_that_wait_alike_are_shown_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "width", 80)
+    asks = [an_ask(), *(like(f"k{n}") for n in range(2, 13)), like("other", priority=7), like("x", application="app-2")]
+    with console.capture() as captured:
+        explain._show_explanation("app-1", explain.Result(Explanation(asks)))
+    said = captured.get()
+    assert said.count("queue root.a is full") == 3
+    text = " ".join(said.split())
+    assert "k1 11 other asks of it wait alike: k2, k3, k4, k5, k6, k7, k8, k9 and 3 more queue root.a" in text
+    with console.capture() as captured:
+        explain._show_explanation("app-1", explain.Result(Explanation([an_ask(), like("k2")])))
+    assert "1 other ask of it waits alike: k2" in captured.get()
+
+
+def test_the_list_says_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "width", 100)
+    monkeypatch.setattr(time, "time", lambda: NOW_MS / 1_000)
+    with console.capture() as captured:
+        explain._show_waiting("rm", Explanation([an_ask(), like("k2", since_ms=NOW_MS - 7_200_000)]))
+    heading, row = captured.get().splitlines()
+    assert heading.split() == ["queue", "application", "waiting", "longest", "first", "reason"]
+    assert row.split()[:5] == ["root.a", "app-1", "2", "2", "h"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_page_groups_them_alike(seed: int) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("there is no node (apt-get install nodejs)")
+    chance = random.Random(seed)
+    asks = [
+        like(
+            f"k{n}",
+            application=chance.choice(("a", "b")),
+            priority=chance.choice((0, 1)),
+            resource=chance.choice(({}, {"vcore": 1}, {"vcore": 2})),
+            constraints=an_ask().constraints[: chance.choice((0, 1, 2))],
+        )
+        for n in range(60)
+    ]
+    source = re.search(r"export (function alike.*?\n})", (FOLDER / "wait_bands.js").read_text(), re.DOTALL)
+    assert source is not None
+    rows = msgspec.json.encode(asks).decode()
+    script = f"{source[1]} console.log(JSON.stringify(alike({rows}).map((one) => one.map((ask) => ask.key))));"
+    found = subprocess.run([node, "--input-type=module", "-e", script], check=True, capture_output=True).stdout
+    assert json.loads(found) == [[ask.key for ask in group] for group in alike(asks)]
 
 
 TEXTS = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -20,12 +21,23 @@ from remuda_operations.queries import RequestRefused
 from remuda_operations.queries import core as queries
 from remuda_operations.queries.rows import Ask, Explanation, WhatIf
 
+from .. import limits
 from ..client.connections import bus_at
 from ..errors import UserError
 from ..terminal import event_loop
 from ..terminal.output import console
 from ..terminal.units import at, number
-from .wait_reasons import earlier, holders_of, in_words, position_of, reasons_of, waiting_time, with_units
+from .wait_reasons import (
+    alike,
+    earlier,
+    elapsed,
+    holders_of,
+    in_words,
+    position_of,
+    reasons_of,
+    waiting_time,
+    with_units,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,20 +99,27 @@ async def _last(bus: Bus, rm: str, application: str | None, key: str | None) -> 
 
 
 def _show_waiting(rm: str, found: Explanation) -> None:
-    """One line for each application and reason."""
+    """One line for each application and reason, with the longest time that an ask has been pending."""
     if not found.asks:
         console.print(f"{rm}: nothing is pending", markup=False)
         return
     pieces: Counter[tuple[str, str, str]] = Counter()
+    since_ms: dict[tuple[str, str, str], int] = {}
     for ask in found.asks:
-        pieces[ask.queue, ask.application, reasons_of(ask)[0]] += max(1, ask.pending)
+        row = (ask.queue, ask.application, reasons_of(ask)[0])
+        pieces[row] += max(1, ask.pending)
+        since_ms[row] = min(ask.since_ms, since_ms.get(row, ask.since_ms))
+    now_ms = time.time() * 1_000
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for name in ("queue", "application"):
         table.add_column(name, overflow="fold")
     table.add_column("waiting", justify="right")
+    table.add_column("longest", justify="right", no_wrap=True)
     table.add_column("first reason", overflow="fold")
-    for (queue, application, reason), count in sorted(pieces.items()):
-        table.add_row(Text(queue), Text(application), number(count), Text(reason))
+    for row, count in sorted(pieces.items()):
+        queue, application, reason = row
+        longest = elapsed((now_ms - since_ms[row]) / 1_000) if since_ms[row] else "-"
+        table.add_row(Text(queue), Text(application), number(count), longest, Text(reason))
     console.print(table)
 
 
@@ -111,10 +130,12 @@ def _show_explanation(what: str, found: Result) -> None:
             console.print(
                 f"  last: {at(found.last.at_ms)}  {with_units(found.last.text)}", markup=False, soft_wrap=True
             )
-    for ask in found.waiting:
+    now_ms = time.time() * 1_000
+    for ask, *others in alike(found.waiting):
         more = f" ({ask.pending} pending)" if ask.pending > 1 else ""
         console.print(Text.assemble((f"{ask.key}{more}", "bold")))
-        now_ms = time.time() * 1_000
+        if others:
+            _print_indented(_waiting_alike(others), "dim")
         for reason, held_by in zip_longest(reasons_of(ask), holders_of(ask, now_ms)):
             _print_indented(reason)
             if held_by:
@@ -125,6 +146,15 @@ def _show_explanation(what: str, found: Result) -> None:
             _print_indented(line, "dim")
     if found.changes is not None:
         _show_changes(found.changes)
+
+
+def _waiting_alike(others: Sequence[Ask]) -> str:
+    """The asks that wait like the one that is shown, by their keys."""
+    keys = [ask.key for ask in others[: limits.ASKS_ALIKE_NAMED]]
+    more = len(others) - len(keys)
+    named = ", ".join(keys) + (f" and {number(more)} more" if more else "")
+    one = len(others) == 1
+    return f"{number(len(others))} other ask{'' if one else 's'} of it wait{'s' if one else ''} alike: {named}"
 
 
 def _show_changes(found: WhatIf) -> None:

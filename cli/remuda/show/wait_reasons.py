@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from remuda_operations.queries.rows import Ask, Constraint, Holder, Holders, Step
 
@@ -19,6 +19,17 @@ _NEEDS = re.compile(
 )
 _BOUND = re.compile(rf"(?<![\w./-])({_NAME})=(\d+), its (\w+) is (\d+)")
 _HAVE_UNITS = ("vcore", "memory")
+
+
+def alike(asks: Iterable[Ask]) -> list[list[Ask]]:
+    """Asks of one application that want the same and wait for the same, in their order; the web page groups them by the
+    same fields."""
+    groups: dict[tuple[object, ...], list[Ask]] = {}
+    for ask in asks:
+        wants = (ask.application, ask.partition, tuple(sorted(ask.resource.items())), ask.priority)
+        waits = (tuple(by.reason for by in ask.constraints), ask.reason)
+        groups.setdefault((wants, waits), []).append(ask)
+    return list(groups.values())
 
 
 def reasons_of(ask: Ask) -> list[str]:

@@ -181,6 +181,8 @@ class Ask(msgspec.Struct):
     reason: str = ""
     position: Position | None = None
     history: list[EarlierConstraint] = []
+    resource: dict[str, int] = {}
+    priority: int = 0
 
 
 class Step(msgspec.Struct):
