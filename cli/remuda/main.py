@@ -37,6 +37,46 @@ COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
         administer.declare, keys.keys, keys.cluster_keys,
     ),
 }  # fmt: skip
+# What `remuda --help` says: a line for commands that belong together, by the same headings. The help of a command says
+# the rest.
+HELP: dict[str, dict[tuple[str, ...], str]] = {
+    "Start": {
+        ("init",): "Write a first queues.yaml and remuda.yaml, with comments.",
+        ("up",): "Start a NATS server and all services on this machine.",
+        ("run",): "Run one service, against a NATS server.",
+        ("demo",): "Run a demonstration for some seconds, or with a web page.",
+        ("load",): "Submit a workload as a simulated resource manager.",
+    },
+    "Show": {
+        ("status",): "Show services, storage, cores, RMs and dead letters.",
+        ("top",): "Show queues, nodes and reasons to wait, live.",
+        ("queues",): "Show queues: used, pending, guaranteed and maximum.",
+        ("applications",): "Show applications: state, allocated, pending.",
+        ("nodes", "usage"): "Show nodes; what users and groups use.",
+        ("explain",): "Show why asks wait, since when, and who holds what.",
+        ("story",): "Show every fact about an application, ask, node, queue.",
+        ("events",): "Show the newest event records, and follow them.",
+        ("action",): "Show what was decided about actions of operators.",
+        ("dead-letters",): "Show requests that could not be processed.",
+        ("dump", "pools"): "Show all of an RM's state as JSON; pools of Peloton.",
+    },
+    "Act": {
+        ("kill", "move"): "End an application; move it to another queue.",
+        ("priority", "release"): "Change an ask's priority; release an allocation.",
+        ("hold", "unhold"): "Hold a queue, so that nothing starts in it; end that.",
+        ("drain", "undrain"): "Drain a node, so that nothing starts there; end that.",
+    },
+    "Administer": {
+        ("config",): "Check, preview, import and change queue configurations.",
+        ("settings", "log"): "Show and check settings; change log levels for a while.",
+        ("rm", "operator"): "Add and remove RMs and operators; divide, forget RMs.",
+        ("pool", "peloton"): "Change pools of Peloton; add and remove its clients.",
+        ("keys", "cluster-keys"): "Create keys; those of an installation on Kubernetes.",
+        ("resume", "rebuild"): "End the halt of an RM; delete its log after a loss.",
+        ("backup", "restore"): "Save all streams and buckets; load them again.",
+        ("declare",): "Create or update streams and buckets for this version.",
+    },
+}
 # These list something, so they have `--output` and, with `--watch`, are shown again and again.
 LISTING = (
     show.status, show.queues, show.applications, show.nodes, show.usage, show.pools, show.explain, show.action,
@@ -104,7 +144,7 @@ def app() -> None:
     gc.set_threshold(100_000, 50, 50)
     # pydantic would read the metadata of all installed packages, and none of them changes our models.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    exit_status.run_command(quick_start.group_of(cli))
+    exit_status.run_command(quick_start.group_of(cli, HELP))
 
 
 def _version(is_asked: bool) -> None:

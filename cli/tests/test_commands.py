@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from cli.tests.test_mistakes import NOWHERE, command
-from remuda.main import cli
+from remuda.main import COMMANDS, HELP, cli
 
 DIGITS = "9" * 5_000
 NAMES = ("", "*", ">", "a.*", "a b", DIGITS, "a\x00b", "a\x1b[31mb", "ü", "a\n", "\udcff", "-" * 3)
@@ -187,6 +187,21 @@ def commands() -> dict[str, typer.models.CommandInfo]:
             assert one.callback is not None
             found[prefix + (one.name or one.callback.__name__)] = one
     return found
+
+
+def test_the_help_is_a_screen_and_names_every_command(monkeypatch, capsys) -> None:
+    named = [name for lines in HELP.values() for names in lines for name in names]
+    groups = {one.name for one in cli.registered_groups}
+    assert sorted(named) == sorted({name.partition(" ")[0] for name in commands()} | groups)
+    for panel, functions in COMMANDS.items():
+        below = {name for names in HELP[panel] for name in names}
+        assert below >= {one.__name__.replace("_", "-") for one in functions}
+    for arguments in (["--help"], []):
+        monkeypatch.setenv("COLUMNS", "80")
+        _, out, _ = command(monkeypatch, capsys, *arguments)
+        lines = out.splitlines()
+        assert len(lines) <= 40 and max(map(len, lines)) <= 80
+        assert all(any(f"{name}" in line.split("  ")[1] for line in lines if line[:2] == "  ") for name in named)
 
 
 def test_whatever_lists_or_shows_has_json() -> None:

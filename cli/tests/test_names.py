@@ -14,6 +14,7 @@ from remuda_bus import subjects
 from remuda_bus.bus import Bus, Message, Refused
 from remuda_bus.memory import MemoryBus
 from remuda_bus.status_codes import NOT_FOUND
+from remuda_proto.remuda.v1 import admin_pb2 as admin
 
 Run = Callable[..., tuple[int, str, str]]
 # The last is what the others import.
@@ -31,6 +32,7 @@ class Rms:
         self._names = names
         self.connections = 0
         self.acted: list[str] = []
+        self.front_end: list[str] = []
 
     @contextlib.asynccontextmanager
     async def at(self, url: str) -> AsyncIterator[Bus]:
@@ -45,8 +47,14 @@ class Rms:
                 await bus.serve(subjects.core_query(name, kind), answer, kind)
         for verb in ("drain_node", "kill_application"):
             await bus.serve(subjects.administration("*", "*", "*", verb), self._act, verb)
+        if self.front_end:
+            await bus.serve(subjects.operator_method("admin", "ListResourceManagers"), self._list, "list")
         with _talking(url):
             yield bus
+
+    async def _list(self, message: Message) -> bytes:
+        rows = [admin.ResourceManagerRecord(rm_id=name) for name in self.front_end]
+        return admin.ListResourceManagersResponse(resource_managers=rows).SerializeToString()
 
     async def _act(self, message: Message) -> bytes:
         self.acted.append(message.subject)
@@ -165,6 +173,30 @@ def test_an_unknown_name_has_a_suggestion(run, monkeypatch, given: list[str], hi
     code, _, err = run(Rms("rm-1"))(*given)
     assert code in (1, 2) and err.count("\n") == 1
     assert hint in err
+
+
+def test_who_may_not_list_them_names_one(run, monkeypatch) -> None:
+    """As with the key of an operator, where no front end runs."""
+
+    async def refused(_: Bus) -> list[str]:
+        raise Refused("no permission", 403)
+
+    monkeypatch.setattr("remuda.client.names.registered", refused)
+    code, _, err = run(Rms("rm-1", "rm-2"))("explain", "rm-2", "app-1", "--json")
+    assert (code, err) == (0, "")
+    code, _, err = run(Rms("rm-1"))("queues")
+    assert code == 1 and "no permission" in err
+
+
+def test_an_operator_reads_them_from_a_front_end(run, monkeypatch) -> None:
+    class Keyed:
+        seed = "SU"
+
+    monkeypatch.setattr("remuda_bus.nats.Access.from_environment", Keyed)
+    rms = Rms("rm-1")
+    rms.front_end = ["rm-7"]
+    code, _, err = run(rms)("queues", "rm-9")
+    assert code == 1 and "did you mean the resource manager 'rm-7'?" in err
 
 
 def test_what_resembles_nothing_has_none(run) -> None:
