@@ -7,9 +7,7 @@ more than its own questions, but for `explain` and `action`, whose next argument
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import difflib
 import os
 from collections.abc import AsyncIterator
 from typing import Any
@@ -127,6 +125,8 @@ def _registered(url: str) -> list[str]:
 async def registered(bus: Any) -> list[str]:
     """The rmIDs of the resource managers that have not deregistered, in their order. With the key of an operator, which
     reads no bucket, from a front end. Raises BusError, TimeoutError."""
+    import asyncio
+
     from remuda_bus.bus import BusError
     from remuda_bus.nats import Access
     from remuda_operations.queries.records import resource_managers
@@ -151,6 +151,8 @@ async def _listed_by_front_end(bus: Any) -> list[str]:
 
 def _hint(given: dict[str, Any]) -> str:
     """What resembles the first name that does not exist; "": all exist, or nothing does, or nobody answers."""
+    import asyncio
+
     from ..terminal import event_loop
     from .connections import bus_at
 
@@ -195,6 +197,8 @@ async def _unknown(bus: Any, given: dict[str, Any]) -> AsyncIterator[tuple[str, 
 
 
 def _resembling(kind: str, name: str, known: list[str]) -> str:
+    import difflib
+
     found = difflib.get_close_matches(name[: limits.SHOWN_NAME_CHARACTERS], known, limits.SUGGESTED_NAMES)
     if not found:
         return ""

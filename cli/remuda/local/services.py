@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from remuda_bus.bus import Bus
-from remuda_bus.settings import Loaded, SettingsProblems, load
-from remuda_replication.process import Settings
 
 from .. import extras
 from ..errors import UserError
+
+if TYPE_CHECKING:  # commands that only need the names start sooner without pydantic
+    from remuda_bus.settings import Loaded
+    from remuda_replication.process import Settings
 
 Main = Callable[[Bus, Any], Awaitable[None]]  # of a service, with settings of its own
 REQUIRED: Final = ("rmproxy", "core", "config", "events")
@@ -72,13 +74,17 @@ def settings_of(service: str) -> type[Settings]:
         from remuda_peloton.shell.settings import PlacementSettings
 
         return PlacementSettings
-    return Settings
+    from remuda_replication.process import Settings as OfAllServices
+
+    return OfAllServices
 
 
 def check_settings(
     services: Iterable[str], file: Path | None, assignments: Sequence[str], *, environment: bool = True
 ) -> dict[str, Loaded[Settings]]:
     """The settings of these services. Raises SettingsProblems with all problems, each once."""
+    from remuda_bus.settings import SettingsProblems, load
+
     loaded: dict[str, Loaded[Settings]] = {}
     problems: dict[str, None] = {}
     for service in services:
