@@ -121,7 +121,7 @@ MAY_PUBLISH = PELOTON | {
     "$JS.API.DIRECT.GET.EVENTS": {"core", "rmproxy", "events", "grpc", "web"},
     "$JS.API.DIRECT.GET.KV_remuda_front_ends": set(),
     "$JS.API.DIRECT.GET.KV_remuda_leases.$KV.remuda_leases.rmproxy": set(),
-    "$JS.API.DIRECT.GET.DEAD_LETTERS": {"operator", "rmproxy"},
+    "$JS.API.DIRECT.GET.DEAD_LETTERS": {"operator", "rmproxy", "web"},
     "$JS.API.STREAM.MSG.GET.KV_remuda_configurations": {"config", "rmproxy"},
     "$JS.API.CONSUMER.CREATE.INBOX": {"core"},
     "$JS.API.CONSUMER.CREATE.LOG": {"core", "rmproxy", "events"},
