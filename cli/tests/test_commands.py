@@ -191,7 +191,7 @@ def commands() -> dict[str, typer.models.CommandInfo]:
 
 def test_the_help_is_a_screen_and_names_every_command(monkeypatch, capsys) -> None:
     named = [name for lines in HELP.values() for names in lines for name in names]
-    groups = {one.name for one in cli.registered_groups}
+    groups = {str(one.name) for one in cli.registered_groups}
     assert sorted(named) == sorted({name.partition(" ")[0] for name in commands()} | groups)
     for panel, functions in COMMANDS.items():
         below = {name for names in HELP[panel] for name in names}

@@ -110,7 +110,7 @@ def test_the_screen_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def like(key: str, **changed: object) -> Ask:
-    return msgspec.structs.replace(an_ask(), key=key, **changed)  # type: ignore[arg-type]
+    return msgspec.structs.replace(an_ask(), key=key, **changed)
 
 
 def test_asks_that_wait_alike_are_shown_once(monkeypatch: pytest.MonkeyPatch) -> None:

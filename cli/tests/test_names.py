@@ -66,7 +66,7 @@ class Rms:
 def _answers() -> dict[str, Any]:
     queue = {"path": "root.analytics", "partition": "default"}
     root = {"path": "root", "partition": "default"}
-    pages = {
+    pages: dict[str, dict[str, Any]] = {
         "queues": {"partitions": [{"name": "default"}], "queues": [root, queue], "state": "Running"},
         "applications": {"applications": [{"id": "app-1", "partition": "default"}]},
         "nodes": {"nodes": [{"id": "n-one", "partition": "default"}]},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
 from remuda_core import commands
@@ -70,7 +72,7 @@ class DeviceStorm(Storm):
             command, had if self.random.random() < 0.6 else self.random.randint(0, 4), node.attributes
         )
 
-    def with_devices(self, command: commands.UpdateNode, count: int, had: dict[str, str]) -> commands.UpdateNode:
+    def with_devices(self, command: commands.UpdateNode, count: int, had: Mapping[str, str]) -> commands.UpdateNode:
         random, attributes = self.random, dict(command.attributes)
         names = [str(place) for place in range(count)]
         if KEY in had or random.random() < 0.4:
