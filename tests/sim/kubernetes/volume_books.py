@@ -90,10 +90,11 @@ class VolumeBooks:
                 raise Violation(f"{name} may run, and {user} has its {claim_name}")
 
     def _enough_volumes(self, node: Json, shim: Shim) -> None:
-        """For all pods that are approved for a node, and not bound yet. Those that another user took are counted: they
-        may have been there then."""
+        """For all pods that are approved for a node, and neither bound yet nor being deleted for the scheduler. Volumes
+        that another user took are counted: they may have been there then."""
         name, known = node["metadata"]["name"], shim.books.storage.volumes.values()
-        approved = [one for one in shim.books.pods.values() if one.uuid and not one.is_bound and one.node == name]
+        here = [one for one in shim.books.pods.values() if one.node == name and not one.is_bound]
+        approved = [one for one in here if one.uuid and one.release is None]
         claims = {claim.key: claim for one in approved for claim in shim.books.storage.late_claims(one.pod)}
         given = {(one.spec.claim_ref.namespace, one.spec.claim_ref.name) for one in known if one.spec.claim_ref}
         wanted = [key for key, one in claims.items() if one.storage_class == "local" and key not in given]
