@@ -21,7 +21,7 @@ from .lookups import ask_of, held, is_draining
 class NoPlaceOnDrainingNodes(Kind):
     """A draining node gets no real allocations of a gang
 
-    The real ask is placed on another node. The reference starts it on the node that is being emptied.
+    The real ask is placed on another node. The reference starts it on the node that an operator is emptying.
     """
 
     golden = (
@@ -58,7 +58,8 @@ class NoPlaceOnDrainingNodes(Kind):
 class LargerGoOn(Kind):
     """A real ask that is larger than its placeholder is placed
 
-    remuda releases the placeholder. In the reference the ask waits until the gang times out.
+    remuda releases the placeholder and places the ask like any other. In the reference it waits until the gang times
+    out.
     """
 
     golden = "gangs.txt: A real ask that is larger than the places goes elsewhere, and they are given up"

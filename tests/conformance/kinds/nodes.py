@@ -24,7 +24,7 @@ from .lookups import applications_in, bound_asks, bound_to, sums, victims_of
 class NotReadyTakesNothing(Kind):
     """A node that is not ready gets no allocations
 
-    An RM sets `ready: false` on a node that cannot start anything. The reference goes on placing there.
+    An RM sets `ready: false` on a node that cannot start anything. The reference counts such nodes and places there.
     """
 
     golden = "nodes.txt: Not ready: nothing new"

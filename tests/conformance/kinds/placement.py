@@ -66,7 +66,7 @@ def _names_in(text: str) -> Iterator[str]:
 class PlacedByDefault(Kind):
     """An application that no rule places goes to `root.default`
 
-    Since 1.6, the reference does so, too, if that queue exists. Version 1.4 rejects the application.
+    Since 1.6, the reference does so, too, if that queue exists. Version 1.4 of the scheduler rejects the application.
     """
 
     golden = "placement.txt: What no rule places goes to root.default, where that is"

@@ -173,7 +173,7 @@ class QuotasCanBeRemoved(Kind):
 class QuotasAreEvents(Kind):
     """A change of a quota is an event
 
-    By a configuration or by the tags of an application. The reference sends an event for some of them.
+    Changes come by a configuration or by tags of an application. The reference sends events for some of them only.
     """
 
     golden = "events.txt: A quota that changes by tag, or is removed, is an event"
@@ -239,7 +239,7 @@ class RestoredQueueIsActive(Kind):
 class DrainingQueueIsLimited(Kind):
     """A draining queue keeps its limits
 
-    When a queue is removed from the configuration, the reference drops its limits at once.
+    Work in a queue that is removed from the configuration stays under its limits. The reference drops them at once.
     """
 
     golden = "differences.txt: A queue that drains keeps its limits"

@@ -191,7 +191,7 @@ class AskUpdated(Kind):
 class UpdatedAskKeepsItsAge(Kind):
     """An updated ask keeps its age
 
-    In the reference an ask that an RM corrects is as old as the correction, and loses its place.
+    It is ranked as of when its key first came. In the reference it is as old as the correction, and loses its place.
     """
 
     golden = "asks.txt: A changed ask keeps its age, its new priority counts"
@@ -273,7 +273,8 @@ class AskOver(Kind):
 class FailingTakesNoAsks(Kind):
     """A failing application accepts no asks
 
-    The reference accepts such an ask and never answers it. remuda rejects it with the reason.
+    Its asks can never be allocated, so remuda rejects them with the reason. The reference accepts and never answers
+    them.
     """
 
     golden = "differences.txt: An ask of a Failing application is rejected"

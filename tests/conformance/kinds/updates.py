@@ -232,7 +232,7 @@ class RulesLeadToLeaves(Kind):
 class RefusedChangesNothing(Kind):
     """A refused configuration changes nothing
 
-    The reference applies the part before the mistake.
+    An update is applied as a whole or not at all. The reference applies the part before the mistake, and keeps it.
     """
 
     golden = "configurations.txt: Refused: what has applications stays what it is"
