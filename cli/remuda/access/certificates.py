@@ -5,7 +5,6 @@ Clients read the CA's file when they connect, so a new CA is added to that file 
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -13,9 +12,11 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.hazmat.primitives import hashes
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from remuda_kubernetes import signing
+from remuda_kubernetes.signing import PrivateKey
 
 from .. import limits
 
@@ -33,29 +34,22 @@ class Certificates:
         still = [one for one in self._cas() if one.not_valid_after_utc > self._now]
         if still and not self._is_old(still[0], limits.CA_RENEWED_BEFORE_DAYS):
             return
-        key = ec.generate_private_key(ec.SECP256R1())
-        name = _subject("remuda CA")
-        made = (
-            self._builder(name, name, key, limits.CA_DAYS)
-            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .add_extension(_usage(signs_certificates=True), critical=True)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-            .sign(key, hashes.SHA256())
-        )
-        self._write("ca", b"".join(_pem(one) for one in (made, *still)), key)
+        key = signing.new_key()
+        made = signing.authority("remuda CA", key, self._for_days(limits.CA_DAYS))
+        self._write("ca", b"".join(map(signing.pem_of, (made, *still))), key)
 
     def ensure(self, name: str, subject: str, hosts: Sequence[str]) -> None:
         """Make the certificate `name`, or make it again when it expires soon, is for other hosts, or the CA is another
         one. `hosts`: names and addresses."""
         if self._is_right(name, hosts):
             return
-        ca, ca_key = self._cas()[0], self._key("ca")
-        key = ec.generate_private_key(ec.SECP256R1())
+        ca, ca_key = self._cas()[0], signing.key_in((self._directory / "ca.key").read_bytes())
+        key = signing.new_key()
         made = (
-            self._builder(_subject(subject), ca.subject, key, limits.CERTIFICATE_DAYS)
-            .add_extension(_names(hosts), critical=False)
+            signing.builder(signing.named(subject), ca.subject, key, self._for_days(limits.CERTIFICATE_DAYS))
+            .add_extension(signing.hosts_of(hosts), critical=False)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_usage(signs_certificates=False), critical=True)
+            .add_extension(signing.usage(signs_certificates=False), critical=True)
             # NATS servers are clients of each other.
             .add_extension(
                 x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
@@ -66,7 +60,7 @@ class Certificates:
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
             .sign(ca_key, hashes.SHA256())
         )
-        self._write(name, _pem(made), key)
+        self._write(name, signing.pem_of(made), key)
 
     def _is_right(self, name: str, hosts: Sequence[str]) -> bool:
         file = self._directory / f"{name}.pem"
@@ -78,71 +72,20 @@ class Certificates:
         except (ValueError, TypeError, InvalidSignature):
             return False
         named = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        return named == _names(hosts) and not self._is_old(found, limits.CERTIFICATE_RENEWED_BEFORE_DAYS)
+        return named == signing.hosts_of(hosts) and not self._is_old(found, limits.CERTIFICATE_RENEWED_BEFORE_DAYS)
 
     def _is_old(self, found: x509.Certificate, before_days: int) -> bool:
-        return found.not_valid_after_utc - self._now < timedelta(days=before_days)
+        return signing.time_left(found, self._now) < timedelta(days=before_days)
 
     def _cas(self) -> list[x509.Certificate]:
         file = self._directory / "ca.pem"
         return x509.load_pem_x509_certificates(file.read_bytes()) if file.exists() else []
 
-    def _key(self, name: str) -> ec.EllipticCurvePrivateKey:
-        key = serialization.load_pem_private_key((self._directory / f"{name}.key").read_bytes(), None)
-        assert isinstance(key, ec.EllipticCurvePrivateKey)  # as `_write` writes it
-        return key
+    def _for_days(self, days: int) -> tuple[datetime, datetime]:
+        return self._now - timedelta(hours=1), self._now + timedelta(days=days)  # clocks differ
 
-    def _builder(
-        self, subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days: int
-    ) -> x509.CertificateBuilder:
-        return (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(issuer)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(self._now - timedelta(hours=1))  # clocks differ
-            .not_valid_after(self._now + timedelta(days=days))
-        )
-
-    def _write(self, name: str, pem: bytes, key: ec.EllipticCurvePrivateKey) -> None:
-        private = key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
+    def _write(self, name: str, pem: bytes, key: PrivateKey) -> None:
         file = os.open(self._directory / f"{name}.key", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(file, "wb") as out:
-            out.write(private)
+            out.write(signing.pem_of_key(key))
         (self._directory / f"{name}.pem").write_bytes(pem)
-
-
-def _subject(name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-
-
-def _names(hosts: Sequence[str]) -> x509.SubjectAlternativeName:
-    return x509.SubjectAlternativeName([_name(host) for host in hosts])
-
-
-def _name(host: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(host))
-    except ValueError:
-        return x509.DNSName(host)
-
-
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        digital_signature=not signs_certificates,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)
