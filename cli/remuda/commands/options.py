@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -39,41 +40,17 @@ Nats = Annotated[
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")]
-Rm = Annotated[
-    str,
-    typer.Argument(
-        metavar="RM", help="rmID of the resource manager.", callback=arguments.rm_id, autocompletion=completion.rms
-    ),
-]
+
+
+def _rm(described: str, check: Callable[[str], str]) -> Any:
+    return typer.Argument(metavar="RM", help=described, callback=check, autocompletion=completion.rms)
+
+
+Rm = Annotated[str, _rm("rmID of the resource manager.", arguments.rm_id)]
+RmOrCluster = Annotated[str, _rm("Its rmID; of Peloton's, peloton.CLUSTER.", arguments.log_id)]
 # Of commands of the class `client.names.OfRm`, which puts the RM before the other arguments where it is left out.
-DefaultRm = Annotated[
-    str,
-    typer.Argument(
-        metavar="RM",
-        help="rmID of the resource manager. Default: the one that is registered.",
-        callback=arguments.rm_id,
-        autocompletion=completion.rms,
-    ),
-]
+DefaultRm = Annotated[str, _rm("rmID of the resource manager. Default: the one that is registered.", arguments.rm_id)]
 DefaultRmOrCluster = Annotated[
-    str,
-    typer.Argument(
-        metavar="RM",
-        help="rmID, or peloton.CLUSTER. Default: the RM that is registered.",
-        callback=arguments.log_id,
-        autocompletion=completion.rms,
-    ),
+    str, _rm("rmID, or peloton.CLUSTER. Default: the RM that is registered.", arguments.log_id)
 ]
-RmOrCluster = Annotated[
-    str,
-    typer.Argument(
-        metavar="RM", help="Its rmID; of Peloton's, peloton.CLUSTER.", callback=arguments.log_id,
-        autocompletion=completion.rms,
-    ),
-]  # fmt: skip
-AnyRm = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="RM", help="rmID. Default: every RM.", callback=arguments.rm_id, autocompletion=completion.rms
-    ),
-]
+AnyRm = Annotated[str | None, _rm("rmID. Default: every RM.", arguments.rm_id)]
