@@ -40,9 +40,9 @@ Objects = dict[tuple[str, str], dict[str, bytes]]  # by kind of resource and nam
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Who has access: no one else keeps a key. `front_ends`: in whose names each of them acts. `clients`: of gRPC and
-    of Peloton, by the names in their certificates; None: no certificates at all. `passwords`: Secrets with one.
-    `domain`: of the cluster's services."""
+    """The RMs, operators and clients that have access; all others lose their keys. `front_ends`: in whose names each of
+    them acts. `clients`: of gRPC and of Peloton, by the names in their certificates; None: no certificates at all.
+    `passwords`: Secrets with one. `domain`: of the cluster's services."""
 
     rms: tuple[str, ...] = ()
     operators: tuple[Operator, ...] = ()
@@ -212,7 +212,7 @@ def packed(directory: Path) -> bytes:
 
 
 def objects_of(directory: Path, wanted: Wanted) -> Objects:
-    """What pods mount, by the names that their manifests have. Raises UserError for two operators of
+    """The objects that pods mount, by the names that their manifests have. Raises UserError for two operators of
     one name there."""
     found: Objects = {("configmaps", "nats-accounts"): {"accounts.conf": (directory / ACCOUNTS).read_bytes()}}
     for role in (*ROLES, MONITOR):

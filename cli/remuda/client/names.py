@@ -150,7 +150,8 @@ async def _listed_by_front_end(bus: Any) -> list[str]:
 
 
 def _hint(given: dict[str, Any]) -> str:
-    """What resembles the first name that does not exist; "": all exist, or nothing does, or nobody answers."""
+    """A question for the first name that does not exist: "did you mean …?". Empty if all names exist, if no known name
+    resembles it, or if no answer comes in time."""
     import asyncio
 
     from ..terminal import event_loop

@@ -89,7 +89,7 @@ def _queues(answers: Answers) -> Iterator[str]:
         f"        value: root.{_DEFAULT}",
         "    queues:",
         "      - name: root",
-        "        # Who may submit, here and below: everyone. Else users and groups: 'ann,ben group,group'.",
+        "        # Everyone may submit here and below. To restrict it, name users and groups: 'ann,ben group,group'.",
         "        submitacl: '*'",
         "        queues:",
     )
@@ -106,10 +106,10 @@ def _team(answers: Answers, name: str, share: int, guaranteed: Amounts, is_first
     yield f"          - name: {_quoted(name)}"
     yield "            resources:"
     if is_first:
-        yield "              # What the queue gets before others. While it is idle, others use it."
+        yield "              # The queue gets this before others. While it is idle, others use it."
     yield f"              guaranteed: {_flow(guaranteed)}"
     if is_first:
-        yield "              # What the queue never exceeds. Without a maximum it uses all that is idle."
+        yield "              # The queue never exceeds this. Without a maximum it uses all that is idle."
     yield f"              # max: {_flow(answers.capacity)}"
     if is_first:
         yield "            # Applications that run at a time; 0: no limit."
@@ -152,7 +152,7 @@ def _settings(answers: Answers) -> Iterator[str]:
         "# Which resource managers may register, by name: names and patterns. Without this setting, all may.",
         "# rms:",
         "#   allowed: [my-cluster, 'gpu-*']",
-        "# Who may change queues, drain nodes and forget resource managers, beside the user who started remuda.",
+        "# Users who may change queues, drain nodes and forget resource managers, beside the one who started remuda.",
         "# scheduler:",
         "#   acl: 'ann,ben operators'",
     )
