@@ -29,7 +29,7 @@ from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError
 from remuda_bus.nats import connect
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_replication.lease.leaders import leader_of
+from remuda_replication.lease import leader_of
 from remuda_replication.process import GC_THRESHOLDS
 from remuda_sdk import ResourceManager, application, ask, node
 

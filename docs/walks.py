@@ -269,11 +269,11 @@ FAILOVER: Walk = (
         "the leading core is killed",
         (
             Hop(
-                "remuda_replication.presence:Presence._watch_over",
+                "remuda_replication.members:Membership._watch_over",
                 "asks the leading core again and again whether it lives",
             ),
             Hop(
-                "remuda_replication.lease.holder:HolderLiveness.is_gone",
+                "remuda_replication.lease:HolderLiveness.is_gone",
                 "gets no answer twice: the server has lost its connection",
             ),
             Hop(
@@ -283,14 +283,14 @@ FAILOVER: Walk = (
             Hop("remuda_replication.members:Members._look", "finds RMs that no process leads"),
             Hop("remuda_replication.members:Members._take_from", "writes its own name into the bucket LEADERS"),
             Hop("remuda_replication.standby:Standby._lead", "begins to lead on the state that it has followed"),
-            Hop("remuda_replication.follower:Follower.catch_up", "applies the last commits of the log"),
+            Hop("remuda_replication.standby:Follower.catch_up", "applies the last commits of the log"),
             Hop("remuda_replication.standby:Standby._check_past", "checks that no stream has lost messages"),
             Hop(
-                "remuda_replication.trial:check_for_deadly_message",
+                "remuda_replication.poison_messages:check_for_poison_message",
                 "tries a message in a child process first, if it may have killed others",
             ),
             Hop(
-                "remuda_replication.follower:Follower.close",
+                "remuda_replication.standby:Follower.close",
                 "stops reading, and makes a writer that continues from there",
             ),
             Hop(

@@ -1,6 +1,6 @@
 """The health of this process: what it does, and whether that is as it should be.
 
-Services set it; the pages of `process.health_pages` show it.
+Services set it; the pages of `remuda_replication.process.health_pages` show it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Metrics of this process, for the page `/metrics` (`process.health_pages`).
+"""Metrics of this process, for the page `/metrics` (`remuda_replication.process.health_pages`).
 
 Each room declares its metrics in a `metrics.py` of its own, and updates them where a decision is durable or a message
 is out: metrics are derived from facts, and scheduling rules contain none. Names and labels are a part of the interface

@@ -21,14 +21,16 @@ from remuda_bus.metrics import rm_label
 from remuda_bus.retry import Backoff, RetryPolicy, pause
 from remuda_bus.status_codes import UNAVAILABLE
 from remuda_proto.remuda.v1 import log_pb2
-from remuda_replication.clock import Clock
 from remuda_replication.log import LogWriter, Position
 from remuda_replication.machine import Machine
 from remuda_replication.snapshots import Snapshots
 
 log = structlog.get_logger()
 
+
 T = TypeVar("T")
+
+
 Answer = tuple[asyncio.Future[tuple[Position, Any]], Any]
 
 
@@ -228,3 +230,23 @@ class Leader:
 
 def _ended() -> Refused:
     return Refused("this process does not lead any more, try again", UNAVAILABLE)
+
+
+class Clock:
+    """Milliseconds since 1970 that never go back and never stop. If the wall clock is set back, or is behind the time
+    in the log because the clock of another machine was ahead, time continues from there at the pace of `steady_s`, a
+    monotonic clock in seconds. Otherwise no timer would be due until the wall clock has caught up."""
+
+    def __init__(self, wall_ms: Callable[[], int], steady_s: Callable[[], float], not_before_ms: int) -> None:
+        self._wall_ms = wall_ms
+        self._steady_s = steady_s
+        self._last_ms = float(max(wall_ms(), not_before_ms))
+        self._at_s = steady_s()
+
+    def now_ms(self) -> int:
+        wall_ms, at_s = self._wall_ms(), self._steady_s()
+        if self._last_ms - wall_ms > limits.CLOCKS_DIFFER_MS:
+            self._last_ms += (at_s - self._at_s) * 1_000
+        self._last_ms = max(self._last_ms, wall_ms)
+        self._at_s = at_s
+        return int(self._last_ms)

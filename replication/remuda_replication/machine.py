@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
+from remuda_bus import limits
 from remuda_bus.bus import Bus, Message
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_replication.log import Position
@@ -94,3 +97,18 @@ class Machine(Protocol):
         """The stream sequence of the commit up to which everything that is derived from the log is published, so that
         it may be trimmed; `newest` if nothing is derived."""
         ...
+
+
+class TimeSlice:
+    """Pauses after TURN_S, so that the process can renew its lease and do other work."""
+
+    def __init__(self) -> None:
+        self._began = time.perf_counter()
+
+    async def pause_when_over(self) -> None:
+        if time.perf_counter() - self._began >= limits.TURN_S:
+            await self.pause()
+
+    async def pause(self) -> None:
+        await asyncio.sleep(0)
+        self._began = time.perf_counter()

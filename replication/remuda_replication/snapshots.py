@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
@@ -15,97 +15,35 @@ from remuda_bus.bus import Bus, BusError, HistoryChanged, Message, Refused, Unan
 from remuda_bus.metrics import rm_label
 from remuda_bus.status_codes import UNAVAILABLE
 from remuda_replication.child import Child, ChildFailed, InProcess, Work
-from remuda_replication.log import Position, first_parent
+from remuda_replication.log import Position, first_parent, first_part
 from remuda_replication.machine import Machine
-from remuda_replication.settings import ReplicationSettings
-from remuda_replication.trimming import trim
 
 log = structlog.get_logger()
 
+
 Source = Child | InProcess
+
+
 _ENDED: Final = "this process does not lead any more, try again"
 
 
-class SnapshotListing:
-    """The sequences of the snapshots of all RMs. One per process, because a bucket is listed as a whole, and all logs
-    of a process have their snapshots in one."""
+class ReplicationSettings(Protocol):
+    """Times in seconds. `snapshot_in_child` False: snapshots are written by the process itself, which pauses."""
 
-    def __init__(self, bus: Bus) -> None:
-        self._bus = bus
-        self._listing: asyncio.Future[dict[str, list[int]]] | None = None
-        self._listed_at = 0.0
+    @property
+    def snapshot_facts(self) -> int: ...
 
-    async def kept(self, rm_id: str, *, fresh: bool = False) -> list[int]:
-        """The sequences of the snapshots of the RM, in order, at most LISTING_KEPT_S old; `fresh`: listed now."""
-        listing = self._listing
-        if listing is None or fresh or (listing.done() and self._is_old(listing)):
-            self._listed_at = asyncio.get_running_loop().time()
-            listing = self._listing = asyncio.ensure_future(self._list(subjects.snapshots_of(rm_id)))
-        return list((await asyncio.shield(listing)).get(_owner(rm_id), ()))
+    @property
+    def snapshot_s(self) -> float: ...
 
-    def _is_old(self, listing: asyncio.Future[dict[str, list[int]]]) -> bool:
-        age_s = asyncio.get_running_loop().time() - self._listed_at
-        return listing.exception() is not None or age_s >= limits.LISTING_KEPT_S
+    @property
+    def snapshot_apart_s(self) -> float: ...
 
-    async def _list(self, bucket: str) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
-        for name in await self._bus.object_names(bucket):
-            key, _, seq = name.rpartition(".")
-            if seq.isdecimal():
-                found.setdefault(key, []).append(int(seq))
-        return {key: sorted(seqs) for key, seqs in found.items()}
+    @property
+    def snapshot_in_child(self) -> bool: ...
 
-
-async def restore(bus: Bus, machine: Machine, listing: SnapshotListing | None = None) -> Position:
-    """Restore the newest readable snapshot into the machine. Returns its position; Position() without any. Raises
-    HistoryChanged when the log was trimmed beyond that position."""
-    rm_id, listing = machine.log_id, listing or SnapshotListing(bus)
-    seqs = await listing.kept(rm_id)
-    while True:
-        position = await _newest(bus, machine, seqs)
-        parent = await first_parent(bus, rm_id)
-        if parent <= position.seq:
-            return position
-        before, seqs = seqs, await listing.kept(rm_id, fresh=True)
-        if seqs == before:  # else the leader has written a newer one, and trimmed the log
-            raise HistoryChanged(
-                f"{subjects.log(rm_id)} begins behind {parent}, and there is no snapshot from which to continue"
-            )
-
-
-async def _newest(bus: Bus, machine: Machine, seqs: list[int]) -> Position:
-    for seq in reversed(seqs):
-        if (position := await _restore(bus, machine, name_of(machine.log_id, seq))) is not None:
-            return position
-    machine.begin()
-    return Position()
-
-
-async def _restore(bus: Bus, machine: Machine, name: str) -> Position | None:
-    """Restore one snapshot. None: it was deleted, or is unreadable."""
-    rm_id, started = machine.log_id, time.perf_counter()
-    try:
-        payload = await bus.get_object(subjects.snapshots_of(rm_id), name)
-        if payload is None:
-            return None
-        position = await machine.restore(payload)
-    except Unanswered:
-        raise
-    except Exception as error:  # noqa: BLE001 - the snapshot before may be readable
-        log.error("unreadable snapshot, trying the one before", rm=rm_id, snapshot=name, error=repr(error))
-        return None
-    seconds = round(time.perf_counter() - started, 3)
-    log.info("restored", rm=rm_id, snapshot=name, bytes=len(payload), seconds=seconds)
-    return position
-
-
-def name_of(rm_id: str, seq: int | str) -> str:
-    return f"{_owner(rm_id)}.{seq}"
-
-
-def _owner(rm_id: str) -> str:
-    """The owner of the snapshots of a log. It has no '.'."""
-    return subjects.key_of(rm_id).replace(".", "/")
+    @property
+    def replay_horizon_s(self) -> float: ...
 
 
 class Snapshots:
@@ -289,3 +227,124 @@ def _refuse(digests: list[asyncio.Future[tuple[int, Source]]], reason: str) -> N
 def fraction(rm_id: str) -> float:
     """A number from 0 to 1 that is derived from the rmID."""
     return int.from_bytes(hashlib.blake2b(rm_id.encode(), digest_size=4).digest(), "big") / 2**32
+
+
+async def trim(bus: Bus, machine: Machine, snapshot_seq: int, horizon_s: float, inbox_is_large: bool = False) -> None:
+    """Delete what no reader needs. `snapshot_seq`: the stream sequence of the commit at which the oldest snapshot was
+    taken. `horizon_s`: the replay horizon; ignored for a stream that is too full, and for the inbox when
+    `inbox_is_large`. Raises LogTrimmed when another process trims at the same time."""
+    rm_id = machine.log_id
+    first = await bus.first_message(subjects.log_stream(rm_id), subjects.log(rm_id))
+    if first is None:
+        return
+    beyond_horizon = await _last_commit_beyond_horizon(bus, rm_id, horizon_s, snapshot_seq)
+    inbox_up_to = (
+        snapshot_seq if inbox_is_large or await _is_too_full(bus, subjects.inbox_stream(rm_id)) else beyond_horizon
+    )
+    if inbox_up_to >= first.seq:
+        _, commit = await first_part(bus, rm_id, inbox_up_to)
+        await bus.trim(subjects.inbox_stream(rm_id), subjects.inbox(rm_id), commit.inbox_seq)
+    log_up_to = min(await machine.published_up_to(bus, snapshot_seq), snapshot_seq)
+    if not await _is_too_full(bus, subjects.log_stream(rm_id)):
+        log_up_to = min(log_up_to, beyond_horizon)
+    if log_up_to >= first.seq:
+        seq, _ = await first_part(bus, rm_id, log_up_to)
+        await bus.trim(subjects.log_stream(rm_id), subjects.log(rm_id), seq)
+        log.debug("trimmed", rm=rm_id, log_seq=seq)
+
+
+async def _is_too_full(bus: Bus, stream: str) -> bool:
+    """The replay horizon does not hold for the stream."""
+    return await bus.fullness(stream) >= limits.TRIMMED_FROM
+
+
+async def _last_commit_beyond_horizon(bus: Bus, rm_id: str, horizon_s: float, newest: int) -> int:
+    """The stream sequence of the last commit in force that is older than the horizon, `newest` at most. 0: there is
+    none."""
+    younger = await bus.first_sequence_since(subjects.log_stream(rm_id), subjects.log(rm_id), horizon_s)
+    if younger is None or younger > newest:
+        return newest
+    _, commit = await first_part(bus, rm_id, younger)
+    return commit.parent  # in force, because a later commit has it as its parent
+
+
+class SnapshotListing:
+    """The sequences of the snapshots of all RMs. One per process, because a bucket is listed as a whole, and all logs
+    of a process have their snapshots in one."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._listing: asyncio.Future[dict[str, list[int]]] | None = None
+        self._listed_at = 0.0
+
+    async def kept(self, rm_id: str, *, fresh: bool = False) -> list[int]:
+        """The sequences of the snapshots of the RM, in order, at most LISTING_KEPT_S old; `fresh`: listed now."""
+        listing = self._listing
+        if listing is None or fresh or (listing.done() and self._is_old(listing)):
+            self._listed_at = asyncio.get_running_loop().time()
+            listing = self._listing = asyncio.ensure_future(self._list(subjects.snapshots_of(rm_id)))
+        return list((await asyncio.shield(listing)).get(_owner(rm_id), ()))
+
+    def _is_old(self, listing: asyncio.Future[dict[str, list[int]]]) -> bool:
+        age_s = asyncio.get_running_loop().time() - self._listed_at
+        return listing.exception() is not None or age_s >= limits.LISTING_KEPT_S
+
+    async def _list(self, bucket: str) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for name in await self._bus.object_names(bucket):
+            key, _, seq = name.rpartition(".")
+            if seq.isdecimal():
+                found.setdefault(key, []).append(int(seq))
+        return {key: sorted(seqs) for key, seqs in found.items()}
+
+
+async def restore(bus: Bus, machine: Machine, listing: SnapshotListing | None = None) -> Position:
+    """Restore the newest readable snapshot into the machine. Returns its position; Position() without any. Raises
+    HistoryChanged when the log was trimmed beyond that position."""
+    rm_id, listing = machine.log_id, listing or SnapshotListing(bus)
+    seqs = await listing.kept(rm_id)
+    while True:
+        position = await _newest(bus, machine, seqs)
+        parent = await first_parent(bus, rm_id)
+        if parent <= position.seq:
+            return position
+        before, seqs = seqs, await listing.kept(rm_id, fresh=True)
+        if seqs == before:  # else the leader has written a newer one, and trimmed the log
+            raise HistoryChanged(
+                f"{subjects.log(rm_id)} begins behind {parent}, and there is no snapshot from which to continue"
+            )
+
+
+async def _newest(bus: Bus, machine: Machine, seqs: list[int]) -> Position:
+    for seq in reversed(seqs):
+        if (position := await _restore(bus, machine, name_of(machine.log_id, seq))) is not None:
+            return position
+    machine.begin()
+    return Position()
+
+
+async def _restore(bus: Bus, machine: Machine, name: str) -> Position | None:
+    """Restore one snapshot. None: it was deleted, or is unreadable."""
+    rm_id, started = machine.log_id, time.perf_counter()
+    try:
+        payload = await bus.get_object(subjects.snapshots_of(rm_id), name)
+        if payload is None:
+            return None
+        position = await machine.restore(payload)
+    except Unanswered:
+        raise
+    except Exception as error:  # noqa: BLE001 - the snapshot before may be readable
+        log.error("unreadable snapshot, trying the one before", rm=rm_id, snapshot=name, error=repr(error))
+        return None
+    seconds = round(time.perf_counter() - started, 3)
+    log.info("restored", rm=rm_id, snapshot=name, bytes=len(payload), seconds=seconds)
+    return position
+
+
+def name_of(rm_id: str, seq: int | str) -> str:
+    return f"{_owner(rm_id)}.{seq}"
+
+
+def _owner(rm_id: str) -> str:
+    """The owner of the snapshots of a log. It has no '.'."""
+    return subjects.key_of(rm_id).replace(".", "/")

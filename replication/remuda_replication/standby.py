@@ -7,26 +7,92 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import structlog
 
 from remuda_bus import limits, subjects
-from remuda_bus.bus import Bus, BusError
+from remuda_bus.bus import Bus, BusError, HistoryChanged
 from remuda_bus.retry import RetryPolicy, retry
 from remuda_bus.streams.history_check import check_message
 from remuda_proto.remuda.v1 import log_pb2
-from remuda_replication import snapshots, trial
-from remuda_replication.follower import Follower
+from remuda_replication import snapshots
 from remuda_replication.leader import Leader
-from remuda_replication.lease.leaders import Ownership
-from remuda_replication.log import FactTooLarge, Position, check_commit
+from remuda_replication.lease import Ownership
+from remuda_replication.log import FactTooLarge, LogEntry, LogReader, LogWriter, Position, check_commit
 from remuda_replication.machine import Machine
 from remuda_replication.members import Members
-from remuda_replication.settings import ReplicationSettings
-from remuda_replication.snapshots import Snapshots
+from remuda_replication.poison_messages import PoisonMessage, check_for_poison_message
+from remuda_replication.rms.faults import Faults
+from remuda_replication.rms.halts import FAULT, Halts
+from remuda_replication.snapshots import ReplicationSettings, Snapshots
 
 log = structlog.get_logger()
+
+
+S = TypeVar("S", bound="Standby")
+
+
+class Standbys(Generic[S]):
+    """The standbys of this process. `by_log`: each standby that runs now, by the name of its log. `make` creates the
+    standby of a log.
+
+    A log whose messages are bad, or whose history has changed, is halted; the other logs go on."""
+
+    def __init__(
+        self, bus: Bus, members: Members, halts: Halts, clock_ms: Callable[[], int], make: Callable[[str], S]
+    ) -> None:
+        self.by_log: dict[str, S] = {}
+        self._members = members
+        self._halts = halts
+        self._faults = Faults(bus, halts, members.name, clock_ms)
+        self._make = make
+
+    async def stand_by(self, log_id: str) -> None:
+        """Does not return. Raises what `Standby.run` raises, unless that halts the log."""
+        await self._halts.guard(log_id, partial(self._stand_by, log_id))
+
+    async def _stand_by(self, log_id: str) -> None:
+        members, standbys = self._members, self.by_log
+        members.know(log_id, lambda: standbys[log_id].at_ms if log_id in standbys else 0)
+        try:
+            while True:
+                await members.follows(log_id, True)
+                standbys[log_id] = standby = self._make(log_id)
+                await self._run(standby)
+                del standbys[log_id]
+        except HistoryChanged:
+            await members.release(log_id)
+            raise
+        finally:
+            if self._halts.get(log_id) is not None:
+                await members.release(log_id)
+            standbys.pop(log_id, None)
+            members.forget(log_id)
+
+    async def _run(self, standby: S) -> None:
+        try:
+            await standby.run()
+        except (BusError, HistoryChanged):
+            raise
+        except PoisonMessage as poison:
+            await self._halts.halt(standby.rm_id, str(poison), FAULT)
+        except Exception as fault:
+            if not await self._faults.record(standby.rm_id, *standby.place_of(fault), fault):
+                raise  # the state of this process may be damaged: it exits
+        else:
+            return
+        await asyncio.get_running_loop().create_future()  # until the guard sees the halt
+
+    def description(self) -> object:
+        """The name of this process, and for each of its logs the position and whether this process leads, for JSON."""
+        return {
+            "instance": self._members.name,
+            "rms": [
+                {"rm": log_id, "leads": one.leads, "log_seq": one.position.seq, "at_ms": one.at_ms}
+                for log_id, one in self.by_log.items()
+            ],
+        }
 
 
 class Standby:
@@ -129,7 +195,7 @@ class Standby:
             await self._follower.catch_up()
             await self._check_past()
             if self._settings.snapshot_in_child:
-                await trial.check_for_deadly_message(
+                await check_for_poison_message(
                     self._bus, self._machine, self._members.name, self._clock_ms, ownership.inherited
                 )
             writer = await self._follower.close()
@@ -163,3 +229,52 @@ class Standby:
             async with asyncio.timeout(limits.LOOK_BACK_WITHIN_S):
                 check = partial(check_commit, self._bus, self.rm_id, position)
                 await retry(check, RetryPolicy(limits.LOOK_BACK_RETRY_S), on=BusError)
+
+
+class Follower:
+    """`position`: the last commit that was applied. `facts`: how many facts were applied since `open`.
+    `applied` is called with each commit that was applied."""
+
+    def __init__(self, bus: Bus, machine: Machine) -> None:
+        self._bus = bus
+        self._machine = machine
+        self._reader: LogReader
+        self.position = Position()
+        self.facts = 0
+        self.moved: Callable[[], None] = lambda: None
+        self.applied: Callable[[log_pb2.Commit], None] = lambda _: None
+
+    async def open(self, position: Position) -> None:
+        """Continue after the commit at `position`, which is the state of the machine. Returns at the end of the log."""
+        self._machine.follow_only()
+        self.position, self.facts = position, 0
+        self._reader = await LogReader.open(
+            self._bus, self._machine.log_id, position, commit_class=self._machine.commit_class
+        )
+        await self.catch_up()
+
+    async def follow(self) -> None:
+        """Apply commits until cancelled, which loses nothing. Raises HistoryChanged, LogTrimmed, Unreadable."""
+        while True:
+            entries = await self._reader.batch(limits.COMMITS_FOLLOWED_AT_ONCE)
+            await self._apply(entries)
+            if entries:
+                self._machine.metrics.count_applied(entries[-1].commit.now_ms)
+
+    async def catch_up(self) -> None:
+        """Apply the commits that the log holds at the time of the call."""
+        async for entries in self._reader.read_to_end(limits.COMMITS_FOLLOWED_AT_ONCE):
+            await self._apply(entries)
+
+    async def close(self) -> LogWriter:
+        """Stop reading. Returns a writer that continues after the last commit read."""
+        await self._reader.close()
+        return LogWriter(self._bus, self._machine.log_id, self._reader.position, self._reader.last_seq)
+
+    async def _apply(self, entries: list[LogEntry]) -> None:
+        for entry in entries:
+            self.facts += self._machine.apply(entry.commit)
+            self.applied(entry.commit)
+        self.position = self._reader.position
+        self.moved()
+        await asyncio.sleep(0)  # let other RMs of this process work

@@ -10,7 +10,7 @@ import pytest
 from remuda_bus import limits, subjects
 from remuda_bus.bus import Refused
 from remuda_bus.memory import MemoryBus
-from remuda_replication.lease.leaders import Ownership
+from remuda_replication.lease import Ownership
 from remuda_replication.members import Members
 
 

@@ -17,8 +17,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from remuda_bus import subjects, tracing
 from remuda_bus.bus import Refused
 from remuda_bus.memory import MemoryBus
-from remuda_replication.process.log_filter import LOG_FILTER, add_trace_id
-from remuda_replication.process.log_levels import LogLevels
+from remuda_replication.process.logs import LOG_FILTER, LogLevels, add_trace_id
 
 log = structlog.get_logger()
 

@@ -12,7 +12,7 @@ import pytest
 
 from remuda_bus import limits, subjects
 from remuda_bus.memory import MemoryBus
-from remuda_replication.lease.leaders import Ownership, leader_of
+from remuda_replication.lease import Ownership, leader_of
 from remuda_replication.members import Members
 from services.core.tests.mortal_bus import Mortal
 from tests.sim.virtual_time import on_virtual_time

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remuda_replication.sharing import shares
+from remuda_replication.members import shares
 
 NAMES = st.sampled_from("abcdefgh")
 RMS = st.sets(st.integers(0, 40).map(lambda number: f"rm-{number}"))

@@ -18,7 +18,7 @@ import pytest
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus
-from remuda_replication.lease.leaders import leader_of as core_of
+from remuda_replication.lease import leader_of as core_of
 from tests.accounting.books import Books, Plan
 from tests.accounting.verify import verify
 from tests.e2e.stack import SERVERS, Stack, in_thread

@@ -13,7 +13,7 @@ from remuda.embedded import NatsServer
 from remuda_bus import subjects
 from remuda_bus.nats import NatsBus
 from remuda_proto.remuda.v1 import inbox_pb2
-from remuda_replication.lease.leaders import leader_of
+from remuda_replication.lease import leader_of
 from remuda_sdk import RegistrationFailed
 from tests.forgotten import damage
 from tests.forgotten.lives import RM, WITHIN_S, Books, back_again, connected, halted, observer

@@ -15,7 +15,7 @@ from remuda_core.shell.answer_pace import AnswerPace, Questions, Turn
 from remuda_core.shell.replica import Replica
 from remuda_core.shell.rm_standby import RmStandby
 from remuda_replication.leader import Leader
-from remuda_replication.lease.leaders import Ownership
+from remuda_replication.lease import Ownership
 from remuda_replication.log import Position
 from remuda_replication.standby import Standby
 

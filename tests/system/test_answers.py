@@ -18,7 +18,7 @@ from remuda_core.shell.answer_pace import Questions
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.replica import Replica
 from remuda_core.shell.settings import CoreSettings
-from remuda_replication.lease.leaders import leader_of
+from remuda_replication.lease import leader_of
 from remuda_replication.rms.halts import Halts
 from remuda_sdk import ResourceManager, application, ask, node
 from tests.system.running import QUEUES, around_the_core, placed, running, until

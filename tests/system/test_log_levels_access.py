@@ -14,7 +14,7 @@ from remuda_bus import subjects
 from remuda_bus.bus import BusError
 from remuda_bus.nats import NatsBus, connect
 from remuda_operations.operators import Operator
-from remuda_replication.process.log_levels import LogLevels
+from remuda_replication.process.logs import LogLevels
 from tests.system.guarded import GuardedServer
 
 REQUEST = json.dumps({"level": "debug", "for_s": 0.1, "logger": "some.library"}).encode()

@@ -22,7 +22,7 @@ from remuda_bus.nats import NatsBus, connect
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.settings import CoreSettings
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_replication.lease.leaders import leader_of
+from remuda_replication.lease import leader_of
 from remuda_sdk import ResourceManager, application, ask, node
 from tests.accounting import AccountingRm, Books, Plan, verify
 from tests.system.running import around_the_core, running, until

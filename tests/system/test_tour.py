@@ -25,7 +25,7 @@ from remuda_core.shell.settings import CoreSettings
 from remuda_events.shell import publish as publish_events
 from remuda_proto.remuda.v1 import config_pb2
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_replication.lease.leaders import leader_of
+from remuda_replication.lease import leader_of
 from remuda_sdk import ResourceManager, application, ask, node
 from tests.system.running import QUEUES, TWO_QUEUES, around_the_core, placed, running, until
 

@@ -22,10 +22,10 @@ from remuda_core.shell.machine import CoreMachine
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.main import wall_clock_ms
 from remuda_core.shell.settings import CoreSettings
-from remuda_replication.follower import Follower
 from remuda_replication.leader import Leader
 from remuda_replication.log import LogReader, LostLeadership, Position
 from remuda_replication.snapshots import Snapshots
+from remuda_replication.standby import Follower
 from tests.accounting import AccountingRm, Books, Plan, verify
 from tests.system.running import around_the_core, running, until
 

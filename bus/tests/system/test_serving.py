@@ -152,7 +152,7 @@ async def test_a_lease_whose_renewal_got_no_answer_is_valid_no_longer_than_its_e
     assert await lease.try_acquire()
     assert lease.valid
     now = asyncio.get_running_loop().time()
-    monkeypatch.setattr("remuda_replication.lease.lease._now", lambda: now + subjects.LEASES.ttl_s)
+    monkeypatch.setattr("remuda_replication.lease._now", lambda: now + subjects.LEASES.ttl_s)
     assert lease.held
     assert not lease.valid
     monkeypatch.undo()

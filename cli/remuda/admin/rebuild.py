@@ -18,7 +18,7 @@ import typer
 from remuda_bus import subjects
 from remuda_bus.bus import Bus
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_replication.lease.leaders import leader_of
+from remuda_replication.lease import leader_of
 from remuda_replication.rms import faults
 from remuda_replication.rms.halts import OPERATOR, Halt, Halts
 

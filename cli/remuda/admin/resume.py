@@ -22,7 +22,7 @@ from remuda_bus.bus import Bus, Refused
 from remuda_operations.queries.records import faults_of
 from remuda_proto.remuda.resmgr.v1 import log_pb2 as peloton_pb2
 from remuda_proto.remuda.v1 import log_pb2
-from remuda_replication.lease.leaders import leader_of
+from remuda_replication.lease import leader_of
 from remuda_replication.rms.forget import BEING_FORGOTTEN
 from remuda_replication.rms.halts import FAULT, OPERATOR, Halt, Halts
 

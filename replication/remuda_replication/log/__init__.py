@@ -14,10 +14,15 @@ raises HistoryChanged, and every service stops working for that RM
 (docs/adr/log-and-chain.md, halts-and-faults.md).
 """
 
-from remuda_replication.log.chain import START, Chain, LogEntry, Position
-from remuda_replication.log.checks import check_commit, check_published, check_retained, first_parent, first_part
-from remuda_replication.log.parts import FactTooLarge, join_parts, split_commit
-from remuda_replication.log.reader import LogReader
+from remuda_replication.log.chain import START, Chain, FactTooLarge, LogEntry, Position, join_parts, split_commit
+from remuda_replication.log.reader import (
+    LogReader,
+    check_commit,
+    check_published,
+    check_retained,
+    first_parent,
+    first_part,
+)
 from remuda_replication.log.writer import LogWriter, LostLeadership
 
 __all__ = [

@@ -8,8 +8,7 @@ from remuda_bus import limits, subjects
 from remuda_bus.bus import Bus, BusError, Headers, NoResponders, Refused, Unanswered
 from remuda_bus.streams.history_check import digest_of
 from remuda_proto.remuda.v1 import log_pb2
-from remuda_replication.log.chain import Position
-from remuda_replication.log.parts import split_commit
+from remuda_replication.log.chain import Position, split_commit
 
 
 class LostLeadership(BusError):

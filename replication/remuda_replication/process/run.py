@@ -15,11 +15,11 @@ import uvloop
 
 from remuda_bus import limits, metrics, subjects, tracing
 from remuda_bus.bus import Bus, BusError, UnsuitableServer
+from remuda_bus.health import PROCESS_HEALTH
 from remuda_bus.nats import Access, NatsBus, connect
 from remuda_bus.settings import Settings
-from remuda_replication.process import health_pages, stream_guard
-from remuda_replication.process.log_levels import LogLevels
-from remuda_replication.process.logs import configure_logging
+from remuda_replication.process import health_pages
+from remuda_replication.process.logs import LogLevels, configure_logging
 
 log = structlog.get_logger()
 
@@ -79,7 +79,7 @@ async def _serve(service: str, main: Callable[[Bus, S], Awaitable[None]], settin
         _check_payload(bus)
         if not settings.is_rm:
             await bus.declare()
-            await stream_guard.check(bus, settings.keeps_logs)
+            await check_streams(bus, settings.keeps_logs)
             await bus.announce(settings.instance)
         log.info("started", instance=settings.instance, url=settings.nats_url)
         if not settings.is_rm:
@@ -119,13 +119,13 @@ def access_of(settings: Settings) -> Access:
 
 async def _unless_closed(bus: NatsBus, settings: Settings, main: Awaitable[None]) -> None:
     """Await `main`. Raises BusError when the connection is closed for good meanwhile, and when this process must not
-    lead (`stream_guard`)."""
+    lead (`guard_streams`)."""
     work = asyncio.ensure_future(main)
     closed = asyncio.ensure_future(bus.closed())
     measuring = asyncio.ensure_future(_measure_round_trips(bus))
     watched: set[asyncio.Future[Any]] = {work, closed}
     if not settings.is_rm:
-        watched.add(asyncio.ensure_future(stream_guard.guard(bus, settings.keeps_logs)))
+        watched.add(asyncio.ensure_future(guard_streams(bus, settings.keeps_logs)))
     try:
         done, _ = await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
         if closed in done and not work.done():
@@ -165,3 +165,37 @@ def _signal() -> asyncio.Future[Any]:
     for sign in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(sign, ask, sign.name)
     return asked
+
+
+LOGS = {one.name for one in (subjects.LOG, subjects.INBOX, subjects.PELOTON_LOG, subjects.PELOTON_INBOX)}
+
+
+class StreamChanged(BusError):
+    """A stream from which states are restored may lose messages."""
+
+
+async def guard_streams(bus: NatsBus, keeps_logs: bool) -> None:
+    """Runs until cancelled. `keeps_logs`: the process leads logs. Raises StreamChanged when such a process could not
+    put back a log's settings: it must not lead, because what it decides may be lost."""
+    while True:
+        try:
+            await check_streams(bus, keeps_logs)
+        except StreamChanged:
+            raise
+        except BusError as error:
+            log.debug("the settings of streams were not compared", error=str(error))
+        await asyncio.sleep(limits.STREAMS_CHECK_INTERVAL_S)
+
+
+async def check_streams(bus: NatsBus, keeps_logs: bool) -> None:
+    """Compare once, and put back. Raises BusError."""
+    found = await bus.keep_settings()
+    if found != PROCESS_HEALTH.changed_streams:
+        for name, how in found.items():
+            log.error("somebody has changed a stream, run `remuda declare`", stream=name, settings=how)
+        if not found:
+            log.warning("all streams have their settings again")
+    PROCESS_HEALTH.changed_streams = found
+    metrics.CHANGED_STREAMS.set(len(found))
+    if keeps_logs and (changed := sorted(found.keys() & LOGS)):
+        raise StreamChanged(f"stream {changed[0]}: {found[changed[0]]}; run `remuda declare`")

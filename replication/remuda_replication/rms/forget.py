@@ -13,8 +13,7 @@ from collections.abc import Callable, Container
 
 from remuda_bus import limits, subjects
 from remuda_bus.bus import Bus, BusError, Refused
-from remuda_replication.lease import Lease
-from remuda_replication.lease.leaders import leader_of
+from remuda_replication.lease import Lease, leader_of
 from remuda_replication.rms import faults
 from remuda_replication.rms.halts import OPERATOR, Halts
 

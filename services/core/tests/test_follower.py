@@ -13,8 +13,8 @@ from remuda_core.settings import built_in
 from remuda_core.shell.machine import CoreMachine
 from remuda_core.wire.codec import CommitCodec
 from remuda_proto.remuda.v1 import log_pb2
-from remuda_replication.follower import Follower
 from remuda_replication.log import LogWriter, Position
+from remuda_replication.standby import Follower
 
 RM = "rm-1"
 PARTITION = f"[{RM}]default"

@@ -27,8 +27,7 @@ from remuda_core.wire import schema, snapshot_format
 from remuda_core.wire.codec import CommitCodec
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_replication.log import LogReader, LogWriter, Position
-from remuda_replication.snapshots import SnapshotListing, Snapshots, restore
-from remuda_replication.trimming import trim
+from remuda_replication.snapshots import SnapshotListing, Snapshots, restore, trim
 
 RM = "rm:1"
 PARTITION = f"[{RM}]default"

@@ -15,7 +15,7 @@ from remuda_bus import limits as bus_limits
 from remuda_bus import subjects, tracing
 from remuda_bus.bus import Message as InboxMessage
 from remuda_proto.remuda.resmgr.v1 import inbox_pb2, log_pb2
-from remuda_replication.time_slice import TimeSlice
+from remuda_replication.machine import TimeSlice
 
 from ..commands import Admit, CalculateEntitlements, Command, Evict, Preempt, Tick
 from ..core import Core

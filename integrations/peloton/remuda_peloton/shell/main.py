@@ -16,8 +16,7 @@ from remuda_bus.settings import server_pem, shown_host
 from remuda_replication.leader import Leader
 from remuda_replication.members import Members
 from remuda_replication.rms.halts import Halts
-from remuda_replication.standby import Standby
-from remuda_replication.work import Work
+from remuda_replication.standby import Standby, Standbys
 
 from ..core import Core
 from ..rules.access import Clients
@@ -43,7 +42,7 @@ async def main(bus: Bus, settings: ResmgrSettings, *, clock_ms: Callable[[], int
     members = Members(bus, settings.instance, settings.standbys, subjects.member_kind(log_id))
     halts = Halts(bus, members.name, clock_ms)
     core = Core(settings.rules())
-    desk = Desk(bus, log_id, core, lambda: any(one.hot for one in work.standbys.values()))
+    desk = Desk(bus, log_id, core, lambda: any(one.hot for one in standbys.by_log.values()))
 
     def make(log_id: str) -> Standby:
         standby = Standby(bus, ResmgrMachine(log_id, core, settings.periods()), members, clock_ms, settings)
@@ -55,12 +54,12 @@ async def main(bus: Bus, settings: ResmgrSettings, *, clock_ms: Callable[[], int
         standby.leads_by = led_by
         return standby
 
-    work = Work(bus, members, halts, clock_ms, make)
+    standbys = Standbys(bus, members, halts, clock_ms, make)
     front = Front(desk, Clients(settings.clients))
     server = Server(front, settings.address, credentials(settings))
 
     async def about(_: Message) -> bytes:
-        leads = any(one.leads for one in work.standbys.values())
+        leads = any(one.leads for one in standbys.by_log.values())
         host = settings.advertise or shown_host(settings.host)
         return msgspec.json.encode({"host": host, "port": server.port, "scheme": "grpc", "leads": leads})
 
@@ -78,7 +77,7 @@ async def main(bus: Bus, settings: ResmgrSettings, *, clock_ms: Callable[[], int
             if settings.pools_file is not None:
                 tasks.create_task(pool_changes.follow(settings.pools_file, desk, lambda: core.state))
             log.info("listens for gRPC", host=settings.host, port=server.port)
-            tasks.create_task(work.stand_by(log_id))
+            tasks.create_task(standbys.stand_by(log_id))
             if settings.hosts_file is not None:
                 tasks.create_task(hosts_file.follow(settings.hosts_file, desk, lambda: core.state))
     except ExceptionGroup as failures:

@@ -16,7 +16,7 @@ from remuda_bus import limits as bus_limits
 from remuda_bus import subjects, tracing
 from remuda_bus.bus import Message
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
-from remuda_replication.time_slice import TimeSlice
+from remuda_replication.machine import TimeSlice
 
 from .. import commands, limits
 from ..core import Core, next_tick_ms

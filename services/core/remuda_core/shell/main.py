@@ -12,7 +12,7 @@ from remuda_bus import subjects
 from remuda_bus.bus import Bus, Message
 from remuda_replication.members import Members
 from remuda_replication.rms.halts import Halts
-from remuda_replication.work import Work
+from remuda_replication.standby import Standbys
 
 from .answering import Answering
 from .auditor import Auditor
@@ -38,31 +38,31 @@ async def main(bus: Bus, settings: CoreSettings, *, clock_ms: Callable[[], int] 
 async def _work(bus: Bus, members: Members, clock_ms: Callable[[], int], settings: CoreSettings) -> None:
     working: dict[str, asyncio.Task[None]] = {}
     halts = Halts(bus, members.name, clock_ms)
-    work = Work(bus, members, halts, clock_ms, lambda rm_id: RmStandby(bus, rm_id, members, clock_ms, settings))
+    standbys = Standbys(bus, members, halts, clock_ms, lambda rm_id: RmStandby(bus, rm_id, members, clock_ms, settings))
 
     def answers(rm_id: str) -> bool:
         return members.answerer(rm_id, of_leader=False) == members.name
 
     async def answer(message: Message) -> bytes:
-        return msgspec.json.encode(work.what_it_does())
+        return msgspec.json.encode(standbys.description())
 
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(halts.watch())
         members.start(tasks)
         await bus.serve(subjects.core_process(members.name), answer, "process")
         auditor = Auditor(
-            bus, members.name, work.standbys, settings.audit_s, clock_ms, answers, settings.snapshot_in_child
+            bus, members.name, standbys.by_log, settings.audit_s, clock_ms, answers, settings.snapshot_in_child
         )
         tasks.create_task(auditor.run(), name="auditor")
-        tasks.create_task(measure_always(work.standbys, answers))
-        await Answering(bus, members, halts, working, work.standbys).serve()
+        tasks.create_task(measure_always(standbys.by_log, answers))
+        await Answering(bus, members, halts, working, standbys.by_log).serve()
         async for entry in bus.watch(subjects.RMS.name):
             rm_id = subjects.rm_of_key(entry.key)
             if entry.value is None and rm_id in working:
                 await _end(working.pop(rm_id))
                 await members.release(rm_id)
             elif entry.value is not None and rm_id not in working:
-                working[rm_id] = tasks.create_task(work.stand_by(rm_id), name=f"standby of {rm_id}")
+                working[rm_id] = tasks.create_task(standbys.stand_by(rm_id), name=f"standby of {rm_id}")
 
 
 async def _end(task: asyncio.Task[None]) -> None:

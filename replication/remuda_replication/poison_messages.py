@@ -17,17 +17,18 @@ import structlog
 from remuda_bus import limits, subjects
 from remuda_bus.bus import Bus, Message
 from remuda_replication.child import Child, ChildFailed, confine
-from remuda_replication.clock import Clock
+from remuda_replication.leader import Clock
 from remuda_replication.log import split_commit
 from remuda_replication.machine import Machine
 from remuda_replication.rms.faults import KILLED, Fault
 
 log = structlog.get_logger()
 
+
 KILLED_HERE = "a process was killed or cut off here; should a second one be, the message is tried in a child process"
 
 
-class DeadlyMessage(Exception):
+class PoisonMessage(Exception):
     """The inbox message `seq` kills every process that handles it; 0: the work after the last commit does."""
 
     def __init__(self, seq: int, how: str) -> None:
@@ -36,11 +37,11 @@ class DeadlyMessage(Exception):
         self.seq = seq
 
 
-async def check_for_deadly_message(
+async def check_for_poison_message(
     bus: Bus, machine: Machine, name: str, clock_ms: Callable[[], int], inherited: bool
 ) -> None:
     """Called by a core that takes over, at the end of the log. `inherited`: the lease of its predecessor has expired.
-    Raises DeadlyMessage."""
+    Raises PoisonMessage."""
     log_id = machine.log_id
     last = await bus.last_message(subjects.inbox_stream(log_id), subjects.inbox(log_id))
     if last is None or last.seq <= machine.inbox_seq:
@@ -65,7 +66,7 @@ async def _try(bus: Bus, machine: Machine) -> None:
     log.warning("two processes have ended here, trying in a child", rm=rm_id, inbox_seq=messages[0].seq)
     begun = [await _begun(machine, messages, bus.max_payload) for _ in range(limits.TRIALS)]
     if None not in begun:
-        raise DeadlyMessage(*begun[-1])  # type: ignore[misc]
+        raise PoisonMessage(*begun[-1])  # type: ignore[misc]
 
 
 async def _begun(machine: Machine, messages: list[Message], limit: int) -> tuple[int, str] | None:

@@ -7,14 +7,15 @@ import json
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from typing import Self
 
 import structlog
 
 from remuda_bus import limits, subjects
-from remuda_bus.bus import Bus, BusError, Message, Refused
+from remuda_bus.bus import Bus, BusError, Entry, Message, NoResponders, Refused
 from remuda_bus.subjects import LEASES, Bucket
-from remuda_replication.lease.holder import Holder, HolderLiveness
-from remuda_replication.outage_log import OutageLog
+from remuda_bus.untrusted import Malformed, json_object
 
 log = structlog.get_logger()
 
@@ -65,18 +66,18 @@ class Lease:
 
     async def acquire(self) -> None:
         """Wait until the lease is held, through outages of the bus."""
-        presence = HolderLiveness(self._bus, self._key)
-        while not await self._take_when_free(presence):  # noqa: ASYNC110 - a dead holder publishes nothing
+        liveness = HolderLiveness(self._bus, self._key)
+        while not await self._take_when_free(liveness):  # noqa: ASYNC110 - a dead holder publishes nothing
             await asyncio.sleep(limits.HOLDER_CHECK_INTERVAL_S)
 
-    async def _take_when_free(self, presence: HolderLiveness) -> bool:
+    async def _take_when_free(self, liveness: HolderLiveness) -> bool:
         try:
             entry = await self._bus.get(self._bucket.name, self._key)
             if entry is None:
                 return await self.try_acquire()
             holder = Holder.of(entry)
             # A holder with the name of this process is a former process of that name.
-            gone = await presence.is_gone(holder, known=holder.name == self._holder)
+            gone = await liveness.is_gone(holder, known=holder.name == self._holder)
         except BusError as error:
             self._outage.warn("lease not acquired yet", lease=self._key, error=str(error))
             return False
@@ -196,6 +197,112 @@ class Lease:
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The holder of a lease. `token`: distinguishes two processes with one name. `revision`: that of the entry, which
+    changes with every renewal."""
+
+    name: str
+    token: str
+    revision: int
+
+    @classmethod
+    def of(cls, entry: Entry) -> Self:
+        """The holder in an entry. A malformed entry has an empty holder; it expires like any other."""
+        try:
+            said = json_object(entry.value or b"{}", entry.key)
+        except Malformed:
+            said = {}
+        return cls(str(said.get("holder", "")), str(said.get("token", "")), entry.revision)
+
+
+class HolderLiveness:
+    """Tracks whether the holder of a lease is alive, by requests to it.
+
+    A missing answer proves nothing: the holder may be busy or cut off. The holder is dead when the server twice reports
+    no responders on a subject on which the holder has answered before: the server sees the connection of a killed
+    process end at once. The earlier answer must have come over the present connection, because after an outage of the
+    bus every process needs a moment to subscribe again."""
+
+    def __init__(self, bus: Bus, key: str) -> None:
+        self._bus = bus
+        self._key = key
+        self._answered: tuple[str, int] | None = None  # token of the holder, number of the connection
+        self.is_answering = False  # whether the last request got an answer
+
+    async def is_gone(self, holder: Holder, known: bool = False) -> bool:
+        """Whether the holder is dead. `known`: the holder was alive, although it has not answered this process."""
+        if not await self._has_no_responder(holder, known):
+            return False
+        await asyncio.sleep(limits.HOLDER_CHECK_INTERVAL_S)
+        gone = await self._has_no_responder(holder, known)
+        if gone:
+            log.warning("the holder of a lease is gone", lease=self._key, holder=holder.name)
+        return gone
+
+    async def _has_no_responder(self, holder: Holder, known: bool) -> bool:
+        here = (holder.token, self._bus.connection_count)
+        self.is_answering = False
+        try:
+            await self._bus.request(subjects.lease_holder(self._key), timeout_s=limits.HOLDER_CHECK_TIMEOUT_S)
+        except NoResponders:
+            return known or self._answered == (holder.token, self._bus.connection_count)
+        except BusError:
+            return False
+        self._answered, self.is_answering = here, True
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """The entry of an RM. `holder`: the process that leads it. `token`: that of the process's lease. `revision`: that
+    of the entry, which is the epoch of the leader's commits. `inherited`: the former leader has not given the RM back
+    (not stored in the entry)."""
+
+    holder: str
+    token: str
+    revision: int
+    inherited: bool = False
+
+    def encode(self) -> bytes:
+        return json.dumps({"holder": self.holder, "token": self.token}).encode()
+
+    @classmethod
+    def of(cls, entry: Entry) -> Self:
+        """The ownership in an entry. An unreadable entry has an empty holder."""
+        try:
+            found = json.loads(entry.value or b"{}")
+            return cls(str(found["holder"]), str(found["token"]), entry.revision)
+        except (ValueError, KeyError, TypeError):
+            return cls("", "", entry.revision)
+
+
+async def leader_of(bus: Bus, rm_id: str) -> str | None:
+    """The name of the process that leads the RM, or another log; None: no process does."""
+    entry = await bus.get(subjects.LEADERS.name, subjects.key_of(rm_id))
+    if entry is None or entry.value is None:
+        return None
+    ownership = Ownership.of(entry)
+    lease = await bus.get(subjects.LEASES.name, subjects.member(ownership.holder, subjects.member_kind(rm_id)))
+    valid = lease is not None and Holder.of(lease).token == ownership.token
+    return ownership.holder if valid else None
+
+
+class OutageLog:
+    """For one loop. A warning with another text is logged at once."""
+
+    def __init__(self) -> None:
+        self._last: tuple[str, object] | None = None
+        self._at = 0.0
+
+    def warn(self, event: str, *, error: str, **about: object) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._last == (event, error) and now - self._at < limits.OUTAGE_LOG_INTERVAL_S:
+            return
+        self._last, self._at = (event, error), now
+        log.warning(event, **about, error=error)
 
 
 def _now() -> float:
