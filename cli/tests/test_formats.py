@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -15,11 +16,17 @@ from typer.testing import CliRunner
 from cli.tests.test_screens import view
 from remuda import limits
 from remuda.errors import Stopped, UserError
-from remuda.show.events import line
+from remuda.show.events import line, lines
 from remuda.show.listings import _show
+from remuda.show.story import _groups
 from remuda.show.top import Moment, screen
 from remuda.terminal import output
 from remuda.terminal.formats import with_formats, with_watch
+from remuda_bus import subjects
+from remuda_bus.bus import Message
+from remuda_events.event_records import allocations
+from remuda_events.stories.story import StoryLine
+from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 
 runner = CliRunner()
@@ -142,10 +149,39 @@ def test_top_says_what_it_has_not_counted_and_not_what_it_does_not_know() -> Non
     assert "0 allocations/s" in text and "why the first 200 of the asks wait" in text and "200 wait" in text
 
 
+def test_both_records_of_an_allocation_are_one_line() -> None:
+    allocation = si.Allocation(applicationID="app-1", allocationKey="task-7", nodeID="n1", UUID="u-1")
+    allocation.resourcePerAlloc.resources["memory"].value = 1 << 30
+    released = log_pb2.AllocationReleased(
+        application_id="app-1", allocation_key="task-7", node_id="n1", uuid="u-1",
+        resource=allocation.resourcePerAlloc, message="released by the RM",
+    )  # fmt: skip
+    records = [
+        *allocations.allocated(log_pb2.Allocated(allocation=allocation), 10**18),
+        *allocations.allocation_released(released, 10**18),
+    ]
+    batch = [Message(subjects.event("rm-1"), record.SerializeToString(), {}, at) for at, record in enumerate(records)]
+    assert [text.plain for _, text in lines(batch)] == [
+        "rm-1 app app-1 add task-7 on n1: memory 1Gi",
+        "rm-1 app app-1 remove task-7 on n1: memory 1Gi; released by the RM",
+    ]
+    assert len(list(lines(batch[1:]))) == 2, "a record whose companion is not there stands alone"
+
+
+@pytest.mark.parametrize(("of_one", "expected"), [(False, [3, 1, 1]), (True, [1, 1, 1, 1, 1])])
+async def test_alike_asks_of_a_story_are_one_line(of_one: bool, expected: list[int]) -> None:
+    async def told() -> AsyncIterator[StoryLine]:
+        for key, wanted in (("a", 1), ("b", 1), ("c", 1), ("d", 2), ("e", 1)):
+            text = f"app-1/{key} asks for vcore={wanted}000, priority 0"
+            yield StoryLine(5, 9, "AskAccepted", text, "UpdateAllocation", 1, 2, 0, "", "")
+
+    assert [len(group) async for group in _groups(told(), of_one)] == expected
+
+
 def test_an_event_is_a_line() -> None:
     event = si.EventRecord(
         type=si.EventRecord.APP, objectID="app-1", referenceID="u", message="released", timestampNano=10**18,
         eventChangeType=si.EventRecord.REMOVE,
     )  # fmt: skip
-    assert line("rm-1", event).plain[9:] == "rm-1 app app-1 remove u: released"
-    assert " 77 x" in line("rm-1", si.EventRecord(type=77, objectID="x")).plain  # type: ignore[arg-type]
+    assert line("rm-1", event)[1].plain == "rm-1 app app-1 remove u: released"
+    assert " 77 x" in line("rm-1", si.EventRecord(type=77, objectID="x"))[1].plain  # type: ignore[arg-type]

@@ -8,14 +8,19 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from remuda.local.process_table import table
 from remuda.local.supervisor import Process, State
 from remuda.show import configuration_status
 from remuda.show.queue_tree import bar, is_owed, scarcest, tree
 from remuda.show.queues import _notes
+from remuda.show.top import Moment
+from remuda.show.top import screen as top_screen
 from remuda.simulated_rm.demo.screen import screen
 from remuda.simulated_rm.demo.watch import View
+from remuda.terminal.output import Unbroken, unbroken
 from remuda.terminal.units import amount, amounts, duration, number, size
 from remuda_operations.queries.rows import Hold, Node, NodePartition, Nodes, Partition, Queue, Queues
 
@@ -70,6 +75,35 @@ def test_a_tree_is_never_wrapped(width: int) -> None:
     console = Console(width=width, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(tree(partition(), width))
     assert len(console.export_text().splitlines()) == 1 + 6
+
+
+def printed(content: Any, width: int) -> list[str]:
+    console = Console(width=width, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(content)
+    return [line.rstrip() for line in console.export_text().splitlines()]
+
+
+@pytest.mark.parametrize("width", [60, 70, 80, 100, 140])
+def test_the_head_of_top_shows_whole_amounts_the_fullest_first(width: int) -> None:
+    of_gpus = Partition("default", Queue("root"), {"vcore": 384_000, "memory": 3 << 40, "gpu": 48},
+                        {"vcore": 156_000, "memory": 1 << 40, "gpu": 48}, 6)  # fmt: skip
+    moment = Moment("lab", Queues("lab", [of_gpus], "Running"), rate=30.5)
+    head = printed(top_screen([moment], width, None), width)[0]
+    whole = "lab  Running  30.5 allocations/s  0 applications  gpu 48 of 48, vcore 156 of 384, memory 1Ti of 3Ti"
+    shown = head.removesuffix(", …")
+    assert shown in (whole, whole.split("  gpu")[0]) or whole.startswith(shown + ", ")
+    assert ("gpu 48 of 48" in shown) == (width > 60)
+
+
+def test_a_list_of_amounts_is_broken_at_its_commas_only() -> None:
+    table_of_one = Table.grid()
+    table_of_one.add_row(Text(unbroken("vcore 108, memory 864Gi, gpu 27")))
+    assert printed(Unbroken(table_of_one), 20) == ["vcore 108,", "memory 864Gi, gpu 27"]
+
+
+def test_a_queue_shows_how_many_asks_wait() -> None:
+    queue = Queue("root", pending={"vcore": 308_000}, max_in_force={"vcore": 900_000}, waiting=44)
+    assert printed(tree(Partition("default", queue), 80), 80)[1].split()[-2:] == ["44", "0"]
 
 
 def test_a_queue_that_is_held_or_drains_says_so_however_long_its_name_is() -> None:

@@ -119,9 +119,10 @@ def top(rm: AnyRm = None, nats: Nats = DEFAULT_URL, plain: Plain = False) -> Non
 
 
 def events(
+    of_rm: AnyRm = None,
     rm: Annotated[
         str | None,
-        typer.Option(help="Only of this RM.", callback=arguments.rm_id, autocompletion=completion.rms),
+        typer.Option(help="As RM.", hidden=True, callback=arguments.rm_id, autocompletion=completion.rms),
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Then each new one, until Ctrl-C.")] = False,
     count: Annotated[
@@ -133,7 +134,9 @@ def events(
     """Show the newest event records: what was added, changed and removed, oldest first."""
     from ..show.events import events as show
 
-    show(nats, rm, count, follow, json)
+    if rm is not None and of_rm is not None:
+        raise typer.BadParameter(f"{rm!r} is named beside the RM {of_rm!r}: expected one of them", param_hint="--rm")
+    show(nats, of_rm or rm, count, follow, json)
 
 
 def dump(rm: DefaultRm, nats: Nats = DEFAULT_URL) -> None:
@@ -148,13 +151,17 @@ def story(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="ID",
+            metavar="[RM] ID",
             help="applicationID, allocationKey, applicationID/allocationKey, UUID, nodeID or full name of a queue; "
-            "of Peloton: a task, a run, a pool (by its ID or path), or gang/NUMBER.",
+            "of Peloton: a task, a run, a pool (by its ID or path), or gang/NUMBER. The name of an RM may come first.",
             callback=arguments.story_id,
             autocompletion=completion.story_ids,
         ),
     ],
+    of_rm: Annotated[
+        str | None,
+        typer.Argument(hidden=True, callback=arguments.story_id, autocompletion=completion.story_ids),
+    ] = None,
     rm: Annotated[
         str | None,
         typer.Option(
@@ -170,6 +177,10 @@ def story(
     application includes its asks and allocations; that of an allocation includes its ask.
 
     Resource managers of Peloton show what their logs say, if they run."""
+    if of_rm is not None:
+        if rm is not None:
+            raise typer.BadParameter(f"{rm!r} is named beside the RM {what!r}: expected one of them", param_hint="--rm")
+        what, rm = of_rm, arguments.log_id(what)
     if rm is not None and is_peloton(rm):
         from ..show.peloton import cluster_of
         from ..show.peloton import story as story_of_task

@@ -20,10 +20,12 @@ from .. import limits
 from ..client.connections import bus_at
 from ..errors import UserError
 from ..terminal import event_loop
-from ..terminal.output import console, is_wide
+from ..terminal.output import Unbroken, console, is_wide, unbroken
 from ..terminal.units import amount, amounts, number, ordered, time_of
 
 Row = dict[str, Any]
+# Columns with lists of amounts.
+_AMOUNTS = frozenset({"used", "allocated", "may use", "pending", "available"})
 # Columns that are left out first where a terminal is too narrow for all.
 _LESS_IMPORTANT = ("allocations", "user", "reserved for")
 
@@ -146,7 +148,7 @@ def _show(
         if Measurement.get(console, console.options.update(width=limits.WIDE_COLUMNS), table).maximum > console.width:
             shown = [one and name != column for one, column in zip(shown, ("partition", *columns), strict=True)]
             table = _table(("partition", *columns), rows, shown)
-    console.print(table if found else Text("none", style="dim"))
+    console.print(Unbroken(table) if found else Text("none", style="dim"))
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], shown: Sequence[bool]) -> Table:
@@ -154,5 +156,6 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], shown: Sequenc
     for name in compress(columns, shown):
         table.add_column(name, overflow="fold")
     for row in rows:
-        table.add_row(*map(Text, compress(row, shown)))
+        texts = (unbroken(text) if name in _AMOUNTS else text for name, text in zip(columns, row, strict=True))
+        table.add_row(*map(Text, compress(texts, shown)))
     return table

@@ -18,9 +18,9 @@ NARROW = 72  # columns: below that, less is shown
 
 
 def tree(partition: Partition, width: int, rows: int | None = None, title: str = "queue") -> Table:
-    """One row per queue: bar, used, guaranteed, maximum in force (dim where it is not the queue's own) and pending of
-    the resource that is scarcest there, and applications. With `rows`, the deepest queues are left out first, then the
-    last. `title` heads the names."""
+    """One row per queue: bar, used, guaranteed and maximum in force (dim where it is not the queue's own) of the
+    resource that is scarcest there, asks that wait, and applications. With `rows`, the deepest queues are left out
+    first, then the last. `title` heads the names."""
     shown = _visible(partition.queues, rows)
     longest = min(max(len(title), MOST_NAME // 2, *(len(_name(queue, depth)) for depth, queue in shown)), MOST_NAME)
     bar_width = max(10, min(56, width - longest - sum(size + 1 for _, size in _columns(width)) - 2))
@@ -46,8 +46,8 @@ def _name(queue: Queue, depth: int) -> str:
 def _columns(width: int) -> tuple[tuple[str, int], ...]:
     """Name and usual width."""
     if width < NARROW:
-        return (("used", 5), ("max", 5), ("waits", 5))
-    return (("", 5), ("used", 5), ("guar.", 5), ("max", 5), ("waits", 5), ("apps", 4))
+        return (("used", 5), ("max", 5), ("waiting", 7))
+    return (("", 5), ("used", 5), ("guar.", 5), ("max", 5), ("waiting", 7), ("apps", 4))
 
 
 def _row(queue: Queue, depth: int, width: int, bar_width: int) -> list[Text]:
@@ -62,9 +62,7 @@ def _row(queue: Queue, depth: int, width: int, bar_width: int) -> list[Text]:
         Text(amount(resource, used)),
         Text(amount(resource, guaranteed) if guaranteed else "-", style="" if guaranteed else "dim"),
         Text(amount(resource, top), style="" if is_own else "dim"),
-        Text(
-            amount(resource, queue.pending.get(resource, 0)), style="yellow" if queue.pending.get(resource) else "dim"
-        ),
+        Text(number(queue.waiting), style="yellow" if queue.waiting else "dim"),
         Text(number(applications(queue)), style="" if applications(queue) else "dim"),
     ]
     return [cells[0], cells[1], cells[3], cells[5], cells[6]] if width < NARROW else cells

@@ -12,8 +12,8 @@ from remuda_operations.queries.rows import Partition, Queue, Queues
 
 from ..client.connections import bus_at
 from ..terminal import event_loop
-from ..terminal.output import console
-from ..terminal.units import amount, amounts, number, ordered, time_of
+from ..terminal.output import Unbroken, console, unbroken
+from ..terminal.units import amounts, number, shares, time_of
 from .queue_tree import tree
 
 
@@ -23,7 +23,7 @@ def queues(url: str, rm: str, as_json: bool) -> None:
         print(msgspec.json.encode(found).decode())
         return
     for partition in found.partitions:
-        console.print(_heading(partition))
+        console.print(Unbroken(_heading(partition)))
         console.print(tree(partition, console.width))
         for line in _notes(partition.queues):
             console.print(line, markup=False)
@@ -48,9 +48,6 @@ def _notes(queue: Queue) -> Iterator[str]:
 
 
 def _heading(partition: Partition) -> Text:
-    used = [
-        f"{name} {amount(name, partition.allocated.get(name, 0))} of {amount(name, partition.total[name])}"
-        for name in ordered(partition.total)
-    ]
     nodes = f"{number(partition.nodes)} node{'s' if partition.nodes != 1 else ''}"
-    return Text.assemble((f"partition {partition.name}", "bold"), f"   {', '.join([nodes, *used])}")
+    used = ", ".join([nodes, *shares(partition.allocated, partition.total)])
+    return Text.assemble((f"partition {partition.name}", "bold"), f"   {unbroken(used)}")

@@ -29,8 +29,8 @@ from ..client.connections import bus_at, jetstream_at
 from ..errors import UserError
 from ..local.services import REQUIRED
 from ..terminal import event_loop
-from ..terminal.output import console
-from ..terminal.units import amount, number
+from ..terminal.output import Unbroken, console, unbroken
+from ..terminal.units import number, shares
 from . import configuration_status, cores, dead_letters, faults, front_ends, halts, storage_status
 from .queue_tree import applications
 
@@ -125,6 +125,7 @@ async def _rm(bus: Bus, registered: dict[str, Any]) -> dict[str, Any]:
         "total": _sum(partition.total for partition in found.partitions),
         "allocated": _sum(partition.allocated for partition in found.partitions),
         "pending": _sum(root.pending for root in roots),
+        "waiting": sum(root.waiting for root in roots),
     }
 
 
@@ -168,11 +169,12 @@ def _show_status(url: str, found: dict[str, Any]) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("rm")
     table.add_column("state")
-    for name in ("nodes", "apps", "vcore used", "memory used", "pending"):
+    for name in ("nodes", "apps", "waiting"):
         table.add_column(name, justify="right")
+    table.add_column("used")
     for rm in found["rms"]:
         table.add_row(*_status_row(rm))
-    console.print(table)
+    console.print(Unbroken(table))
 
 
 def _dead_letters(counts: dict[str, int]) -> Text:
@@ -191,12 +193,9 @@ def _state(state: str) -> Text:
 
 def _status_row(rm: dict[str, Any]) -> list[RenderableType]:
     if "error" in rm:
-        return [rm["rm_id"], f"{rm.get('state', '')}: no core answers", "-", "-", "-", "-", "-"]
-    used, total = rm["allocated"], rm["total"]
-    shares = [
-        f"{amount(name, used.get(name, 0))} of {amount(name, total.get(name, 0))}" for name in ("vcore", "memory")
-    ]
+        return [rm["rm_id"], f"{rm.get('state', '')}: no core answers", "-", "-", "-", "-"]
+    used = ", ".join(shares(rm["allocated"], rm["total"])) or "-"
     return [
-        rm["rm_id"], _state(rm["state"]), number(rm["nodes"]), number(rm["applications"]), *shares,
-        f"{amount('vcore', rm['pending'].get('vcore', 0))} vcore",
+        rm["rm_id"], _state(rm["state"]), number(rm["nodes"]), number(rm["applications"]), number(rm["waiting"]),
+        unbroken(used),
     ]  # fmt: skip

@@ -6,6 +6,7 @@ read their logs for it."""
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from dataclasses import asdict
 
 from rich.text import Text
@@ -20,7 +21,7 @@ from remuda_operations.queries.bucket_entries import registered_rms
 from ..client.connections import bus_at
 from ..errors import UserError
 from ..terminal import event_loop
-from ..terminal.output import console, is_wide
+from ..terminal.output import console, is_wide, print_entry
 from ..terminal.units import at
 from .peloton import cluster_of, print_story
 from .wait_reasons import with_units
@@ -41,9 +42,9 @@ async def _story(url: str, what: str, sought: StoryTarget, rms: list[str] | None
     async with bus_at(url) as bus:
         for rm in rms or await _rms(bus):
             count = 0
-            async for line in lines(bus, rm, sought):
-                count += 1
-                _print(rm, line, as_json)
+            async for alike in _groups(lines(bus, rm, sought), of_one=as_json or is_wide()):
+                count += len(alike)
+                _print(rm, alike, as_json)
             found |= _ended(count, await _reach(bus, rm), silent, as_json)
         for log_id in await _logs_of_peloton(bus) if rms is None else ():
             try:
@@ -85,11 +86,31 @@ async def _reach(bus: Bus, rm: str) -> str:
     return f"the log of {rm}, kept since {at(first.commit.now_ms)}{before}"
 
 
-def _print(rm: str, line: StoryLine, as_json: bool) -> None:
+async def _groups(found: AsyncIterator[StoryLine], of_one: bool) -> AsyncIterator[list[StoryLine]]:
+    """Lines that follow each other and say the same of different things at the same time: a hundred alike asks read as
+    one line. `of_one`: each line alone."""
+    group: list[StoryLine] = []
+    async for line in found:
+        if group and (of_one or _said(line) != _said(group[0])):
+            yield group
+            group = []
+        group.append(line)
+    if group:
+        yield group
+
+
+def _said(line: StoryLine) -> tuple[object, ...]:
+    return line.at_ms, line.kind, line.cause, line.trace_id, line.text.partition(" ")[2]
+
+
+def _print(rm: str, alike: list[StoryLine], as_json: bool) -> None:
+    line = alike[0]
     if as_json:
         print(json.dumps({"rm": rm, **asdict(line), "cause": line.cause}))
         return
     trace = f", trace {line.trace_id}" if line.trace_id else ""
     where = f"{rm}  {line.log_seq}  {line.kind}  " if is_wide() else ""
-    text = Text(f"{at(line.at_ms)}  {where}{with_units(line.text)}")
-    console.print(text.append(f"  [{line.cause}{trace}]", style="dim"), soft_wrap=True)
+    last = alike[-1].text.partition(" ")[0]
+    more = f"; {len(alike) - 1} more alike, up to {last}" if len(alike) > 1 else ""
+    text = Text(f"{where}{with_units(line.text)}{more}")
+    print_entry(at(line.at_ms), text.append(f"  [{line.cause}{trace}]", style="dim"))

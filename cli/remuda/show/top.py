@@ -25,7 +25,7 @@ from ..client.connections import bus_at
 from ..errors import Stopped, UserError
 from ..terminal import event_loop
 from ..terminal.output import console, is_live
-from ..terminal.units import amount, number, ordered
+from ..terminal.units import number, shares
 from .node_blocks import cut, node_line
 from .queue_tree import applications, tree
 from .wait_reasons import reasons_of
@@ -114,7 +114,7 @@ def _of_rm(moment: Moment, width: int, rows: int | None) -> list[RenderableType]
     """The head, the queues, the nodes, and with what is left the reasons."""
     if moment.error:
         return [cut(Text.assemble((moment.rm, "bold"), ("  " + moment.error, "red")), width)]
-    parts: list[RenderableType] = [cut(_head(moment), width)]
+    parts: list[RenderableType] = [_head(moment, width)]
     partitions = moment.queues.partitions
     reasons = [cut(Text.assemble((f"{number(count):>6} wait  ", "yellow"), reason), width)
                for reason, count in moment.reasons.most_common(limits.TOP_REASONS)]  # fmt: skip
@@ -129,18 +129,25 @@ def _of_rm(moment: Moment, width: int, rows: int | None) -> list[RenderableType]
     return [*parts, node_line(moment.rm, moment.nodes, width), *reasons]
 
 
-def _head(moment: Moment) -> Text:
+def _head(moment: Moment, width: int) -> Text:
+    """With as many resources as have room, the fullest first."""
     partitions = moment.queues.partitions
     used: Counter[str] = Counter()
     total: Counter[str] = Counter()
     for partition in partitions:
         used.update(partition.allocated)
         total.update(partition.total)
-    shares = [f"{name} {amount(name, used[name])} of {amount(name, total[name])}" for name in ordered(total)]
     count = sum(applications(partition.queues) for partition in partitions)
     state = "green" if moment.queues.state == "Running" else "yellow"
     rate = "" if moment.rate is None else f"{number(round(moment.rate, 1))} allocations/s  "
-    return Text.assemble(
-        (moment.rm, "bold"), "  ", (moment.queues.state, state), "  ", rate,
-        f"{number(count)} applications  ", ", ".join(shares),
-    )  # fmt: skip
+    plural = "" if count == 1 else "s"
+    head = Text.assemble(
+        (moment.rm, "bold"), "  ", (moment.queues.state, state), "  ", rate, f"{number(count)} application{plural}"
+    )
+    found = shares(used, total)
+    for index, share in enumerate(found):
+        more = ", …" if index + 1 < len(found) else ""
+        if head.cell_len + 2 + len(share) + len(more) > width:
+            return cut(head.append(", …" if index else ""), width)
+        head.append(("  " if index == 0 else ", ") + share)
+    return head

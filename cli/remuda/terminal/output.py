@@ -8,16 +8,39 @@ import sys
 import time
 from pathlib import Path
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
 
 from .. import limits
 
 _LOG_TIME = re.compile(r"^\d{4}-\d\d-\d\dT[\d:.]+Z +")
+_GLUE = "\ue000"  # stands for a space at which no line ends
 SMALLEST_SCREEN = (60, 16)  # columns, rows: the smallest terminal for a live screen
 
 
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
+
+
+class Unbroken:
+    """What contains texts of `unbroken`, as rich prints it."""
+
+    def __init__(self, content: RenderableType) -> None:
+        self._content = content
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(self._content, options):
+            yield segment._replace(text=segment.text.replace(_GLUE, " "))
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement.get(console, options, self._content)
+
+
+def unbroken(listed: str) -> str:
+    """Let lines end only behind the commas of a list such as `vcore 23 of 64, memory 184Gi of 512Gi`."""
+    return re.sub(r"(?<!,) ", _GLUE, listed)
 
 
 def own_command() -> str:
@@ -45,6 +68,16 @@ def is_live(plain: bool) -> bool:
         and console.width >= SMALLEST_SCREEN[0]
         and console.height >= SMALLEST_SCREEN[1]
     )
+
+
+def print_entry(lead: str, text: Text) -> None:
+    """Print an entry of a log: on a terminal wrapped between words, indented behind its lead; elsewhere one line."""
+    if not console.is_terminal or is_wide():
+        console.print(Text.assemble(lead, "  ", text), soft_wrap=True)
+        return
+    entry = Table.grid(padding=(0, 2, 0, 0))
+    entry.add_row(Text(lead, style="dim", no_wrap=True), text)
+    console.print(entry)
 
 
 def print_line(source: str, text: str) -> None:

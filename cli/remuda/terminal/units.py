@@ -20,6 +20,12 @@ def amounts(resource: Mapping[str, int], empty: str = "-") -> str:
     return ", ".join(f"{name} {amount(name, resource[name])}" for name in ordered(resource)) or empty
 
 
+def shares(used: Mapping[str, int], total: Mapping[str, int]) -> list[str]:
+    """For each resource of `total` a text such as `gpu 48 of 64`: the fullest first, what is used of nothing last."""
+    names = sorted(ordered(total), key=lambda name: -(used.get(name, 0) / total[name] if total[name] else 0.0))
+    return [f"{name} {amount(name, used.get(name, 0))} of {amount(name, total[name])}" for name in names]
+
+
 def ordered(names: Iterable[str]) -> list[str]:
     first = ("vcore", "memory", "gpu")
     return sorted(names, key=lambda name: (first.index(name) if name in first else len(first), name))

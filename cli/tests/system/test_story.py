@@ -93,6 +93,7 @@ async def test_a_resource_manager_of_peloton_that_does_not_run_is_named(url: str
 async def test_for_programs(url: str) -> None:
     code, text = await finished("story", "app-1/k7", "--rm", "rm:1", "--json", "--nats", url)
     assert code == 0, text
+    assert await finished("story", "rm:1", "app-1/k7", "--json", "--nats", url) == (0, text), "the RM first"
     (line,) = map(json.loads, text.splitlines())
     assert line["kind"] == "Allocated" and line["at_ms"] == AT_MS + 1 and line["rm"] == "rm:1"
     assert line["cause"] == "the scheduler: Schedule"

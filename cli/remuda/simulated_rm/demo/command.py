@@ -20,7 +20,7 @@ from ...errors import Stopped, UserError
 from ...local.supervisor import Process, State
 from ...local.system import Layout, System
 from ...terminal import event_loop
-from ...terminal.output import console, is_live, print_line
+from ...terminal.output import console, is_live, own_command, print_line
 from ..driver import drive
 from ..pending_reasons import by_reason
 from .scene import queues_file, sites
@@ -43,13 +43,14 @@ def demo(*, seconds: float, plain: bool, web_port: int | None) -> None:
         if web_port is None:
             raise
         console.print("remuda demo: stopped.")
+        console.print(next_steps(seen_page=True), markup=False, highlight=False, soft_wrap=True)
         return
     except BusError as error:
         raise UserError(f"demo: lost the NATS server: {error}") from None
     console.print(table(result, console.width))
     if result.faults:
         raise UserError(f"demo: {result.faults[0]}")
-    console.print(next_steps(), markup=False, highlight=False, soft_wrap=True)
+    console.print(next_steps(seen_page=False), markup=False, highlight=False, soft_wrap=True)
 
 
 async def _demo(seconds: float, plain: bool, web_port: int | None) -> Outcome:
@@ -67,8 +68,10 @@ async def _demo(seconds: float, plain: bool, web_port: int | None) -> Outcome:
         await system.ready()
         view.url = system.url
         view.page = system.web_page
+        view.look = f"{own_command()} top --nats {system.url}"
         if plain and view.page:
             print_line("demo", f"web page {view.page}; Ctrl-C stops")
+            print_line("demo", f"in another terminal: {view.look}")
         bus = await stack.enter_async_context(bus_at(system.url))
         return await _play(stack, bus, system, simulations, view, started)
 

@@ -54,7 +54,8 @@ def _wide(view: View, width: int, rows: int) -> RenderableType:
 
 
 def _head(view: View, width: int) -> list[Text]:
-    return [cut(_title(view, width), width), cut(_counts(view, width), width)]
+    look = [cut(Text(f"in another terminal: {view.look}", style="dim"), width)] if view.page and view.look else []
+    return [cut(_title(view, width), width), *look, cut(_counts(view, width), width)]
 
 
 def _title(view: View, width: int) -> Text:

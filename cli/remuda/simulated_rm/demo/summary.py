@@ -118,13 +118,14 @@ def table(result: Outcome, width: int) -> RenderableType:
     return Group(Text("Summary", style="bold"), figures, Text(), _tenants(result.shares))
 
 
-def next_steps() -> str:
+def next_steps(seen_page: bool) -> str:
     """What someone who has seen the demo may do next, with the command as it can be typed here."""
     command = own_command()
+    page = (f"{command} demo --web", "the same with its web page, until Ctrl-C")
     steps = (
-        (f"{command} demo --web", "the same with its web page, until Ctrl-C"),
-        (f"{command} init", "queues of your own; then up --config queues.yaml, and load --nats URL"),
-        ("README.md", "a resource manager in 20 lines, all commands, the documentation"),
+        *(() if seen_page else (page,)),
+        (f"{command} init", "a queues.yaml of your own, for `up`"),
+        ("README.md", "a resource manager in 20 lines; all commands"),
     )
     width = max(len(step) for step, _ in steps)
     return "\n".join(("", "Next", *(f"  {step:{width}}  {text}" for step, text in steps)))

@@ -25,11 +25,13 @@ RECENT = 2_000  # round trips the screen looks back on
 @dataclass(slots=True)
 class View:
     """One moment. `rates`: placed per second, one value each half second, oldest first; `p50_ms` and `p99_ms`: of the
-    latest releases, from publish to acknowledgement. `page`: the address of the web page; with it, there is no end."""
+    latest releases, from publish to acknowledgement. `page`: the address of the web page; with it, there is no end.
+    `look`: a command for another terminal."""
 
     url: str
     seconds: float
     page: str = ""
+    look: str = ""
     elapsed: float = 0.0
     phase: str = "starting"
     placed: int = 0
