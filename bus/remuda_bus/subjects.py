@@ -1,8 +1,10 @@
-"""Every subject, header, stream and bucket of remuda, with its limits. They are declared here and nowhere else, except
-for subjects of operators (`operator_subjects`).
+"""Every subject, header, stream and bucket of remuda, with its limits. They are declared here and nowhere else.
 
 Subjects under `si.v1.>` are the contract with resource managers (docs/wire-contract.md); all others are internal. This
 module knows no NATS client.
+
+An RM's log is named by its rmID. The log of a Peloton resource manager has a name with a '.', which no rmID contains;
+that name stands where rmIDs stand in subjects and keys.
 """
 
 from __future__ import annotations
@@ -11,28 +13,10 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from remuda_bus.log_names import MEMBER as MEMBER
-from remuda_bus.log_names import PELOTON as PELOTON
-from remuda_bus.log_names import inbox_stream as inbox_stream
-from remuda_bus.log_names import is_peloton as is_peloton
-from remuda_bus.log_names import log_stream as log_stream
-from remuda_bus.log_names import member as member
-from remuda_bus.log_names import member_kind as member_kind
-from remuda_bus.log_names import peloton_log as peloton_log
-from remuda_bus.log_names import snapshots_of as snapshots_of
-from remuda_bus.log_names import token as token
-from remuda_bus.operator_subjects import GUEST_KINDS as GUEST_KINDS
-from remuda_bus.operator_subjects import administration as administration
-from remuda_bus.operator_subjects import configuration_change as configuration_change
-from remuda_bus.operator_subjects import guest_request as guest_request
-from remuda_bus.operator_subjects import log_level as log_level
-from remuda_bus.operator_subjects import operator_change as operator_change
-from remuda_bus.operator_subjects import operator_method as operator_method
-from remuda_bus.operator_subjects import own_administration as own_administration
-from remuda_bus.operator_subjects import own_configuration_change as own_configuration_change
-from remuda_bus.operator_subjects import peloton_query as peloton_query
 from remuda_proto.names import RM_ID
 
+PELOTON = "peloton"
+MEMBER = "member"
 KEY = re.compile(r"[A-Za-z0-9_=/.-]+")
 
 REQUEST_KINDS = ("application", "allocation", "node", "configuration")
@@ -176,6 +160,137 @@ def front_end(instance: str, service: str = "grpc") -> str:
 
 STORAGE = "remuda.api.storage"  # disk space of the machine of `remuda up`: JSON {"free", "total", "level", "failed"}
 STORAGE_CHANGED = "remuda.event.storage"  # the same JSON, published when `level` or `failed` changes
+
+
+# Subjects of operators: the name and the groups of the operator are part of them.
+
+
+def configuration_change(operator: str, groups: str, verb: str) -> str:
+    """Changes of the configuration: update, rollback, confirm. `operator`, `groups`: as in `administration`."""
+    return f"remuda.configuration.{operator}.{groups}.{verb}"
+
+
+def own_configuration_change(verb: str) -> str:
+    """The same requests in the account of an operator, as `own_administration`."""
+    return f"remuda.configure.{verb}"
+
+
+def operator_method(service: str, method: str) -> str:
+    """Requests to a front end for a method of remuda.v1.Admin or Metrics (docs/api.md). In an operator's account, all
+    methods; in the account of the services, those that read. `service`: admin or metrics."""
+    return f"remuda.api.{service}.{method}"
+
+
+def operator_change(operator: str, groups: str, method: str) -> str:
+    """Requests to a front end for a method of remuda.v1.Admin that acts. `operator`, `groups`: as in
+    `administration`. The NATS server maps `operator_method` of an operator's account to it."""
+    return f"remuda.operate.{operator}.{groups}.{method}"
+
+
+def administration(operator: str, groups: str, rm_id: str, action: str) -> str:
+    """Requests of operators to rmproxy: kill an application, drain a node and so on. `operator`, `groups`: as
+    `operators` encodes them. Without keys a client states both. With keys the server does (`own_administration`)."""
+    return f"remuda.admin.{operator}.{groups}.{rm_id}.{action}"
+
+
+def own_administration(rm_id: str, action: str) -> str:
+    """The same requests in the account of an operator. The NATS server maps the subject to `administration` with the
+    operator's name and groups."""
+    return f"remuda.administer.{rm_id}.{action}"
+
+
+def log_level(service: str) -> str:
+    """Changes of the log level: all processes of the service answer. JSON. For administrators of the system, and for
+    operators whom the owner of the keys names."""
+    return f"remuda.process.{service}.log_level"
+
+
+PELOTON_QUERIES = ("pools", "explain", "story", "preview")
+
+
+def peloton_pools(cluster: str) -> str:
+    """Changes of the pools of Peloton's resource manager. JSON. For administrators of the system."""
+    return f"remuda.peloton.{cluster}.pools"
+
+
+def peloton_change(operator: str, groups: str, cluster: str) -> str:
+    """The same changes in the name of an operator. `operator`, `groups`: as in `administration`."""
+    return f"remuda.pools.{operator}.{groups}.{cluster}"
+
+
+def own_peloton_change(cluster: str) -> str:
+    """The same requests in the account of an operator, as `own_administration`."""
+    return f"remuda.pools.{cluster}"
+
+
+def peloton_query(cluster: str, kind: str) -> str:
+    """Queries of operators to Peloton's resource manager: one of PELOTON_QUERIES. Request and reply are JSON."""
+    return f"remuda.api.peloton.{cluster}.{kind}"
+
+
+GUEST_KINDS = ("application", "allocation")
+
+
+def guest_request(cluster: str, rm_id: str, kind: str) -> str:
+    """Requests of a cluster of Peloton whose tasks are guests in the RM's partitions: an ApplicationRequest or an
+    AllocationRequest of si.v1. JSON answer."""
+    return f"remuda.guest.{cluster}.{rm_id}.{kind}"
+
+
+# Names of logs, and where each log is.
+
+
+def peloton_log(cluster: str) -> str:
+    """The name of the log of a Peloton resource manager, in place of an rmID. Raises ValueError."""
+    if not RM_ID.matches(cluster):
+        raise ValueError(f"cluster {cluster!r}: expected {RM_ID.expected}")
+    return f"{PELOTON}.{cluster}"
+
+
+def peloton_rpc(cluster: str, role: str, name: str) -> str:
+    """RPCs of a Peloton resource manager as endpoints of a NATS micro service: the same messages as over gRPC. `role`:
+    of those that may call the RPC (`remuda_peloton.rules.access`)."""
+    return f"{PELOTON}.{cluster}.{role}.{name}"
+
+
+def peloton_rpc_of(client: str, cluster: str, role: str, name: str) -> str:
+    """The same RPCs for a client with a key of its own. `client`: its name, as `operators` encodes it. In the account
+    of such a client the subject is that of `peloton_rpc`, and the NATS server adds the name."""
+    return f"{peloton_rpc(cluster, role, name)}.{client}"
+
+
+def is_peloton(log_id: str) -> bool:
+    return log_id.startswith(f"{PELOTON}.")
+
+
+def log_stream(log_id: str) -> str:
+    """The stream of the log."""
+    return "PELOTON_LOG" if is_peloton(log_id) else "LOG"
+
+
+def inbox_stream(log_id: str) -> str:
+    """The stream of the inbox."""
+    return "PELOTON_INBOX" if is_peloton(log_id) else "INBOX"
+
+
+def snapshots_of(log_id: str) -> str:
+    """The object bucket with the snapshots of the log."""
+    return "remuda_peloton_snapshots" if is_peloton(log_id) else "remuda_snapshots"
+
+
+def member_kind(log_id: str) -> str:
+    """The kind of the processes that lead or follow the log: cores, or Peloton's resource managers of one cluster."""
+    return log_id.replace(":", "=") if is_peloton(log_id) else MEMBER
+
+
+def member(instance: str, kind: str = MEMBER) -> str:
+    """Key in LEASES: the lease of a process of the kind (`member_kind`)."""
+    return f"{kind}.{token(instance)}"
+
+
+def token(instance: str) -> str:
+    """The name of a process as part of a subject or a key."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", instance)
 
 
 # Headers.

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from remuda_bus import limits
 from remuda_bus.settings import (
     Duration,
-    NotSettings,
     SchedulerAclSettings,
     Seconds,
     Settings,
@@ -24,7 +23,7 @@ from remuda_bus.settings import (
     load,
     setting,
 )
-from remuda_bus.settings.document import read_text
+from remuda_bus.settings.loading import NotSettings, read_text
 from remuda_proto.access_list import AccessList
 
 
@@ -63,7 +62,7 @@ def test_the_first_source_with_a_value_counts(tmp_path: Path, monkeypatch: pytes
     assigned = load(OfCore, file, ["core.standbys=5", "core.standbys=6"])
     assert (assigned.settings.standbys, assigned.origins["standbys"]) == (6, "--set")
     assert load(OfCore, file, environment=False).settings.standbys == 2
-    assert OfCore(standbys=7).standbys == 7 and OfCore().standbys == 4  # the file is forgotten
+    assert OfCore(standbys=7).standbys == 7 and OfCore().standbys == 1  # a constructor has no sources
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "core:\n", "core: {standbys: }\n", "null\n"])

@@ -8,7 +8,7 @@ an empty list is `-`, with which no group begins.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from remuda_bus import subjects
@@ -95,6 +95,13 @@ def certified(entries: Iterable[str]) -> dict[str, Operator]:
         if found.setdefault(name, operator) != operator:
             raise ValueError(f"{name} is {found[name].name} and {operator.name}, expected one operator")
     return found
+
+
+def certificate_names(auth: Mapping[str, Iterable[bytes]]) -> frozenset[str]:
+    """The common name and the alternative names in the client certificate of a gRPC connection; empty without one.
+    `auth`: the connection's authentication context."""
+    fields = ("x509_common_name", "x509_subject_alternative_name")
+    return frozenset(one.decode(errors="replace") for field in fields for one in auth.get(field, ()))
 
 
 def encode(name: str) -> str:

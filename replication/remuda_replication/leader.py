@@ -27,10 +27,7 @@ from remuda_replication.snapshots import Snapshots
 
 log = structlog.get_logger()
 
-
 T = TypeVar("T")
-
-
 Answer = tuple[asyncio.Future[tuple[Position, Any]], Any]
 
 

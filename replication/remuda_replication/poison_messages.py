@@ -24,7 +24,6 @@ from remuda_replication.rms.faults import KILLED, Fault
 
 log = structlog.get_logger()
 
-
 KILLED_HERE = "a process was killed or cut off here; should a second one be, the message is tried in a child process"
 
 

@@ -20,10 +20,7 @@ from remuda_replication.machine import Machine
 
 log = structlog.get_logger()
 
-
 Source = Child | InProcess
-
-
 _ENDED: Final = "this process does not lead any more, try again"
 
 

@@ -11,9 +11,9 @@ import pytest
 from remuda_bus import limits, subjects
 from remuda_bus.bus import Unanswered
 from remuda_bus.memory import MemoryBus
-from remuda_bus.memory.failing import FailingBus
 from remuda_replication.lease import Lease, Ownership
 from remuda_replication.rms.forget import FORGETTING, Busy, first_life, forget, kept_in_buckets, kept_in_streams
+from tests.failing_bus import FailingBus
 
 RM, OTHERS = "rm:1", ("rm:10", "rm", "other")
 

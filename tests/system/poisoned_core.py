@@ -10,6 +10,7 @@ import signal
 from collections.abc import Iterator
 from typing import Any
 
+from remuda_bus.settings import load
 from remuda_core import commands, decide
 from remuda_core.facts import Fact
 from remuda_core.shell.main import main
@@ -29,4 +30,4 @@ def poisoned(state: State, command: commands.UpdateNode, now_ms: int) -> Iterato
 
 if __name__ == "__main__":
     by_command[commands.UpdateNode] = poisoned
-    process.run("core", main, CoreSettings())
+    process.run("core", main, load(CoreSettings).settings)

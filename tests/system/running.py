@@ -12,10 +12,13 @@ from typing import Any
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, Refused, Unanswered
 from remuda_bus.nats import Access, NatsBus, connect
+from remuda_bus.settings import load
+from remuda_config.shell import ConfigSettings
 from remuda_config.shell import main as config_main
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_replication.process import Settings
 from remuda_rmproxy.records.status_codes import OUTAGE
+from remuda_rmproxy.settings import RmproxySettings
 from remuda_rmproxy.shell import LeaseLost
 from remuda_rmproxy.shell import main as rmproxy_main
 from remuda_sdk import RegistrationFailed, ResourceManager
@@ -57,7 +60,7 @@ async def running(
         nonlocal bus
         while True:
             try:
-                return await main(bus, settings(nats_url=url, instance=name))
+                return await main(bus, load(settings, None, [f"nats.url={url}", f"instance={name}"]).settings)
             except LeaseLost:
                 await bus.close()
                 bus = await connected()
@@ -96,8 +99,8 @@ async def around_the_core(url: str, file: Path | None = None) -> AsyncIterator[N
     """The configuration service, with this file, and rmproxy; yields a connection of the test's own when they
     answer."""
     async with (
-        running(url, "config", lambda bus, settings: config_main(bus, settings, file)),
-        running(url, "rmproxy", rmproxy_main),
+        running(url, "config", lambda bus, settings: config_main(bus, settings, file), ConfigSettings),
+        running(url, "rmproxy", rmproxy_main, RmproxySettings),
     ):
         await until(lambda: serves(url))
         bus = await connect(url, "test", timeout_s=5)

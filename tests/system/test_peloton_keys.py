@@ -20,9 +20,8 @@ from nats.aio.msg import Msg
 from remuda.errors import UserError
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Refused
-from remuda_bus.log_names import peloton_rpc, peloton_rpc_of
 from remuda_bus.nats import NatsBus, connect
-from remuda_bus.operator_subjects import own_peloton_change, peloton_change, peloton_pools
+from remuda_bus.subjects import own_peloton_change, peloton_change, peloton_pools, peloton_rpc, peloton_rpc_of
 from remuda_operations.operators import Operator
 from remuda_peloton.shell.main import main
 from remuda_peloton.shell.settings import ResmgrSettings

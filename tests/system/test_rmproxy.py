@@ -19,6 +19,7 @@ from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_rmproxy import limits
 from remuda_rmproxy.outbound.published_position import read_published_position
+from remuda_rmproxy.settings import RmproxySettings
 from remuda_rmproxy.shell import main as rmproxy_main
 from tests.system.running import listens, running, until
 from tests.system.scripted_core import Fact, ScriptedCore, allocated, scripted_core
@@ -34,7 +35,7 @@ async def config(server: NatsServer) -> AsyncIterator[None]:
 
 @pytest.fixture
 async def rmproxy(server: NatsServer, config: None) -> AsyncIterator[None]:
-    async with running(server.url, "rmproxy", rmproxy_main):
+    async with running(server.url, "rmproxy", rmproxy_main, RmproxySettings):
         yield
 
 

@@ -5,6 +5,6 @@ does, which a timer calls. A test with a clock of its own calls it itself.
 """
 
 from remuda_bus.memory.bus import MemoryBus
-from remuda_bus.memory.matching import matches
+from remuda_bus.memory.stream import matches
 
 __all__ = ["MemoryBus", "matches"]

@@ -1,4 +1,4 @@
-"""The verbs of the bus in memory."""
+"""The verbs of the bus in memory: streams, buckets, requests and listeners without a server."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import time
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from copy import copy
+from dataclasses import dataclass
 from typing import Any
 
-from remuda_bus import limits, subjects
+import structlog
+
+from remuda_bus import health, limits, metrics, subjects
 from remuda_bus.bus import (
     Consumer,
     ConsumerGone,
@@ -30,12 +33,7 @@ from remuda_bus.bus import (
     Unanswered,
     Unreadable,
 )
-from remuda_bus.memory.bell import Bell
-from remuda_bus.memory.bucket import MemoryBucket, check_revision
-from remuda_bus.memory.matching import matches
-from remuda_bus.memory.readers import MemoryConsumer, MemoryReader
-from remuda_bus.memory.serving import MemoryServing, handle_request, listen
-from remuda_bus.memory.stream import Clock, Durable, MemoryStream, size_of
+from remuda_bus.memory.stream import Bell, Clock, Durable, MemoryConsumer, MemoryReader, MemoryStream, matches, size_of
 from remuda_bus.streams.history_check import check_position
 
 
@@ -394,3 +392,78 @@ class MemoryBus:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+class MemoryBucket:
+    def __init__(self, settings: subjects.Bucket) -> None:
+        self.settings = settings
+        self.entries: dict[str, tuple[Entry, float]] = {}  # with the time of the last put
+        self.revision = 0
+        self.watchers: list[tuple[deque[Entry], Bell]] = []
+
+    def set(self, key: str, value: bytes | None, now: float) -> int:
+        self.revision += 1
+        entry = Entry(key, value, self.revision)
+        if value is None:
+            if self.entries.pop(key, None) is None:
+                return self.revision
+        else:
+            self.entries[key] = (entry, now)
+        for changes, bell in self.watchers:
+            changes.append(entry)
+            bell.ring()
+        return self.revision
+
+
+def check_revision(bucket: MemoryBucket, key: str, revision: int | None) -> None:
+    found = bucket.entries.get(key)
+    current = found[0].revision if found is not None else 0
+    if revision is not None and revision != current:
+        raise Refused(f"{key}: wrong last sequence: {current}, expected {revision}")
+
+
+log = structlog.get_logger()
+
+
+@dataclass(eq=False)
+class MemoryServing:
+    """`remuda_bus.bus.Serving`. `start`: starts a task of the connection that serves."""
+
+    subject: str
+    handler: Handler
+    handlers: list[MemoryServing]
+    start: Callable[[Coroutine[Any, Any, Any]], asyncio.Task[Any]]
+    answers: Callable[[], bool] | None = None
+    mine: Callable[[str], bool] | None = None
+
+    def is_asked(self, subject: str) -> bool:
+        """Whether this process takes the request."""
+        return (self.answers is None or self.answers()) and (self.mine is None or self.mine(subject))
+
+    async def close(self) -> None:
+        if self in self.handlers:
+            self.handlers.remove(self)
+
+
+async def listen(subject: str, queue: asyncio.Queue[Message], listener: Listener) -> None:
+    """Call the listener with each message on the subject, without end."""
+    kind = metrics.listener_label(subject)
+    while True:
+        message = await queue.get()
+        try:
+            await listener(message)
+        except Exception as error:
+            log.exception("a listener failed", subject=message.subject)
+            metrics.LISTENER_ERRORS.labels(kind).inc()
+            health.PROCESS_HEALTH.listener_failed(kind, message.subject, error)
+
+
+async def handle_request(handler: Handler, message: Message) -> bytes | Reply:
+    """The answer of a handler. Raises Refused."""
+    try:
+        return await handler(message)
+    except Refused:
+        raise
+    except Exception as error:
+        log.exception("a request could not be answered", subject=message.subject)
+        raise Refused(f"{type(error).__name__}: {error}", 500) from error

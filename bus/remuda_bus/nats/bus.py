@@ -27,15 +27,13 @@ from remuda_bus.bus import (
 )
 from remuda_bus.nats.access import Access
 from remuda_bus.nats.connection import Connection
-from remuda_bus.nats.consumers import create_consumer, delete_consumer
 from remuda_bus.nats.declare import changed_settings, declare, described, restore_settings
-from remuda_bus.nats.durable_consumer import DurableConsumer
+from remuda_bus.nats.durable_consumer import DurableConsumer, create_consumer, delete_consumer
 from remuda_bus.nats.jetstream import NO_HEADERS, JetStream
 from remuda_bus.nats.key_value_buckets import KeyValueBuckets
 from remuda_bus.nats.micro_service import MicroService
 from remuda_bus.nats.object_buckets import ObjectBuckets
-from remuda_bus.nats.shared_consumer import ReaderGroup
-from remuda_bus.nats.stream_reader import StreamReader
+from remuda_bus.nats.stream_reader import ReaderGroup, StreamReader
 from remuda_bus.untrusted import Malformed, number_in, shortened
 
 log = structlog.get_logger()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import ssl
 import time
 from collections.abc import Awaitable
 from typing import Any, TypeVar
@@ -16,11 +17,12 @@ from nats import errors
 from nats.aio.client import DEFAULT_BUFFER_SIZE, PING_PROTO, Client, Srv
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
+from nats.aio.transport import TcpTransport
 from nats.protocol import parser
 
+from remuda_bus import limits
 from remuda_bus.bus import Headers
 from remuda_bus.nats.access import Access
-from remuda_bus.nats.transport import Transport
 from remuda_bus.untrusted import shortened
 
 T = TypeVar("T")
@@ -223,3 +225,26 @@ class PatchedClient(Client):
             _client=self,
             _sid=sid,
         )
+
+
+class Transport(TcpTransport):
+    """nats-py's transport, with a bounded end."""
+
+    async def connect_tls(self, uri: Any, ssl_context: ssl.SSLContext, buffer_size: int, connect_timeout: int) -> None:
+        """nats-py's own keeps the socket after a failed handshake, whose end it would wait for."""
+        plain = self._io_writer
+        try:
+            await super().connect_tls(uri, ssl_context, buffer_size, connect_timeout)
+        except BaseException:
+            if plain is not None:
+                plain.transport.abort()
+            self._io_reader = self._io_writer = None
+            raise
+
+    async def wait_closed(self) -> None:
+        try:
+            async with asyncio.timeout(limits.SOCKET_CLOSE_TIMEOUT_S):
+                await super().wait_closed()  # type: ignore[no-untyped-call]
+        except TimeoutError:
+            if self._io_writer is not None:
+                self._io_writer.transport.abort()

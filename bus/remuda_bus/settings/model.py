@@ -1,15 +1,17 @@
-"""The settings that all services share (001, Scheduler Configuration)."""
+"""The settings that several services share (001, Scheduler Configuration and Access Control Lists)."""
 
 from __future__ import annotations
 
 import os
+import pwd
 import socket
-from typing import Any, ClassVar, Final, Literal
+from dataclasses import replace
+from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, field_validator
 
 from remuda_bus.settings.setting import ReadableFile, setting
-from remuda_bus.settings.sources import found
+from remuda_proto.access_list import AccessList, canonical
 
 # The services that read a section, and check it. All services read all other sections.
 SERVICES_OF_SECTION: Final = {
@@ -29,11 +31,15 @@ SERVICES_OF_SECTION: Final = {
 
 
 class Settings(BaseModel):
-    """Settings by precedence: `--set`, environment, `remuda.yaml`, default. A service adds its own in a subclass."""
+    """What all services read. A service adds fields in a subclass; `load` fills the fields from the sources, and the
+    constructor from its arguments and the defaults alone.
+
+    `is_rm`: the service is an RM on the bus, and declares no streams. `keeps_logs`: the service leads logs, from which
+    states are restored."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
-    is_rm: ClassVar[bool] = False  # an RM on the bus: it declares no streams
-    keeps_logs: ClassVar[bool] = False  # it leads logs, from which states are restored
+    is_rm: ClassVar[bool] = False
+    keeps_logs: ClassVar[bool] = False
 
     instance: str = setting(
         "instance",
@@ -68,10 +74,6 @@ class Settings(BaseModel):
         ge=0, le=1,
     )  # fmt: skip
 
-    def __init__(self, **values: Any) -> None:
-        """`values`: by field; they count before all sources."""
-        super().__init__(**{**found(type(self).model_fields), **values})
-
     @property
     def needs_bus(self) -> bool:
         """Whether the process connects to the bus. One that does not needs no key of it."""
@@ -92,3 +94,26 @@ class Settings(BaseModel):
         if not name:
             raise ValueError("expected a name")
         return name
+
+
+def _access_list(text: str) -> str:
+    AccessList.parse(text)
+    return canonical(text)
+
+
+class SchedulerAclSettings(Settings):
+    """Settings of a service that acts for scheduler administrators."""
+
+    scheduler_acl: Annotated[str, AfterValidator(_access_list)] = setting(
+        "scheduler.acl", "",
+        "scheduler administrators, who change the configuration and pools of Peloton, drain nodes and forget RMs: an "
+        "access list like `alice,bob ops`; the owner of the process is always one",
+    )  # fmt: skip
+
+    def scheduler_administrators(self) -> AccessList:
+        """Those of the setting, and the owner of this process."""
+        configured = AccessList.read(self.scheduler_acl)
+        try:
+            return replace(configured, users=configured.users | {pwd.getpwuid(os.geteuid()).pw_name})
+        except KeyError:  # a container's user without a name
+            return configured

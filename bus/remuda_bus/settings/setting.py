@@ -15,7 +15,6 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from remuda_bus import limits
-from remuda_proto.bounds import shown
 from remuda_proto.durations import EXPECTED, milliseconds
 
 PREFIX = "REMUDA_"
@@ -117,8 +116,3 @@ Seconds = Annotated[float, BeforeValidator(_seconds), Field(allow_inf_nan=False)
 Duration = Annotated[str, BeforeValidator(_duration)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(_texts), Field(max_length=limits.SETTING_ENTRIES)]
 ReadableFile = Annotated[Path | None, BeforeValidator(_readable)]
-
-
-def quoted(value: object) -> str:
-    """A value for a message."""
-    return shown(value if isinstance(value, str) else str(value))

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from remuda_bus import operator_subjects, subjects
-from remuda_bus.log_names import peloton_rpc, peloton_rpc_of
+from remuda_bus import subjects
+from remuda_bus.subjects import peloton_rpc, peloton_rpc_of
 from remuda_operations.operator_api.methods import ACTING, READING
 from remuda_operations.operators import Operator, client_token
 
@@ -61,7 +61,7 @@ def of_role(role: str, acts_as: Iterable[Operator | str] = ()) -> Permissions:
 def _acting_as(operator: Operator | str) -> list[str]:
     name, groups = (operator, operator) if isinstance(operator, str) else (operator.token, operator.groups_token)
     acts = [subjects.administration(name, groups, "*", action) for action in subjects.ACTIONS]
-    pools = operator_subjects.peloton_change(name, groups, "*")
+    pools = subjects.peloton_change(name, groups, "*")
     return [subjects.configuration_change(name, groups, "*"), pools, *acts]
 
 
@@ -104,7 +104,7 @@ def operator_imports(operator: Operator) -> list[tuple[str, str]]:
     return [
         (subjects.own_administration("*", "*"), acts),
         (subjects.own_configuration_change("*"), changes),
-        (operator_subjects.own_peloton_change("*"), operator_subjects.peloton_change(name, groups, "*")),
+        (subjects.own_peloton_change("*"), subjects.peloton_change(name, groups, "*")),
         *acting,
         *((query, query) for query in (_ANY_QUERY, _ANY_OF_PELOTON, *queries)),
     ]
@@ -356,8 +356,8 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         (
             "remuda.api.resmgr.*",
             _ANY_OF_PELOTON,
-            operator_subjects.peloton_pools("*"),
-            operator_subjects.peloton_change("*", "*", "*"),
+            subjects.peloton_pools("*"),
+            subjects.peloton_change("*", "*", "*"),
             peloton_rpc("*", "*", "*"),
             peloton_rpc_of("*", "*", "*", "*"),
             subjects.lease_holder(f"{_PELOTON}.*.*"),

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from remuda_bus.log_names import is_peloton
+from remuda_bus.subjects import is_peloton
 
 from .. import limits
 from ..client import completion

@@ -9,8 +9,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from remuda_bus.log_names import PELOTON
 from remuda_bus.status_codes import NOT_FOUND
+from remuda_bus.subjects import PELOTON
 from remuda_operations.queries import RequestRefused
 from remuda_operations.queries import peloton as queries
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar, cast
 from urllib.parse import urlsplit
 
-from remuda_bus.log_names import PELOTON, is_peloton
+from remuda_bus.subjects import PELOTON, is_peloton
 from remuda_proto.durations import EXPECTED, milliseconds
 from remuda_proto.names import ACTION_ID, RM_ID
 

@@ -13,8 +13,8 @@ import msgspec
 
 from remuda_bus import limits, subjects
 from remuda_bus.bus import Bus, NoResponders, Refused, Unanswered
-from remuda_bus.operator_subjects import own_peloton_change, peloton_change, peloton_pools
 from remuda_bus.status_codes import FORBIDDEN
+from remuda_bus.subjects import own_peloton_change, peloton_change, peloton_pools
 from remuda_operations.operators import Operator
 from remuda_operations.queries.errors import NoAnswer, RequestRefused
 

@@ -49,10 +49,7 @@ def configure_logging(service: str, settings: Settings) -> None:
 
 log = structlog.get_logger()
 
-
 LEVELS: Final = ("debug", "info", "warning", "error")
-
-
 # The logger of the service itself. Others are modules of ours, such as `remuda_core.shell`, and those of libraries,
 # such as `nats`.
 OWN: Final = ""

@@ -15,12 +15,14 @@ from nats.aio.client import Client
 from remuda.embedded import NatsServer
 from remuda_bus import limits
 from remuda_bus.nats import connect
+from remuda_bus.settings import load
 from remuda_replication.process import Settings
 
 SERVICE = """
 import asyncio, sys
 from remuda_bus import tracing
 from remuda_bus.bus import Bus
+from remuda_bus.settings import load
 from remuda_replication.process import Settings, run
 
 class Own(Settings):
@@ -51,7 +53,7 @@ async def main(bus: Bus, settings: Own) -> None:
     finally:
         print("cleaned up", flush=True)
 
-run("test", main, Own())
+run("test", main, load(Own).settings)
 """
 
 
@@ -148,11 +150,11 @@ async def test_a_process_that_waits_for_the_bus_can_be_stopped(server: NatsServe
 def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REMUDA_NATS_URL", "nats://elsewhere:4222")
     monkeypatch.setenv("REMUDA_INSTANCE", "core-1")
-    settings = Settings()
+    settings = load(Settings).settings
     assert (settings.nats_url, settings.instance, settings.log_level) == ("nats://elsewhere:4222", "core-1", "info")
     monkeypatch.setenv("REMUDA_LOG_FORMAT", "xml")
-    with pytest.raises(ValueError, match="log_format"):
-        Settings()
+    with pytest.raises(ValueError, match="log.format"):
+        load(Settings)
 
 
 async def test_process_that_needs_no_bus_runs_without() -> None:

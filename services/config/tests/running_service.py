@@ -24,10 +24,11 @@ WITHIN_S = 10.0
 
 
 @contextlib.asynccontextmanager
-async def service(server: NatsServer, file: Path | None = None, compatibility: str = "none") -> AsyncIterator[None]:
-    """The service with a connection of its own, as in a process; answering when the block begins, gone after it."""
+async def service(server: NatsServer, file: Path | None = None, **given: Any) -> AsyncIterator[None]:
+    """The service with a connection of its own, as in a process; answering when the block begins, gone after it.
+    `given`: settings of the service."""
     bus = await connect(server.url, "config")
-    settings = ConfigSettings(nats_url=server.url, compatibility=compatibility)
+    settings = ConfigSettings(nats_url=server.url, **given)
     work = asyncio.create_task(main(bus, settings, file))
     try:
         await eventually(lambda: work.done() or answers(bus))

@@ -12,7 +12,6 @@ import pytest
 
 from remuda_bus.bus import Bus, Unanswered
 from remuda_bus.memory import MemoryBus
-from remuda_bus.memory.failing import FailingBus
 from remuda_config import load
 from remuda_config.file_writer import PreparedFile
 from remuda_config.shell import active_configuration, write_back
@@ -20,6 +19,7 @@ from remuda_config.shell.active_configuration import ActiveConfiguration
 from remuda_config.shell.changes import Change
 from remuda_config.versions import ROLLBACK
 from services.config.tests.texts import queues
+from tests.failing_bus import FailingBus
 
 FOR_MS = 60_000
 STEPS = 60

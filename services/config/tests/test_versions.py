@@ -133,13 +133,12 @@ async def test_edits_keep_the_rest_of_the_text(server, bus, tmp_path):
         assert "'root.z'" in await refused(400, change(bus, "update", edits=wrong))
 
 
-async def test_who_may_change_it(server, bus, tmp_path, monkeypatch):
-    monkeypatch.setenv("REMUDA_SCHEDULER_ACL", "sam ops")
+async def test_who_may_change_it(server, bus, tmp_path):
     file = tmp_path / "queues.yaml"
     file.write_text(
         "partitions: [{name: default, queues: [{name: root, adminacl: 'ann admins', queues: [{name: a}]}]}]"
     )
-    async with service(server, file):
+    async with service(server, file, scheduler_acl="sam ops"):
         may = [OWNER, Operator("sam"), Operator("x", ("ops",)), Operator("ann"), Operator("y", ("admins",))]
         for number, operator in enumerate(may, 2):
             edits = [{"do": "set", "queue": "root.a", "key": "maxapplications", "value": str(number)}]

@@ -12,11 +12,11 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 
 from remuda_bus.bus import Bus, BusError, HistoryChanged, Refused
-from remuda_bus.certificates import names_of
 from remuda_grpc import limits
 from remuda_grpc.callers import Callers
 from remuda_grpc.status import Failure, failure_of, invalid
 from remuda_operations.operator_api.methods import Method
+from remuda_operations.operators import certificate_names
 
 Context = Any  # grpc.aio.ServicerContext; grpcio has no types
 
@@ -54,7 +54,7 @@ class OperatorRpcs:
     def _unary(self, method: Method) -> Callable[[bytes, Context], Awaitable[Message]]:
         async def call(payload: bytes, context: Context) -> Message:
             try:
-                caller = self._callers.of(names_of(context.auth_context()))
+                caller = self._callers.of(certificate_names(context.auth_context()))
                 return await method.call(self._bus, caller, _parsed(method, payload))
             except (Failure, BusError) as error:
                 await _abort(context, error)
@@ -64,7 +64,7 @@ class OperatorRpcs:
     def _streaming(self, method: Method) -> Callable[[bytes, Context], Awaitable[None]]:
         async def call(payload: bytes, context: Context) -> None:
             try:
-                caller = self._callers.of(names_of(context.auth_context()))
+                caller = self._callers.of(certificate_names(context.auth_context()))
                 async with aclosing(method.follow(self._bus, caller, _parsed(method, payload))) as found:
                     async for response in found:
                         await _write(context, response)

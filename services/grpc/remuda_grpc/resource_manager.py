@@ -11,7 +11,6 @@ import grpc
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Consumer, ConsumerGone, Message
-from remuda_bus.certificates import names_of
 from remuda_bus.streams.ordered_append import append_in_order
 from remuda_grpc import limits
 from remuda_grpc.identity import Clients
@@ -21,6 +20,7 @@ from remuda_grpc.scheduler import abort, check_rm_id, first_failure, metadata_of
 from remuda_grpc.session import NOTICES, CallbackStream
 from remuda_grpc.sessions import Sessions
 from remuda_grpc.status import Failure, failure_of, invalid, superseded
+from remuda_operations.operators import certificate_names
 from remuda_proto.remuda.v1 import resource_manager_pb2 as rm_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk.resource_manager.errors import RegistrationFailed, Superseded
@@ -82,7 +82,7 @@ class ResourceManager:
         return message.hello
 
     def _check_client(self, context: Context, rm_id: str) -> None:
-        self._clients.check(names_of(context.auth_context()), rm_id)
+        self._clients.check(certificate_names(context.auth_context()), rm_id)
 
 
 class _Conversation:

@@ -11,7 +11,6 @@ import grpc
 
 from remuda_bus import subjects, tracing
 from remuda_bus.bus import Bus
-from remuda_bus.certificates import names_of
 from remuda_bus.untrusted import Malformed, number_in
 from remuda_grpc import limits, metrics
 from remuda_grpc.identity import Clients
@@ -19,6 +18,7 @@ from remuda_grpc.requests import AcknowledgedRequests, RequestWriter, message_in
 from remuda_grpc.session import CallbackStream
 from remuda_grpc.sessions import Sessions
 from remuda_grpc.status import Failure, invalid
+from remuda_operations.operators import certificate_names
 from remuda_proto.bounds import shown
 from remuda_proto.names import RM_ID
 from remuda_proto.si.v1 import si_pb2 as si
@@ -102,7 +102,7 @@ class Scheduler:
         return rm_id, first
 
     def _check_client(self, context: Context, rm_id: str) -> None:
-        self._clients.check(names_of(context.auth_context()), rm_id)
+        self._clients.check(certificate_names(context.auth_context()), rm_id)
 
 
 class Responses:

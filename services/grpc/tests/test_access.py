@@ -6,10 +6,10 @@ import grpc
 import pytest
 from pydantic import ValidationError
 
-from remuda_bus.certificates import names_of
 from remuda_grpc.identity import Clients
 from remuda_grpc.settings import GrpcSettings
 from remuda_grpc.status import Failure
+from remuda_operations.operators import certificate_names
 
 
 @pytest.fixture
@@ -91,4 +91,4 @@ def test_names_are_the_common_and_the_alternative_ones():
         "x509_subject_alternative_name": [b"b", b"\xff"],
         "transport_security_type": [b"ssl"],
     }
-    assert names_of(auth) == {"a", "b", "\ufffd"}
+    assert certificate_names(auth) == {"a", "b", "\ufffd"}

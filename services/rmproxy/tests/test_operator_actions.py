@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from remuda_bus import subjects
 from remuda_bus.bus import Message, Refused, Unanswered
 from remuda_bus.memory import MemoryBus
-from remuda_bus.memory.failing import FailingBus
 from remuda_operations.operators import Operator
 from remuda_proto.access_list import AccessList
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
@@ -27,6 +26,7 @@ from remuda_rmproxy.administration.action_request import FIELDS, FORGET_RM, read
 from remuda_rmproxy.administration.operator_actions import OperatorActions
 from remuda_rmproxy.records.rm_record import RmRecord
 from remuda_rmproxy.sessions.pending_answers import PendingAnswers
+from tests.failing_bus import FailingBus
 
 ALICE = Operator("alice@example.com", ("ops", "dev"))
 BOB = Operator("bob")

@@ -12,7 +12,6 @@ import pytest
 from remuda_bus import subjects
 from remuda_bus.bus import ConsumerGone, Message, Unanswered
 from remuda_bus.memory import MemoryBus
-from remuda_bus.memory.failing import FailingBus
 from remuda_bus.retry import RetryPolicy
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
@@ -25,6 +24,7 @@ from remuda_rmproxy.records.registry import RmRegistry
 from remuda_rmproxy.records.rm_record import RmRecord
 from remuda_rmproxy.sessions.pending_answers import PendingAnswers
 from remuda_rmproxy.sessions.session_decisions import SessionDecisions
+from tests.failing_bus import FailingBus
 
 RM = "rm-1"
 CONSUMER = subjects.CALLBACKS.name, subjects.callback_consumer(RM)

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from remuda_bus.bus import Bus, Handler, Message, Refused, Reply
-from remuda_bus.log_names import peloton_rpc, peloton_rpc_of
 from remuda_bus.status_codes import BUSY, FORBIDDEN, NOT_FOUND, UNAVAILABLE
+from remuda_bus.subjects import peloton_rpc, peloton_rpc_of
 from remuda_operations.operators import decode
 
 from ..limits import RPCS_AT_ONCE, RPCS_OF_CALLER

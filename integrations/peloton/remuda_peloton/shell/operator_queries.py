@@ -15,8 +15,8 @@ import msgspec
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, HistoryChanged, LogTrimmed, Message, Refused
-from remuda_bus.operator_subjects import PELOTON_QUERIES
 from remuda_bus.status_codes import BUSY, NOT_FOUND, UNAVAILABLE
+from remuda_bus.subjects import PELOTON_QUERIES
 from remuda_bus.untrusted import Malformed, json_object
 from remuda_operations.queries.fields import expect_fields
 from remuda_proto.bounds import shown

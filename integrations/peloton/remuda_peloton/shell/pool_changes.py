@@ -11,8 +11,8 @@ from typing import Any
 import structlog
 
 from remuda_bus.bus import Bus, Message, Refused
-from remuda_bus.operator_subjects import peloton_change, peloton_pools
 from remuda_bus.status_codes import FORBIDDEN, UNAVAILABLE
+from remuda_bus.subjects import peloton_change, peloton_pools
 from remuda_bus.untrusted import json_object
 from remuda_operations.operators import operator_of
 from remuda_proto.access_list import AccessList

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import grpc
 
-from remuda_bus.certificates import names_of
+from remuda_operations.operators import certificate_names
 
 from .. import limits
 from ..wire.rpcs import INVALID_ARGUMENT, Rpc, RpcError
@@ -75,7 +75,7 @@ class Server:
             metadata = metadata_of(context.invocation_metadata())
             if (service := metadata.get("rpc-service")) is not None:
                 context.set_trailing_metadata((("rpc-service", service),))
-            names = names_of(context.auth_context())
+            names = certificate_names(context.auth_context())
             try:
                 with self._callers.calling(name_of(names, context.peer())) as caller:
                     paths = self._front.check(name, names)

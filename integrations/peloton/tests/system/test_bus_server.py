@@ -15,8 +15,8 @@ from google.protobuf.message import DecodeError
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, NoResponders, Refused
-from remuda_bus.log_names import peloton_rpc
 from remuda_bus.nats import connect
+from remuda_bus.subjects import peloton_rpc
 from remuda_peloton.rules.access import CHANGING, ROLES
 from remuda_peloton.shell.bus_server import CONTENT_TYPE, JSON, roles_of
 from remuda_peloton.shell.front import SERVICES

@@ -19,8 +19,8 @@ from google.protobuf.message_factory import GetMessageClass
 from integrations.peloton.tests.system.test_engine_killed import process
 from integrations.peloton.tests.test_server import url
 from remuda_bus.bus import Bus, BusError
-from remuda_bus.log_names import peloton_rpc
 from remuda_bus.nats import connect
+from remuda_bus.subjects import peloton_rpc
 from remuda_peloton.shell.bus_server import roles_of
 from remuda_peloton.shell.front import SERVICES
 from remuda_proto.mesos.v1 import mesos_pb2 as mesos

@@ -17,9 +17,10 @@ from services.events.tests.history_log import commit_of, expected, history_of, r
 
 COMMITS, FACTS = 6, 200  # in each life; in each commit
 START = """
-from remuda_replication.process import Settings, run
+from remuda_bus.settings import Settings, load
 from remuda_events.shell import main
-run("events", main, Settings())
+from remuda_replication.process import run
+run("events", main, load(Settings).settings)
 """
 
 

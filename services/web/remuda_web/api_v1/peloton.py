@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from remuda_bus.bus import Bus, BusError
-from remuda_bus.log_names import peloton_log
+from remuda_bus.subjects import peloton_log
 from remuda_operations.queries import peloton
 from remuda_web import limits
 from remuda_web.api_v1 import schemas

@@ -1,46 +1,24 @@
-"""The verbs of the bus, as protocols."""
+"""The bus as services see it: its verbs, its messages and its errors.
+
+`remuda_bus.nats` implements the protocol `Bus` over JetStream, `remuda_bus.memory` in memory, for tests.
+
+Callers treat the four kinds of errors differently:
+
+- `Refused`: the other side understood the request and refused it (a wrong expectation, a service error). Nothing
+  happened.
+- `Full`: a stream is at its limit and refused the message. Nothing happened; a later attempt may succeed.
+- `Unanswered`: no answer came in time. After a `request` the caller may ask again. After an `append` it is **unknown**
+  whether the message is stored: a caller that must not append twice has to check first, or to end.
+- `Unreadable`: a stream, a consumer or a message breaks a promise (a gap in an ordered reading, a missing stream).
+
+`HistoryChanged` is of no such kind: durable messages are gone or have changed, and no waiting helps.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
-
-from remuda_bus.bus.messages import ConsumerState, Entry, Handler, Headers, Listener, Message, Outgoing, StreamState
-
-
-class Reader(Protocol):
-    """Reads a stream in order from a position on, without gaps and without acknowledgements."""
-
-    async def batch(
-        self, max_messages: int = 1_000, max_bytes: int = 4_000_000, timeout_s: float | None = None
-    ) -> list[Message]:
-        """The available messages, up to the limits. Waits for the first one, at most `timeout_s` (then []; None: no
-        limit). Returns at least one message, even if it alone exceeds `max_bytes`."""
-        ...
-
-    async def close(self) -> None: ...
-
-
-class Consumer(Protocol):
-    """A durable consumer with explicit acknowledgement. Unacknowledged messages are delivered again, in order."""
-
-    async def batch(self, max_messages: int = 1_000, timeout_s: float | None = None) -> list[Message]:
-        """As `Reader.batch`. The caller acknowledges the messages."""
-        ...
-
-    async def ack(self, messages: Sequence[Message]) -> None:
-        """Acknowledge messages that came from this consumer."""
-        ...
-
-    async def close(self) -> None: ...
-
-
-class Serving(Protocol):
-    """A subject on which this process answers requests."""
-
-    async def close(self) -> None:
-        """Accept no more requests. Requests that have arrived are still answered."""
-        ...
 
 
 class Bus(Protocol):
@@ -256,3 +234,165 @@ class Bus(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+class Reader(Protocol):
+    """Reads a stream in order from a position on, without gaps and without acknowledgements."""
+
+    async def batch(
+        self, max_messages: int = 1_000, max_bytes: int = 4_000_000, timeout_s: float | None = None
+    ) -> list[Message]:
+        """The available messages, up to the limits. Waits for the first one, at most `timeout_s` (then []; None: no
+        limit). Returns at least one message, even if it alone exceeds `max_bytes`."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Consumer(Protocol):
+    """A durable consumer with explicit acknowledgement. Unacknowledged messages are delivered again, in order."""
+
+    async def batch(self, max_messages: int = 1_000, timeout_s: float | None = None) -> list[Message]:
+        """As `Reader.batch`. The caller acknowledges the messages."""
+        ...
+
+    async def ack(self, messages: Sequence[Message]) -> None:
+        """Acknowledge messages that came from this consumer."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Serving(Protocol):
+    """A subject on which this process answers requests."""
+
+    async def close(self) -> None:
+        """Accept no more requests. Requests that have arrived are still answered."""
+        ...
+
+
+Headers = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A received message. `seq`: its stream sequence; 0 when it was not read from a stream. `stored_ns`: when the
+    server stored it, in ns since 1970; 0 when that is not known."""
+
+    subject: str
+    payload: bytes
+    headers: Headers = field(default_factory=dict)
+    seq: int = 0
+    stored_ns: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A message to append to a stream."""
+
+    subject: str
+    payload: bytes
+    headers: Headers = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer with headers."""
+
+    payload: bytes
+    headers: Headers
+
+
+Handler = Callable[[Message], Awaitable[bytes | Reply]]
+Listener = Callable[[Message], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerState:
+    """The state of a durable consumer. `acknowledged`: the stream sequence up to which all messages are acknowledged.
+    `waiting`: the number of messages that are not acknowledged, delivered or not."""
+
+    acknowledged: int
+    waiting: int
+    metadata: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamState:
+    """The numbers of a stream. `leader`: the server that leads it; "": none does. `behind`: how many of the other
+    replicas are not up to date, and `lag`: how many messages the last of them lacks."""
+
+    messages: int
+    bytes: int
+    max_bytes: int
+    last_seq: int
+    consumers: int
+    leader: str = ""
+    behind: int = 0
+    lag: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A key of a bucket. `value`: None when the key was deleted or has expired."""
+
+    key: str
+    value: bytes | None
+    revision: int
+
+
+class BusError(Exception):
+    """An outage or a refusal of the bus."""
+
+
+class Refused(BusError):
+    """The other side refused the request. `code`: as in HTTP (400 unless the responder gave one)."""
+
+    def __init__(self, reason: str, code: int = 400) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.code = code
+
+
+class Full(BusError):
+    """A stream is at its limit. `of_subject`: only the limit of the subject is reached, so other RMs have room."""
+
+    def __init__(self, reason: str, of_subject: bool = False) -> None:
+        super().__init__(reason)
+        self.of_subject = of_subject
+
+
+class Unanswered(BusError):
+    """No answer came in time, or the connection broke."""
+
+
+class NoResponders(Unanswered):
+    """The server reports that no process subscribes to the subject. Nothing happened."""
+
+
+class Unreadable(BusError):
+    """A stream, a consumer or a message cannot be read as promised."""
+
+
+class ConsumerGone(Unreadable):
+    """The durable consumer was deleted, or replaced by one with other metadata. `metadata`: that of the one that is
+    there instead; None: there is none, or its metadata is not known."""
+
+    def __init__(self, reason: str, metadata: Mapping[str, str] | None = None) -> None:
+        super().__init__(reason)
+        self.metadata = metadata
+
+
+class UnsuitableServer(BusError):
+    """The NATS server is too old, or does not take messages of the size that is needed."""
+
+
+class LogTrimmed(Unreadable):
+    """The log was trimmed beyond the position from which it was to be read."""
+
+
+class HistoryChanged(Exception):
+    """A stream is shorter than, or differs from, what has been read of it or is known of it.
+
+    Not a BusError: a loop that waits for the end of an outage must not catch it. All services stop their work for the
+    RM (`rms.halts`)."""
