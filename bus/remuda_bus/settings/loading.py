@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import pydantic
 
@@ -21,11 +21,9 @@ from remuda_bus.settings.model import SERVICES_OF_SECTION, Settings
 from remuda_bus.settings.setting import Declared, declared
 from remuda_proto.bounds import shown
 
-if TYPE_CHECKING:
-    from ruamel.yaml.nodes import Node  # few processes read a file, so its parser is imported where one is read
-
 S = TypeVar("S", bound=Settings)
 Text = str | list[str]
+Node = Any  # of ruamel.yaml: few processes read a file, so the parser is imported where a file is read
 
 ASSIGNED = "--set"
 DEFAULT = "default"
