@@ -28,7 +28,7 @@ ASK: Walk = (
         (
             Hop("remuda_sdk.resource_manager.requests:RequestsOfRm.ask", "encodes the asks as `AllocationRequest`s"),
             Hop(
-                "remuda_sdk.resource_manager.request_publisher:RequestPublisher.publish",
+                "remuda_sdk.resource_manager.requests:RequestPublisher.publish",
                 "numbers the messages, publishes them, and returns when they are durable",
             ),
         ),
@@ -237,7 +237,7 @@ PREEMPTION: Walk = (
                 "yields the callback; the RM ends the victim",
             ),
             Hop(
-                "remuda_sdk.resource_manager.session:Session.confirmations",
+                "remuda_sdk.resource_manager.callbacks:Session.confirmations",
                 "collects the releases that have to be confirmed",
             ),
             Hop(

@@ -7,7 +7,7 @@ from remuda_bus.bus import BusError, Full, HistoryChanged, Unanswered
 from remuda_sdk.resource_manager.build import application, ask, node, release_of, resource
 from remuda_sdk.resource_manager.callbacks import Callback, DeadLetter
 from remuda_sdk.resource_manager.client import ResourceManager
-from remuda_sdk.resource_manager.errors import RegistrationFailed, ReportRequested, Superseded
+from remuda_sdk.resource_manager.registration import RegistrationFailed, ReportRequested, Superseded
 
 __all__ = [
     "BusError",

@@ -6,7 +6,7 @@ import pytest
 
 from remuda_bus import subjects
 from remuda_bus.bus import HistoryChanged, Message
-from remuda_sdk.resource_manager.callback_cursor import CallbackCursor
+from remuda_sdk.resource_manager.callbacks import CallbackCursor
 
 
 def callback(seq: int, fact: int, after: str, log: str = "aa") -> Message:

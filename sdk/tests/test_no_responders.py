@@ -9,9 +9,8 @@ import pytest
 from remuda_bus import subjects
 from remuda_bus.bus import Message, Reply
 from remuda_bus.memory import MemoryBus
-from remuda_sdk.resource_manager import ResourceManager
-from remuda_sdk.resource_manager import limits as sdk_limits
-from remuda_sdk.resource_manager.errors import RegistrationFailed
+from remuda_sdk.resource_manager import ResourceManager, client
+from remuda_sdk.resource_manager.registration import RegistrationFailed
 
 
 async def answer(_: Message) -> Reply:
@@ -29,7 +28,7 @@ async def test_a_registration_is_retried_until_rmproxy_listens():
 
 
 async def test_a_registration_fails_when_no_rmproxy_listens(monkeypatch):
-    monkeypatch.setattr(sdk_limits, "RESPONDERS_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(client, "RESPONDERS_TIMEOUT_S", 0.1)
     async with ResourceManager.connect(MemoryBus(), "rm-1", register=False) as rm:
         with pytest.raises(RegistrationFailed, match="no scheduler answers"):
             await rm.register()

@@ -5,11 +5,10 @@ import pytest
 from remuda_bus import subjects
 from remuda_bus.bus import Message
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_sdk.resource_manager import limits
+from remuda_sdk.resource_manager import callbacks
 from remuda_sdk.resource_manager.build import ask
-from remuda_sdk.resource_manager.callbacks import DeadLetter, parse_callback
-from remuda_sdk.resource_manager.request_encoding import RequestEncoder
-from remuda_sdk.resource_manager.session import Session
+from remuda_sdk.resource_manager.callbacks import DeadLetter, Session, parse_callback
+from remuda_sdk.resource_manager.requests import RequestEncoder
 
 LIMIT = 1_000_000
 
@@ -87,7 +86,7 @@ def test_a_requested_release_is_confirmed_once() -> None:
 
 
 def test_remembered_confirmations_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "REMEMBERED_CONFIRMATIONS", 2)
+    monkeypatch.setattr(callbacks, "REMEMBERED_CONFIRMATIONS", 2)
     session = Session("rm-1")
     releases = [si.AllocationRelease(UUID=str(number), terminationType=si.TIMEOUT) for number in range(3)]
     session.record_confirmed(releases)

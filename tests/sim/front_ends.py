@@ -19,12 +19,9 @@ from remuda_proto.remuda.v1 import predicates_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk.api import ResourceManagerCallback, connect
 from remuda_sdk.api.grpc_scheduler import GrpcScheduler, GrpcSession
-from remuda_sdk.resource_manager.callbacks import Callback, DeadLetter
-from remuda_sdk.resource_manager.errors import Superseded
-from remuda_sdk.resource_manager.registration import Resync
-from remuda_sdk.resource_manager.request_encoding import KINDS, RequestEncoder
-from remuda_sdk.resource_manager.requests import RequestsOfRm
-from remuda_sdk.resource_manager.session import Session
+from remuda_sdk.resource_manager.callbacks import Callback, DeadLetter, Session
+from remuda_sdk.resource_manager.registration import Resync, Superseded
+from remuda_sdk.resource_manager.requests import KINDS, RequestEncoder, RequestsOfRm
 
 from .cluster import Cluster
 from .grpc_wire import Handler, Wire

@@ -39,7 +39,7 @@ from remuda_rmproxy.administration.outcome import Outcome
 from remuda_rmproxy.inbound import translate
 from remuda_rmproxy.inbound.forwarder import Forwarder
 from remuda_rmproxy.inbound.request_queue import RequestQueue
-from remuda_sdk.resource_manager.session import Session
+from remuda_sdk.resource_manager.callbacks import Session
 
 from .tenants import GOOD_RMS
 

@@ -10,8 +10,7 @@ from remuda_bus.bus import Bus, BusError
 from remuda_proto.remuda.v1 import predicates_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import ResourceManager, application, ask, node
-from remuda_sdk.resource_manager.errors import Superseded
-from remuda_sdk.resource_manager.registration import Resync
+from remuda_sdk.resource_manager.registration import Resync, Superseded
 
 from .cluster import Cluster
 from .lies import Liar

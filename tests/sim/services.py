@@ -13,8 +13,7 @@ from remuda_events import shell as events_shell
 from remuda_rmproxy import shell as rmproxy_shell
 from remuda_rmproxy.settings import RmproxySettings
 from remuda_sdk import RegistrationFailed
-from remuda_sdk.resource_manager.errors import Superseded
-from remuda_sdk.resource_manager.status_codes import OUTAGE
+from remuda_sdk.resource_manager.registration import OUTAGE, Superseded
 
 from .story import CURRENT
 

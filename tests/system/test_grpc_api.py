@@ -15,7 +15,7 @@ from remuda_bus import subjects
 from remuda_grpc.scheduler import ACKNOWLEDGE
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk.api import RegistrationFailed, Unanswered, connect
-from remuda_sdk.resource_manager.errors import ReportRequested
+from remuda_sdk.resource_manager.registration import ReportRequested
 from tests.system.grpc_client import client, details, failure
 from tests.system.grpc_system import System, front_end, grpc_system
 from tests.system.recording_rm import Recording, asks, in_service, nodes, registration, submission

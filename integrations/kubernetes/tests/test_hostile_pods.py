@@ -16,7 +16,7 @@ from remuda_kubernetes.shim.pod_reading import application_of
 from remuda_kubernetes.shim.task_groups import task_groups_of
 from remuda_proto.bounds import INT64, TAGS, problem_of_map
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_sdk.resource_manager.request_encoding import RequestEncoder
+from remuda_sdk.resource_manager.requests import RequestEncoder
 
 MESSAGE_BYTES = 1_000_000
 GROUP = {"name": "g", "minMember": 1, "minResource": {"cpu": "1"}}

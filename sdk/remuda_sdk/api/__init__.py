@@ -9,7 +9,7 @@ from remuda_bus.nats import Access
 from remuda_sdk.api.connecting import connect
 from remuda_sdk.api.interface import RequestRefused, ResourceManagerCallback, SchedulerAPI, StateDumpPlugin
 from remuda_sdk.resource_manager.callbacks import DeadLetter
-from remuda_sdk.resource_manager.errors import RegistrationFailed, ReportRequested, Superseded
+from remuda_sdk.resource_manager.registration import RegistrationFailed, ReportRequested, Superseded
 
 __all__ = [
     "Access",

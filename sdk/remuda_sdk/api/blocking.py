@@ -20,10 +20,9 @@ from typing import Any, Self, TypeVar
 
 from remuda_bus.nats import Access
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_sdk.api.callee import Callee
 from remuda_sdk.api.connecting import scheduler_at
-from remuda_sdk.api.interface import ResourceManagerCallback
-from remuda_sdk.api.options import Options
+from remuda_sdk.api.interface import Callee, ResourceManagerCallback
+from remuda_sdk.api.scheduler import Options
 
 T = TypeVar("T")
 
@@ -37,13 +36,13 @@ def connect(
     register_within_s: float = 20.0,
     retry_for_s: float = 30.0,
 ) -> BlockingScheduler:
-    """As `remuda_sdk.api.connect`, for a `with` block."""
+    """The scheduler at a URL for a `with` block, with the arguments of `remuda_sdk.api.connect`."""
     return BlockingScheduler(url, Options(access, heartbeat_s, connect_within_s, register_within_s, retry_for_s))
 
 
 class BlockingScheduler:
-    """The methods of `SchedulerAPI`, with the same arguments and errors. They may be called from any thread but that of
-    the questions."""
+    """A scheduler with the methods of `SchedulerAPI`, and the same arguments and errors. Any thread may call them but
+    the thread of the questions."""
 
     def __init__(self, url: str, options: Options) -> None:
         self._api = scheduler_at(url, options)
@@ -87,7 +86,8 @@ class BlockingScheduler:
         self._await(self._api.update_configuration(request))
 
     def wait(self, timeout_s: float | None = None) -> None:
-        """Wait until a session ends, and raise its error. `timeout_s`: return after this time."""
+        """Wait until a session ends, and raise the error that has ended the session. `timeout_s`: return after this
+        time, in seconds; None: wait without end."""
 
         async def wait() -> None:
             with suppress(TimeoutError):

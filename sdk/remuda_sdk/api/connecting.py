@@ -1,4 +1,4 @@
-"""From a URL to a scheduler."""
+"""Connects to the scheduler at a URL: in this process, over NATS or over gRPC."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from typing import Final, Protocol
 from remuda_bus import nats, subjects
 from remuda_bus.bus import Bus
 from remuda_bus.nats import Access
-from remuda_sdk.api.bus_scheduler import BusOfRm, BusScheduler
 from remuda_sdk.api.interface import SchedulerAPI
-from remuda_sdk.api.options import Options
-from remuda_sdk.api.scheduler import SchedulerOfSessions
+from remuda_sdk.api.scheduler import BusOfRm, BusScheduler, Options, SchedulerOfSessions
 
 # The scheduler stands above the SDK, so it is imported by name, and only for `local:`.
 IN_PROCESS: Final = "remuda.local.in_process"
@@ -32,21 +30,22 @@ def connect(
 ) -> SchedulerAPI:
     """The scheduler at a URL. Nothing happens before `async with`.
 
-    `url`: `local:` for a scheduler in this process, which is this one's alone; `local:NAME` for one that all of this
-    name and event loop share; `nats://host:port` (`tls://`) for a scheduler over NATS; `grpc://host:port` (`grpcs://`
-    with TLS) for one over gRPC. Several servers are separated by commas.
+    `url`: `local:` for a scheduler of this object alone, in this process; `local:NAME` for a scheduler in this process
+    that all users of the name in one event loop share; `nats://host:port` (`tls://`) for a scheduler over NATS;
+    `grpc://host:port` (`grpcs://` with TLS) for a scheduler over gRPC. Several servers are separated by commas.
 
-    `access`: keys and certificates (default: those that the environment names, as REMUDA_NATS_CA). `heartbeat_s`: over
-    NATS, the RM sends heartbeats this often; over gRPC the front end does. `connect_within_s`: time limit of the first
-    connection; `register_within_s`: of a registration; `retry_for_s`: how long an update is retried while the scheduler
-    is away. All in seconds.
+    `access`: keys and certificates (default: what the environment names, as REMUDA_NATS_CA). `heartbeat_s`: over NATS,
+    the RM sends heartbeats this often; over gRPC the front end sends them. `connect_within_s`: the time limit of the
+    first connection. `register_within_s`: the time limit of a registration. `retry_for_s`: how long an update is
+    retried while the scheduler is away. All in seconds.
 
-    Raises ValueError for another URL."""
+    Raises ValueError for any other URL."""
     options = Options(access, heartbeat_s, connect_within_s, register_within_s, retry_for_s)
     return scheduler_at(url, options)
 
 
 def scheduler_at(url: str, options: Options) -> SchedulerOfSessions:
+    """The scheduler at a URL, as `connect`. Raises ValueError for a URL that no transport takes."""
     scheme, _, rest = url.partition(":")
     if scheme == "local" and not rest.startswith("/"):
         return BusScheduler(partial(_start_local, _in_process_scheduler(), rest), options)

@@ -17,25 +17,38 @@ from remuda_bus.nats import Access
 from remuda_bus.retry import retry
 from remuda_proto.remuda.v1 import resource_manager_pb2 as rm_pb2
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_sdk.api import limits
-from remuda_sdk.api.callee import Callee
-from remuda_sdk.api.grpc_conversation import SERVICE as CONVERSATIONS
-from remuda_sdk.api.grpc_conversation import GrpcConversation
-from remuda_sdk.api.grpc_status import error_of, registration_failed
-from remuda_sdk.api.grpc_stream import METHODS, SERVICE, GrpcStream
-from remuda_sdk.api.options import Options
-from remuda_sdk.api.scheduler import SchedulerOfSessions, Session
-from remuda_sdk.resource_manager.errors import ReportRequested
-from remuda_sdk.resource_manager.predicate_answers import BATCH, PREDICATES, PREEMPTION_PREDICATES
-from remuda_sdk.resource_manager.registration import EVENTS, RESYNC
-from remuda_sdk.resource_manager.request_encoding import Request, sized
+from remuda_sdk.api.grpc_stream import (
+    CONVERSATIONS,
+    METHODS,
+    RECONNECT,
+    SERVICE,
+    GrpcConversation,
+    GrpcStream,
+    error_of,
+    registration_failed,
+)
+from remuda_sdk.api.interface import Callee
+from remuda_sdk.api.scheduler import Options, SchedulerOfSessions, Session
+from remuda_sdk.resource_manager.handlers import BATCH, PREDICATES, PREEMPTION_PREDICATES
+from remuda_sdk.resource_manager.registration import EVENTS, RESYNC, ReportRequested
+from remuda_sdk.resource_manager.requests import Request, sized
+
+# The port that schedulers of this family listen on, for URLs without one.
+GRPC_PORT: Final = 3333
+# A front end accepts requests of 4 MiB: larger ones are sent in parts.
+REQUEST_BYTES: Final = 4 * 1024 * 1024 - 64 * 1024
+# Callbacks that wait for the RM. Beyond them nothing is read, and the front end holds them back.
+WAITING_CALLBACKS: Final = 1_000
+# A front end that answers no ping for this long is gone.
+KEEPALIVE_INTERVAL_MS: Final = 5_000
+KEEPALIVE_TIMEOUT_MS: Final = 5_000
 
 REGISTRATION: Final = subjects.REGISTRATION.lower()
 _CHANNEL: Final = (
     ("grpc.use_local_subchannel_pool", 1),  # each RM has a connection of its own
     ("grpc.max_receive_message_length", -1),
-    ("grpc.keepalive_time_ms", limits.KEEPALIVE_INTERVAL_MS),
-    ("grpc.keepalive_timeout_ms", limits.KEEPALIVE_TIMEOUT_MS),
+    ("grpc.keepalive_time_ms", KEEPALIVE_INTERVAL_MS),
+    ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
 )
@@ -50,10 +63,10 @@ _METHODS: Final = {
 
 
 class FrontEnds:
-    """The front ends of a URL, tried in turn."""
+    """The front ends of a URL, which are tried in turn."""
 
     def __init__(self, url: str, access: Access | None) -> None:
-        """Raises ValueError, also for a file that cannot be read."""
+        """Raises ValueError for a wrong address, and for a file of the credentials that cannot be read."""
         scheme, _, rest = url.partition("://")
         self._addresses = [_with_port(url, one) for one in rest.rstrip("/").split(",")]
         self._credentials = _credentials(access or Access()) if scheme == "grpcs" else None
@@ -63,7 +76,7 @@ class FrontEnds:
         return len(self._addresses)
 
     def channel(self) -> Any:
-        """A channel to the next one."""
+        """A channel to the next front end."""
         address = self._addresses[self._next % len(self._addresses)]
         self._next += 1
         if self._credentials is None:
@@ -72,6 +85,8 @@ class FrontEnds:
 
 
 class GrpcScheduler(SchedulerOfSessions):
+    """The scheduler over gRPC, with a connection for each RM."""
+
     def __init__(self, url: str, options: Options) -> None:
         super().__init__()
         self._url = url
@@ -98,7 +113,7 @@ class GrpcScheduler(SchedulerOfSessions):
 
 
 class GrpcSession:
-    """`remuda_sdk.api.scheduler.Session`."""
+    """A `remuda_sdk.api.scheduler.Session` over gRPC: one channel with four streams, and one queue of callbacks."""
 
     def __init__(
         self, front_ends: FrontEnds, request: si.RegisterResourceManagerRequest, callee: Callee, options: Options
@@ -144,7 +159,7 @@ class GrpcSession:
             await self._update_configuration(request)
             return
         async with self._sending:
-            sending = self._streams[kind].send(list(sized(request, limits.REQUEST_BYTES)), self._options.retry_for_s)
+            sending = self._streams[kind].send(list(sized(request, REQUEST_BYTES)), self._options.retry_for_s)
             task = asyncio.get_running_loop().create_task(sending)
             try:
                 await asyncio.wait([task, self.failed], return_when=asyncio.FIRST_COMPLETED)
@@ -176,7 +191,7 @@ class GrpcSession:
             self.failed.set_exception(error)
 
     async def _update_configuration(self, request: si.UpdateConfigurationRequest) -> None:
-        policy = replace(limits.RECONNECT, give_up_after_s=self._options.retry_for_s)
+        policy = replace(RECONNECT, give_up_after_s=self._options.retry_for_s)
         async with self._sending:
             await retry(partial(self._call_update_configuration, request), policy, on=Unanswered)
 
@@ -193,7 +208,7 @@ class GrpcSession:
     # Registration and streams
 
     async def _register(self) -> None:
-        """With the front ends in turn, for as long as a registration may take."""
+        """Register with the front ends in turn, for as long as a registration may take. Raises RegistrationFailed."""
         until = asyncio.get_running_loop().time() + self._options.register_within_s
         while True:
             channel = await self._open_channel(self._channel)
@@ -205,9 +220,9 @@ class GrpcSession:
                 await call
             except grpc.aio.AioRpcError as error:
                 now = asyncio.get_running_loop().time()
-                if error.code() is not grpc.StatusCode.UNAVAILABLE or now + limits.RECONNECT.first_pause_s >= until:
+                if error.code() is not grpc.StatusCode.UNAVAILABLE or now + RECONNECT.first_pause_s >= until:
                     raise registration_failed(error) from None
-                await asyncio.sleep(limits.RECONNECT.first_pause_s)
+                await asyncio.sleep(RECONNECT.first_pause_s)
                 continue
             self._registration = dict(await call.initial_metadata()).get(REGISTRATION, "")
             return
@@ -224,7 +239,8 @@ class GrpcSession:
                 self._run(self._report_method(), "report")
 
     async def _open_channel(self, failed: Any) -> Any:
-        """The channel of this RM. All streams use one: a front end ends the streams that another one has."""
+        """The channel of this RM. All streams use one channel: a front end ends the streams that another front end
+        has."""
         if self._channel is None or self._channel is failed:
             former, self._channel = self._channel, self._front_ends.channel()
             if former is not None:
@@ -237,10 +253,10 @@ class GrpcSession:
     # Callbacks
 
     async def _receive(self, kind: str, response: Any) -> None:
-        """Wait while the RM is behind, except while it waits for a request: its acknowledgement comes behind the
-        callbacks."""
+        """Queue a callback. Waits while the RM is behind, except while the RM waits for a request: the acknowledgement
+        of the request comes behind the callbacks."""
         self._callbacks.put_nowait((kind, response))
-        while self._callbacks.qsize() > limits.WAITING_CALLBACKS and not self._is_sending():
+        while self._callbacks.qsize() > WAITING_CALLBACKS and not self._is_sending():
             self._handled.clear()
             await self._handled.wait()
 
@@ -255,7 +271,7 @@ class GrpcSession:
 
 
 def declare(request: si.RegisterResourceManagerRequest, questions: Container[str], events: bool) -> None:
-    """Declare what the RM answers and hears (000, extraConfig)."""
+    """Declare in the request which questions the RM answers, and whether it reads events (000, extraConfig)."""
     if events:
         request.extraConfig[EVENTS] = "true"
     if "batch_predicates" in questions or "predicates" in questions:
@@ -267,13 +283,13 @@ def declare(request: si.RegisterResourceManagerRequest, questions: Container[str
 def _with_port(url: str, address: str) -> str:
     host, separator, port = address.rpartition(":")
     if not separator or address.endswith("]"):
-        host, port = address, str(limits.GRPC_PORT)
+        host, port = address, str(GRPC_PORT)
     if not host or not port.isdigit() or "/" in address:
         raise ValueError(f"url {url!r}: {address!r}: expected HOST:PORT")
     return f"{host}:{port}"
 
 
 def _credentials(access: Access) -> Any:
-    """Without a CA, that of the system counts."""
+    """The credentials of a channel with TLS. Without a CA, the CAs of the system count."""
     ca, key, cert = (None if path is None else path.read_bytes() for path in (access.ca, access.key, access.cert))
     return grpc.ssl_channel_credentials(ca, key, cert)

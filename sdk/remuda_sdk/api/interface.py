@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from functools import partial
 from types import TracebackType
-from typing import Protocol, Self, runtime_checkable
+from typing import Any, Final, Protocol, Self, runtime_checkable
 
 from remuda_proto.remuda.v1 import predicates_pb2
 from remuda_proto.si.v1 import si_pb2 as si
@@ -40,38 +42,38 @@ class ResourceManagerCallback:
         return None
 
     def predicates(self, args: si.PredicatesArgs) -> Awaitable[str | None] | str | None:
-        """Whether the ask may start on the node: None or "", otherwise the reason why not. Asked before each placement,
-        of RMs that define this method."""
+        """Answer whether the ask may start on the node: None or "" if so, otherwise the reason. The scheduler asks
+        before each placement, if the RM defines this method."""
         return None
 
     def preemption_predicates(
         self, args: si.PreemptionPredicatesArgs
     ) -> Awaitable[si.PreemptionPredicatesResponse] | si.PreemptionPredicatesResponse:
-        """Whether the ask could start on the node without the allocations `preemptAllocationKeys`. Asked before each
-        preemption, of RMs that define this method."""
+        """Answer whether the ask could start on the node without the allocations `preemptAllocationKeys`. The scheduler
+        asks before each preemption, if the RM defines this method."""
         return si.PreemptionPredicatesResponse(success=True, index=args.startIndex)
 
     def send_event(self, events: Sequence[si.EventRecord]) -> Awaitable[None] | None:
-        """Events of the event history. Sent to RMs that define this method."""
+        """Receive events of the event history. The scheduler sends events to RMs that define this method."""
         return None
 
     def update_container_scheduling_state(
         self, request: si.UpdateContainerSchedulingStateRequest
     ) -> Awaitable[None] | None:
-        """Why an ask waits."""
+        """Receive the reason why an ask waits."""
         return None
 
     def batch_predicates(
         self, request: predicates_pb2.BatchPredicatesRequest
     ) -> Awaitable[Iterable[predicates_pb2.NodeVerdict]] | Iterable[predicates_pb2.NodeVerdict]:
-        """On which of the nodes asks of a class may start; nodes without a verdict are refused for a while. Asked
-        instead of `predicates`, of RMs that define this method."""
+        """Answer on which of the nodes asks of a class may start; nodes without a verdict are refused for a while. The
+        scheduler asks this instead of `predicates`, if the RM defines this method."""
         return ()
 
-    # Beyond the specification: what its function calls report as errors, or by a registration that is asked for.
+    # Beyond the specification, whose function calls report refusals as errors, and a lost state by a registration.
 
     def update_refused(self, letter: DeadLetter) -> Awaitable[None] | None:
-        """A request as a whole that the scheduler could not handle, such as a configuration with problems."""
+        """Receive a request as a whole that the scheduler could not handle, such as a configuration with problems."""
         raise RequestRefused(letter.reason)
 
     def report_requested(self) -> Awaitable[None] | None:
@@ -133,3 +135,49 @@ class SchedulerAPI(ABC):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+
+# The method that answers each kind of question.
+QUESTIONS: Final = {
+    "predicates": "predicates",
+    "batch_predicates": "batch_predicates",
+    "preemption_predicates": "preemption_predicates",
+    "state_dump": "get_state_dump",
+}
+Run = Callable[[Callable[[], Any], bool], Awaitable[Any]]
+
+
+async def run_here(call: Callable[[], Any], is_question: bool) -> Any:
+    """Call a function or coroutine function in this event loop."""
+    returned = call()
+    return await returned if inspect.isawaitable(returned) else returned
+
+
+class Callee:
+    """The methods of a callback as coroutine functions. `run` calls a method where methods run: in this event loop, or
+    in a thread."""
+
+    def __init__(self, callback: ResourceManagerCallback, run: Run = run_here) -> None:
+        if not isinstance(callback, ResourceManagerCallback):
+            raise TypeError(f"callback {callback!r}: expected a ResourceManagerCallback")
+        self.callback = callback
+        self._run = run
+
+    def defines(self, name: str) -> bool:
+        """Whether the RM has defined this method itself."""
+        own = getattr(type(self.callback), name, None)
+        return own is not None and own is not getattr(ResourceManagerCallback, name, None)
+
+    def method(self, name: str, *, is_question: bool = False) -> Callable[..., Coroutine[Any, Any, Any]]:
+        """A coroutine function that calls this method. `is_question`: it may be called during another call."""
+        bound = getattr(self.callback, name)
+
+        async def call(*arguments: Any) -> Any:
+            return await self._run(partial(bound, *arguments), is_question)
+
+        return call
+
+    def questions(self) -> dict[str, Callable[..., Awaitable[Any]]]:
+        """Coroutine functions that ask the RM, by the kind of question. Questions that the RM has not defined are
+        absent."""
+        return {kind: self.method(name, is_question=True) for kind, name in QUESTIONS.items() if self.defines(name)}

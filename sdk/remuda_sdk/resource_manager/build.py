@@ -16,8 +16,11 @@ from functools import lru_cache
 from remuda_proto.bounds import INT32, INT64
 from remuda_proto.constants import GANG_STYLE_HARD, GANG_STYLE_SOFT, NODE_PARTITION
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_sdk.resource_manager import arguments, limits
+from remuda_sdk.resource_manager import arguments
 from remuda_sdk.resource_manager.arguments import Amount, Amounts
+
+# Cached Resource messages, by size of ask: an RM seldom uses more than some dozens.
+REMEMBERED_SIZES = 4_096
 
 
 def resource(resources: Amounts | None = None, **amounts: Amount) -> si.Resource:
@@ -165,7 +168,7 @@ def _check_ask(application_id: object, key: object, count: object, priority: obj
     arguments.text("partition", partition)
 
 
-@lru_cache(maxsize=limits.REMEMBERED_SIZES)
+@lru_cache(maxsize=REMEMBERED_SIZES)
 def _size(amounts: tuple[tuple[str, int], ...]) -> si.Resource:
     """One Resource for all asks of these amounts. protobuf copies it into each ask; it must not be changed."""
     return _resource(dict(amounts))

@@ -1,6 +1,6 @@
 """Receives the callbacks of an RM, and its events, from their durable consumers.
 
-A message stays first in the queue until the RM has processed it. Then it is acknowledged.
+A message stays first in the queue until the RM has processed the message. Then the message is acknowledged.
 """
 
 from __future__ import annotations
@@ -12,7 +12,14 @@ from contextlib import suppress
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, Consumer, ConsumerGone, Message
-from remuda_sdk.resource_manager import limits
+
+# Callbacks that wait in memory: this many batches of this many messages. One more batch is being fetched, and one is
+# being processed. All others wait at the server.
+BATCH_MESSAGES = 256
+WAITING_BATCHES = 2
+# Acknowledgements are sent together at this interval, and at once when no message waits. After a crash, unacknowledged
+# callbacks are delivered again.
+ACKNOWLEDGE_EVERY_S = 0.02
 
 Arrival = tuple[Consumer, Message]
 
@@ -20,10 +27,9 @@ Arrival = tuple[Consumer, Message]
 class CallbackConsumer:
     """The queue of received messages, for one task at a time. `first()` returns the same message until `done()`.
 
-    Each registration has a durable consumer of its own. `on_consumer_gone` is called when that consumer is gone: it
-    returns when there is one again, or raises the error for the RM. While another registration of this RM is under way,
-    it returns after a while (then `registered()` follows).
-    `events`: receive events, too."""
+    Each registration has a durable consumer of its own. `on_consumer_gone` is called when that consumer is
+    gone: it returns when there is a consumer again, or raises the error for the RM. While another registration of this
+    RM is under way, it returns after a while (then `registered()` follows). `events`: receive events, too."""
 
     def __init__(
         self,
@@ -41,13 +47,13 @@ class CallbackConsumer:
         self._waiting: deque[Arrival] = deque()
         self._done: list[Arrival] = []
         self._acknowledged_at = 0.0
-        self._batches: asyncio.Queue[tuple[Consumer, list[Message]] | Exception] = asyncio.Queue(limits.WAITING_BATCHES)
+        self._batches: asyncio.Queue[tuple[Consumer, list[Message]] | Exception] = asyncio.Queue(WAITING_BATCHES)
         self._consumers: list[Consumer] = []
         self._pumps: list[asyncio.Task[None]] = []
 
     async def registered(self, registration: int) -> int:
-        """Receive the callbacks of this registration; 0: none. Returns the former one. Its unprocessed messages are
-        dropped; the scheduler publishes them again where they still apply."""
+        """Receive the callbacks of this registration; 0: receive none. Returns the number of the former registration,
+        whose unprocessed messages are dropped; the scheduler publishes them again where they still apply."""
         former, self._registration = self._registration, 0  # a loop that begins meanwhile opens none
         await self._stop()
         self._waiting.clear()
@@ -83,12 +89,12 @@ class CallbackConsumer:
 
     async def done(self, message: Message) -> None:
         """Remove the first message, which was processed. It is acknowledged at once, or together with those that follow
-        within limits.ACKNOWLEDGE_EVERY_S."""
+        within ACKNOWLEDGE_EVERY_S."""
         if not self._waiting or self._waiting[0][1] is not message:
             return  # of a former registration
         self._done.append(self._waiting.popleft())
         now = asyncio.get_running_loop().time()
-        if not self._waiting or now - self._acknowledged_at >= limits.ACKNOWLEDGE_EVERY_S:
+        if not self._waiting or now - self._acknowledged_at >= ACKNOWLEDGE_EVERY_S:
             await self.acknowledge()
             self._acknowledged_at = now
 
@@ -147,7 +153,7 @@ class CallbackConsumer:
         self._consumers.append(consumer)
         try:
             while True:
-                await self._batches.put((consumer, await consumer.batch(limits.BATCH_MESSAGES)))
+                await self._batches.put((consumer, await consumer.batch(BATCH_MESSAGES)))
         except ConsumerGone:
             self._consumers.remove(consumer)
             await consumer.close()

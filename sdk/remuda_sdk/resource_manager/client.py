@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -12,23 +12,50 @@ from typing import Self
 from remuda_bus import subjects, tracing
 from remuda_bus.bus import Bus, ConsumerGone, HistoryChanged, Message, NoResponders, Refused, Unanswered
 from remuda_bus.nats import connect
-from remuda_bus.retry import retry
+from remuda_bus.retry import RetryPolicy, retry
 from remuda_bus.untrusted import number_in
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_sdk.resource_manager import arguments, limits
+from remuda_sdk.resource_manager import arguments
 from remuda_sdk.resource_manager.callback_consumer import CallbackConsumer
-from remuda_sdk.resource_manager.callbacks import Callback, parse_callback
-from remuda_sdk.resource_manager.errors import RegistrationFailed, ReportRequested, Superseded
-from remuda_sdk.resource_manager.handlers import HandlersOfRm, call_handler
-from remuda_sdk.resource_manager.heartbeat import Heartbeat
-from remuda_sdk.resource_manager.predicate_answers import answer_state_dump, serve_predicates
-from remuda_sdk.resource_manager.registration import EVENTS, RESYNC, RESYNCS, Resync, registration_request
-from remuda_sdk.resource_manager.request_encoding import RequestEncoder
-from remuda_sdk.resource_manager.request_publisher import RequestPublisher, Traced
-from remuda_sdk.resource_manager.requests import RequestsOfRm
-from remuda_sdk.resource_manager.resumption import resume
-from remuda_sdk.resource_manager.session import Session
-from remuda_sdk.resource_manager.status_codes import INTERNAL, OUTAGE, REFUSED
+from remuda_sdk.resource_manager.callbacks import Callback, Session, parse_callback
+from remuda_sdk.resource_manager.handlers import HandlersOfRm, answer_state_dump, call_handler, serve_predicates
+from remuda_sdk.resource_manager.registration import (
+    EVENTS,
+    INTERNAL,
+    OUTAGE,
+    POSITION_REPORT_INTERVAL_S,
+    REFUSED,
+    RESUMED_PAUSE_S,
+    RESYNC,
+    RESYNCS,
+    Heartbeat,
+    RegistrationFailed,
+    ReportRequested,
+    Resync,
+    Superseded,
+    registration_request,
+    resume,
+)
+from remuda_sdk.resource_manager.requests import RequestEncoder, RequestPublisher, RequestsOfRm, Traced
+
+# A registration finds no rmproxy for a moment after a start or a take-over. It is sent again for so long at most
+# (shorter when `register_within_s` is).
+RESPONDERS_TIMEOUT_S = 3.0
+RESPONDERS_RETRY = RetryPolicy(0.1)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientOptions:
+    """How a ResourceManager connects and what it receives: the arguments of `ResourceManager.connect` that are no part
+    of the registration. Times in seconds."""
+
+    register: bool = True
+    events: bool = False
+    confirm_releases: bool = True
+    heartbeat_s: float | None = None
+    connect_within_s: float | None = 10.0
+    register_within_s: float = 20.0
+    retry_for_s: float = 30.0
 
 
 class ResourceManager(HandlersOfRm, RequestsOfRm):
@@ -41,19 +68,11 @@ class ResourceManager(HandlersOfRm, RequestsOfRm):
     both. `on_predicates` and `on_preemption_predicates` answer the scheduler's questions.
     """
 
-    def __init__(self, url: str | Bus, registration: si.RegisterResourceManagerRequest, *, register: bool, events: bool,
-                 confirm_releases: bool, heartbeat_s: float | None, connect_within_s: float | None,
-                 register_within_s: float, retry_for_s: float) -> None:  # fmt: skip
+    def __init__(self, url: str | Bus, registration: si.RegisterResourceManagerRequest, options: ClientOptions) -> None:
         super().__init__()
         self._url = url
         self._registration = registration
-        self._register_on_entry = register
-        self._events = events
-        self._confirm_releases = confirm_releases
-        self._heartbeat_s = heartbeat_s
-        self._connect_within_s = connect_within_s
-        self._register_within_s = register_within_s
-        self._retry_for_s = retry_for_s
+        self._options = options
         self._session = Session(registration.rmID)
         self._encoder = RequestEncoder(registration.rmID)
         self._bus: Bus | None = None
@@ -111,12 +130,11 @@ class ResourceManager(HandlersOfRm, RequestsOfRm):
         )
         if connect_within_s is not None:
             arguments.seconds("connect_within_s", connect_within_s)
-        return cls(
-            url, registration, register=register, events=events, confirm_releases=confirm_releases,
-            heartbeat_s=heartbeat_s, connect_within_s=connect_within_s,
-            register_within_s=arguments.seconds("register_within_s", register_within_s),
-            retry_for_s=arguments.seconds("retry_for_s", retry_for_s),
+        options = ClientOptions(
+            register, events, confirm_releases, heartbeat_s, connect_within_s,
+            arguments.seconds("register_within_s", register_within_s), arguments.seconds("retry_for_s", retry_for_s),
         )  # fmt: skip
+        return cls(url, registration, options)
 
     @property
     def rm_id(self) -> str:
@@ -125,14 +143,14 @@ class ResourceManager(HandlersOfRm, RequestsOfRm):
     async def __aenter__(self) -> Self:
         """Connect and register. Raises RegistrationFailed; Unanswered when no server answers."""
         bus = self._bus = await self._connect()
-        self._request_publisher = RequestPublisher(bus, self.rm_id, self._retry_for_s)
+        self._request_publisher = RequestPublisher(bus, self.rm_id, self._options.retry_for_s)
         self._heartbeat = Heartbeat(
-            bus, self.rm_id, self._heartbeat_s or limits.POSITION_REPORT_INTERVAL_S, self._position_headers
+            bus, self.rm_id, self._options.heartbeat_s or POSITION_REPORT_INTERVAL_S, self._position_headers
         )
         try:
             await self._answer_questions(bus)
             await bus.subscribe(subjects.report_request(self.rm_id), self._report_requested)
-            if self._register_on_entry:
+            if self._options.register:
                 await self.register()
         except BaseException:
             await bus.close()
@@ -143,7 +161,7 @@ class ResourceManager(HandlersOfRm, RequestsOfRm):
     async def _connect(self) -> Bus:
         if not isinstance(self._url, str):
             return self._url
-        return await connect(self._url, f"rm-{subjects.key_of(self.rm_id)}", timeout_s=self._connect_within_s)
+        return await connect(self._url, f"rm-{subjects.key_of(self.rm_id)}", timeout_s=self._options.connect_within_s)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -162,7 +180,7 @@ class ResourceManager(HandlersOfRm, RequestsOfRm):
     async def register(
         self, resync: Resync | None = None, *, config: str = "", extra_config: Mapping[str, str] | None = None
     ) -> None:
-        """Register this RM, also repeatedly. Returns once the core has accepted it.
+        """Register this RM, also repeatedly. Returns once the core has accepted the registration.
 
         `resync`, `config`: override those of `connect`. `extra_config`: settings beside those of `connect`. The
         scheduler handles requests that were published before first. Raises RegistrationFailed."""
@@ -223,13 +241,13 @@ class ResourceManager(HandlersOfRm, RequestsOfRm):
     async def _request(self, subject: str, payload: bytes, headers: dict[str, str]) -> Message:
         """Send the request, with retries while no rmproxy listens, as during its start: then no process has received
         it."""
-        send = partial(self._connected().request, subject, payload, headers, self._register_within_s)
-        give_up_after_s = min(self._register_within_s, limits.RESPONDERS_TIMEOUT_S)
-        policy = replace(limits.RESPONDERS_RETRY, give_up_after_s=give_up_after_s)
+        send = partial(self._connected().request, subject, payload, headers, self._options.register_within_s)
+        give_up_after_s = min(self._options.register_within_s, RESPONDERS_TIMEOUT_S)
+        policy = replace(RESPONDERS_RETRY, give_up_after_s=give_up_after_s)
         return await retry(send, policy, on=NoResponders)
 
     async def _on_consumer_gone(self, gone: ConsumerGone) -> None:
-        """Returns when there is a consumer again. Raises RegistrationFailed, Superseded."""
+        """Return when the RM has a consumer again. Raises RegistrationFailed, Superseded."""
         if not self._is_registration_in_doubt:
             self._session.cursor.allow_repetition()
             try:
@@ -239,14 +257,15 @@ class ResourceManager(HandlersOfRm, RequestsOfRm):
                     self._superseded = over
                     await self._stop_heartbeat()
                     raise
-        await asyncio.sleep(limits.RESUMED_PAUSE_S)
+        await asyncio.sleep(RESUMED_PAUSE_S)
 
     def _position_headers(self) -> dict[str, str]:
         """The headers that name the registration and the callback cursor."""
         return {**self._connected_publisher().registration_header(), **self._session.cursor.headers()}
 
     async def _report_requested(self, _: Message) -> None:
-        """The scheduler has lost the state of this RM. It repeats this message until the RM has registered."""
+        """Handle the message that the scheduler has lost the state of this RM. The scheduler repeats the message until
+        the RM has registered."""
         if self._reporting is None or self._reporting.done():
             self._reporting = asyncio.get_running_loop().create_task(self._report(), name=f"report of {self.rm_id}")
 
@@ -321,7 +340,7 @@ class ResourceManager(HandlersOfRm, RequestsOfRm):
 
     def _open_callback_consumer(self) -> CallbackConsumer:
         if self._callback_consumer is None:
-            events = self._events or self._handlers.has(si.EventRecord)
+            events = self._options.events or self._handlers.has(si.EventRecord)
             self._callback_consumer = CallbackConsumer(
                 self._connected(), self.rm_id, events, self._connected_publisher().registration, self._on_consumer_gone
             )
@@ -331,7 +350,7 @@ class ResourceManager(HandlersOfRm, RequestsOfRm):
     async def _answer_questions(self, bus: Bus) -> None:
         """Declare events and predicates, and answer questions."""
         declared = self._registration.extraConfig
-        if self._events or self._handlers.has(si.EventRecord):
+        if self._options.events or self._handlers.has(si.EventRecord):
             declared[EVENTS] = "true"
         await serve_predicates(
             bus, self.rm_id, declared, self._predicates, self._batch_predicates, self._preemption_predicates
@@ -345,7 +364,7 @@ class ResourceManager(HandlersOfRm, RequestsOfRm):
             raise RuntimeError("questions are answered from the registration on: set their handlers before connecting")
 
     async def _confirm_if_asked(self, callback: Callback) -> None:
-        if self._confirm_releases:
+        if self._options.confirm_releases:
             releases = self._session.confirmations(callback)
             if releases:
                 await self.confirm(*releases)

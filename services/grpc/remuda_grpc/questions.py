@@ -18,7 +18,7 @@ from remuda_grpc.status import invalid
 from remuda_proto.remuda.v1 import predicates_pb2
 from remuda_proto.remuda.v1 import resource_manager_pb2 as rm_pb2
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_sdk.resource_manager.status_codes import OUTAGE, REFUSED
+from remuda_sdk.resource_manager.registration import OUTAGE, REFUSED
 
 Send = Callable[[rm_pb2.ToResourceManager], Awaitable[None]]
 

@@ -19,7 +19,7 @@ from remuda_grpc.session import CallbackStream
 from remuda_grpc.status import failure_of, invalid
 from remuda_proto.bounds import shown
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_sdk.resource_manager.request_messages import RequestMessages
+from remuda_sdk.resource_manager.requests import RequestMessages
 
 Request = si.ApplicationRequest | si.AllocationRequest | si.NodeRequest
 REQUESTS: dict[str, type[Request]] = {

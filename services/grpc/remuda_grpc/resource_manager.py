@@ -23,9 +23,8 @@ from remuda_grpc.status import Failure, failure_of, invalid, superseded
 from remuda_operations.operators import certificate_names
 from remuda_proto.remuda.v1 import resource_manager_pb2 as rm_pb2
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_sdk.resource_manager.errors import RegistrationFailed, Superseded
-from remuda_sdk.resource_manager.request_messages import RequestMessages
-from remuda_sdk.resource_manager.resumption import resume
+from remuda_sdk.resource_manager.registration import RegistrationFailed, Superseded, resume
+from remuda_sdk.resource_manager.requests import RequestMessages
 
 Context = Any  # grpc.aio.ServicerContext; grpcio has no types
 

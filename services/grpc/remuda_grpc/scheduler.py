@@ -22,7 +22,7 @@ from remuda_operations.operators import certificate_names
 from remuda_proto.bounds import shown
 from remuda_proto.names import RM_ID
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_sdk.resource_manager.callback_place import NOWHERE, Place
+from remuda_sdk.resource_manager.callbacks import NOWHERE, Place
 
 Context = Any  # grpc.aio.ServicerContext; grpcio has no types
 

@@ -16,11 +16,8 @@ from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Consumer, ConsumerGone, Message
 from remuda_grpc import limits
 from remuda_grpc.status import Failure, failure_of, superseded
-from remuda_sdk.resource_manager.callback_place import NOWHERE, Place, place_of
-from remuda_sdk.resource_manager.errors import RegistrationFailed, Superseded
-from remuda_sdk.resource_manager.heartbeat import Heartbeat
-from remuda_sdk.resource_manager.limits import RESUMED_PAUSE_S
-from remuda_sdk.resource_manager.resumption import resume
+from remuda_sdk.resource_manager.callbacks import NOWHERE, Place, place_of
+from remuda_sdk.resource_manager.registration import RESUMED_PAUSE_S, Heartbeat, RegistrationFailed, Superseded, resume
 
 log = structlog.get_logger()
 

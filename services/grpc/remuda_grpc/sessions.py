@@ -24,7 +24,7 @@ from remuda_bus.untrusted import field_of, json_object, number_in
 from remuda_grpc import limits
 from remuda_grpc.session import CallbackStream, RmSession
 from remuda_grpc.status import Failure, failure_of, report_requested, superseded
-from remuda_sdk.resource_manager.callback_place import Place
+from remuda_sdk.resource_manager.callbacks import Place
 
 log = structlog.get_logger()
 

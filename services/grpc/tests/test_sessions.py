@@ -18,7 +18,7 @@ from remuda_grpc.requests import RequestWriter
 from remuda_grpc.sessions import Sessions
 from remuda_grpc.status import Failure
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_sdk.resource_manager.callback_place import NOWHERE
+from remuda_sdk.resource_manager.callbacks import NOWHERE
 
 RM = "rm:1"
 

@@ -50,8 +50,7 @@ from remuda_proto.remuda.v1 import predicates_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk.resource_manager import ResourceManager
 from remuda_sdk.resource_manager.callbacks import Callback, DeadLetter
-from remuda_sdk.resource_manager.errors import RegistrationFailed
-from remuda_sdk.resource_manager.status_codes import WRONG_CONFIGURATION
+from remuda_sdk.resource_manager.registration import WRONG_CONFIGURATION, RegistrationFailed
 
 log = structlog.get_logger()
 
