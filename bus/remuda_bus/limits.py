@@ -1,4 +1,4 @@
-"""Every bound of the bus, with its reason. Those of streams and buckets stand with them, in `subjects.py`."""
+"""The bounds of the bus, with their reasons. The bounds of streams and buckets stand with them, in `subjects.py`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,8 @@ BATCH_MESSAGES = 1_000
 BATCH_BYTES = 256_000
 # The part of a payload that is left free for the headers of its message.
 HEADER_ROOM_BYTES = 4_096
-# The part of a commit that is left free for parent, parent_hash, part and the like.
-CHAIN_ROOM_BYTES = 128
-# Tag and length of a decision or a fact; of an element of a split request, with its names.
-AROUND_FACT_BYTES = 8
+# Tag and length of an element of a split request, with the names of its field.
 AROUND_ELEMENT_BYTES = 24
-# Commits whose positions a chain keeps. A commit with an older parent is rare, and void anyway.
-REMEMBERED_COMMITS = 1_000
 
 # Input from other processes
 
@@ -74,19 +69,6 @@ FETCH_BYTES = 1_000_000
 BUFFERED_BYTES = 64_000_000
 # The memory of a buffered message, beside its payload.
 MESSAGE_OVERHEAD_BYTES = 1_000
-# After a halt or a fault that could not be stored. It is retried without end: a halt must not be lost.
-RECORD_RETRY = RetryPolicy(0.5)
-# A core stops leading a halted RM at once, or its lease expires. Checked at this interval.
-CORE_RELEASE_TIMEOUT_S = 15.0
-CORE_RELEASE_CHECK_INTERVAL_S = 0.25
-# Services learn of a halt within milliseconds. After this time none of them reads the messages that forgetting deletes.
-HALT_SETTLE_S = 1.0
-# The text of a recorded exception, shown to operators. It may quote a request of an RM.
-FAULT_CHARACTERS = 500
-# Faults of one RM, at any messages, within the window that halt it. Each has ended a process, from which the other RMs
-# need a second to recover.
-FAULTS_BEFORE_HALT = 3
-FAULTS_WINDOW_MS = 3_600_000
 
 # Deletions of single messages at the same time: enough to keep a server busy.
 DELETES_AT_ONCE = 100
@@ -120,9 +102,6 @@ APPEND_RETRY = RetryPolicy(0.05, longest_pause_s=2.0)
 # The oldest version of nats-server that has all that is used: atomic batches, expiry of single messages, chunks of
 # direct gets, consumers that are reset.
 LEAST_SERVER_VERSION = (2, 14)
-# The least `max_payload` of a server for services, which is nats-server's default: every message that is not split,
-# because of the bounds of its fields, is smaller. Configurations and commits use what there is.
-LEAST_MAX_PAYLOAD_BYTES = 1024 * 1024
 # Between attempts to reconnect: five a second, because RMs wait for the scheduler.
 RECONNECT_WAIT_S = 0.2
 # After two unanswered pings, the connection counts as lost.
@@ -145,37 +124,16 @@ DRAIN_TIMEOUT_S = 1.0
 
 # Leases and buckets
 
-# Renewals within the life of a lease: two may fail before it expires.
-RENEWALS_PER_TTL = 3
-# After a renewal that failed. (Not a RetryPolicy: the next renewal also starts early when the entry's content changes.)
-RENEWAL_RETRY_S = 0.2
-# A process that waits for a lease checks its holder at this interval. Two checks without responders show that the
-# holder is dead, so take-over takes half a second. A check costs both processes some 0.1 ms.
-HOLDER_CHECK_INTERVAL_S = 0.25
-# A holder that takes longer is busy, not dead. The lease's expiry decides.
-HOLDER_CHECK_TIMEOUT_S = 1.0
 # How long the marker of an expired entry is kept for watchers: far longer than an outage after which a watcher does not
 # list the bucket again.
 MARKER_TTL_S = 60.0
 
 # Processes
 
-# A service that does not stop by then is ended by force.
-STOP_TIMEOUT_S = 10.0
 # Of the last spans of a process. They may be lost: no service depends on the trace collector.
 TRACE_EXPORT_TIMEOUT_S = 1.0
-# Of the health pages: the probe of the bus, and the request. No legitimate request is larger.
-PROBE_TIMEOUT_S = 2.0
-HEALTH_REQUEST_TIMEOUT_S = 5.0
-HEALTH_REQUEST_BYTES = 8 * 1024
 
 # Operators
-
-# Names of operators and of their groups: as long as an address of a person may be.
-OPERATOR_NAME_CHARACTERS = 254
-# Groups of an operator. They are part of the subject of each request, and nats-server takes 4,096 bytes of it.
-OPERATOR_GROUPS = 64
-OPERATOR_GROUPS_CHARACTERS = 2_000
 
 # Settings
 
@@ -211,13 +169,6 @@ READ_ONCE_EXPIRES_S = 1.0
 READ_ONCE_RETRY = RetryPolicy(0.2, give_up_after_s=3.0)
 # All current entries of a bucket: thousands on a slow machine. A bucket without a leader does not answer.
 ALL_ENTRIES_WITHIN_S = 10.0
-# Processes that have ended in an orderly way, of which the RMs that they led may not be taken over yet.
-ENDED_MEMBERS = 100
-# An only process gives back what it led when it ends: thousands of RMs, if the bus answers.
-GIVES_BACK_WITHIN_S = 2.0
-# Settings of streams are compared with what was declared: soon after an operator has changed one, which deletes
-# messages at once only where they are over the new limit already.
-STREAMS_CHECK_INTERVAL_S = 5.0
 # Services that answer a ping: all within a machine's or a cluster's round trip, also on a busy machine.
 PING_S = 0.3
 # Where it is known which services have to answer, there is no need to wait longer than so after an answer.
@@ -227,140 +178,16 @@ PING_AGAIN_S = (1.0, 2.0)
 
 # The interface for operators (`operator_api`)
 
-# Rows of a page that become messages before other work goes on: some milliseconds.
-ROWS_WITHOUT_PAUSE = 50
-# Clients that follow or read changes in one process: each has a consumer and a batch. A dashboard is one of them.
-CHANGE_READERS = 200
-# Of them, those of the clients of one RM, so that one RM does not take the places of operators and of other RMs.
-CHANGE_READERS_OF_RM = 10
-# Changes that a follower holds.
-CHANGES_PER_BATCH = 1_000
-# A follower that has no changes for its client sends the position so often. So a dead client is noticed, and one that
-# resumes does not read everything again.
-CHANGES_POSITION_INTERVAL_S = 5.0
-# The longest wait of a request for changes: a request of the bus is answered within a bounded time.
-CHANGES_WAIT_MS = 10_000
-# Between two samples of metrics: each is three queries.
-METRICS_INTERVAL_MS = 5_000
-METRICS_LEAST_INTERVAL_MS = 1_000
-METRICS_MOST_INTERVAL_MS = 3_600_000
 # A story reads the whole log of an RM, at a million facts a second, beside the work of the event service.
 STORY_TIMEOUT_S = 60.0
-# Changes that are there arrive within this time.
-CHANGES_READ_S = 0.5
 
 # Metrics
 
-# How often round trips to NATS and the numbers of streams are measured, and how long an answer to a ping may take.
-ROUND_TRIP_EVERY_S = 15.0
+# The longest time until the server answers a ping.
 ROUND_TRIP_TIMEOUT_S = 5.0
-STREAM_METRICS_S = 15.0
 # RMs with a label of their own in metrics. Prometheus keeps every series that it has ever seen.
 METRIC_RMS = 200
 # Seconds: from a decision in the core to an outage.
 METRIC_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-# Seconds that an ask waits for its allocation: up to two hours.
-METRIC_WAIT_SECONDS = (*METRIC_SECONDS, 30.0, 60.0, 300.0, 1_800.0, 7_200.0)
-# Facts of a commit: of one request, of a full pass, of a request with 100,000 items.
-METRIC_FACTS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1_000.0, 3_000.0, 10_000.0, 30_000.0, 100_000.0, 300_000.0)
-# A changed log level is reset after a day at most. Loggers of libraries that are changed at once, and their names.
-LOG_LEVEL_MOST_S = 86_400.0
-LOGGERS_CHANGED = 20
-LOGGER_CHARACTERS = 100
-# Answers of processes to a change of their log level are awaited so long.
-LOG_LEVEL_ANSWERS_S = 1.0
-# How often the lag of the event loop is measured.
-LOOP_LAG_EVERY_S = 1.0
 
 # Replication: leaders, standbys, snapshots
-
-# A leader with work for longer lets other RMs of the process work, so that large messages of one delay them no longer.
-TURN_S = 0.010
-# Messages that the leader reads from the inbox for one commit, with the same trade-off as allocations of a pass.
-COMMANDS_PER_COMMIT = 256
-INBOX_BYTES_PER_COMMIT = 256_000
-# A commit with so many facts, or that has taken so long, takes no further message: the RM receives nothing of a commit
-# before all of it is durable.
-FACTS_PER_COMMIT = 5_000
-COMMIT_S = 0.050
-# Between two attempts to append to a full log.
-FULL_RETRY_S = 1.0
-# A stream of a NATS cluster has no leader for a moment after a server fails. After this time it may be lost.
-LEADERLESS_S = 3.0
-LEADERLESS_RETRY_S = 0.05
-# The leader waits for a wall clock that is behind by less: clocks are adjusted, and differ between machines.
-CLOCKS_DIFFER_MS = 500
-# Commits that a follower applies before other RMs of the process work: the largest take 10 ms each.
-COMMITS_FOLLOWED_AT_ONCE = 8
-# Core processes that follow an RM beside its leader (default of `core.standbys`). One tolerates the loss of a process.
-STANDBYS = 1
-# A core begins to follow an RM that it has not followed so far when the rule has said so for this long: a process that
-# crashes is started again within it.
-FOLLOWS_AFTER_S = 2.0
-# A core follows an RM for so long after another was assigned: the other restores the state meanwhile, and a flapping
-# core causes no restores.
-FOLLOWS_ON_S = 15.0
-# A lease's entry names at most so many RMs that its process could lead from now on: some 10 kB.
-AWAITED_AT_ONCE = 64
-# A lease that is free is left so long to the core whose turn it is.
-LEFT_TO_OWNER_S = 1.0
-# RMs are handed over when the same cores have been ready for so long: longer than a crashing process takes to start
-# again, and a new core need not help within seconds.
-SETTLED_S = 5.0
-# Time after its start in which a core learns of all RMs.
-READY_AFTER_S = 0.5
-# The pause after an election, as a multiple of its duration.
-LOOKS_APART = 4
-# RMs that a process takes at the same time: more only wait for each other.
-TAKES_AT_ONCE = 64
-# After an outage of the bus, before an RM is taken again.
-TAKE_RETRY_S = 0.2
-# RMs whose snapshot is read and whose log is caught up with at the same time, when a core starts.
-RESTORES_AT_ONCE = 16
-# A process that is being stopped answers for at most so long; one that answers later is another of the same name.
-NAMESAKE_ENDS_S = 2.0
-# A leader whose append failed waits so long for the bus before it exits, to check that the log still holds the last
-# durable commit: longer than a server takes to restart.
-LOOK_BACK_WITHIN_S = 30.0
-LOOK_BACK_RETRY_S = 0.2
-# Answers take so long of a leader's time between two commits, where no other core can give them.
-ANSWERS_PER_COMMIT_S = 0.005
-# A snapshot is due after so many facts, which a restart replays in seconds, or after so long, so that a quiet RM has
-# one, too; never sooner than SNAPSHOT_APART_S, because encoding takes seconds per 100,000 allocations.
-SNAPSHOT_FACTS = 200_000
-SNAPSHOT_S = 300.0
-SNAPSHOT_APART_S = 20.0
-# Or after so many bytes of the inbox, even without facts. INBOX holds the messages since the older of two snapshots:
-# some 500 MB of its 8 GiB for an RM that sends as fast as it can. Such snapshots are written nearly at once. While one
-# is written, which may take long, the leader reads no more than so many bytes.
-SNAPSHOT_INBOX_BYTES = 128_000_000
-SNAPSHOT_INBOX_APART_S = 1.0
-READ_WHILE_WRITING_BYTES = 512_000_000
-# Bytes of a message in a stream besides its payload: subject, headers, framing.
-AROUND_MESSAGE_BYTES = 200
-# The shortest wait: clocks round to this.
-CLOCK_S = 0.001
-# A state with so few objects is encoded in 2 ms, less than a fork of a large process takes.
-SNAPSHOT_HERE = 300
-# How long a listing of all snapshots is used: a process that starts with thousands of RMs needs it for each.
-LISTING_KEPT_S = 10.0
-# An idle leader checks so often whether the snapshot in work is written.
-SNAPSHOT_LOOK_S = 1.0
-# Digests at the same time: each takes a fork and a second of a processor.
-DIGESTS_AT_ONCE = 2
-# Processor time and memory of a child that tries a message: far more than the largest message takes.
-TRIAL_CPU_S = 20
-TRIAL_BYTES = 1024**3
-# An RM is halted after so many children were killed at a message, because a child may be killed for other reasons.
-TRIALS = 2
-# Bytes read from a child at a time; and its niceness, so that leaders come first.
-CHILD_READ_BYTES = 256 * 1024
-CHILD_NICENESS = 10
-# Snapshots kept per RM: the newest, and the one before in case the newest is unreadable.
-SNAPSHOTS_KEPT = 2
-# How long logs and inboxes are kept behind snapshots, for audits, `story`, and readers that were stopped.
-REPLAY_HORIZON_S = 7 * 86_400.0
-# A stream fuller than this part is trimmed regardless of the replay horizon, because a full stream stops its RMs.
-TRIMMED_FROM = 0.5
-# Records of a snapshot that are restored before other tasks of the process continue: 20 ms.
-RECORDS_RESTORED_AT_ONCE = 1_000

@@ -12,8 +12,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from remuda_bus import subjects
-from remuda_bus.limits import OPERATOR_GROUPS, OPERATOR_GROUPS_CHARACTERS, OPERATOR_NAME_CHARACTERS
 from remuda_proto.names import GROUP, USER, NamePattern
+
+# Names of operators and of their groups: as long as an address of a person may be.
+OPERATOR_NAME_CHARACTERS = 254
+# Groups of an operator. They are part of the subject of each request, and nats-server takes 4,096 bytes of it.
+OPERATOR_GROUPS = 64
+OPERATOR_GROUPS_CHARACTERS = 2_000
 
 NO_GROUPS = "-"
 _SEPARATOR = "+"

@@ -10,15 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remuda_bus import limits
 from remuda_bus.bus import Message, Refused
 from remuda_bus.memory import MemoryBus
-from remuda_operations.operator_api.callers import READER, Caller
-from remuda_operations.operator_api.changes import Changes
+from remuda_operations.operator_api.changes import CHANGE_READERS_OF_RM, Changes
 from remuda_operations.operator_api.endpoints import serve
-from remuda_operations.operator_api.messages import amounts, filled
+from remuda_operations.operator_api.messages import READER, Caller, amounts, decoded, encoded, filled
 from remuda_operations.operator_api.methods import ACTING, READING, Access, methods
-from remuda_operations.operator_api.pages import decoded, encoded
 from remuda_operations.operators import Operator
 from remuda_proto.remuda.v1 import admin_pb2 as admin
 from remuda_proto.remuda.v1 import metrics_pb2 as metrics
@@ -100,7 +97,7 @@ async def test_followers_of_one_rm_leave_places_to_others() -> None:
     def following(caller: Caller, rm_id: str) -> AsyncGenerator[admin.Change]:
         return changes.follow(bus, caller, admin.FollowChangesRequest(rm=rm_id))
 
-    followers = [following(rm, "rm-1") for _ in range(limits.CHANGE_READERS_OF_RM)]
+    followers = [following(rm, "rm-1") for _ in range(CHANGE_READERS_OF_RM)]
     for follower in followers:
         await anext(follower)
     with pytest.raises(Refused, match="10 clients of 'rm-1'"):

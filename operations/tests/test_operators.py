@@ -6,8 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remuda_bus import limits, subjects
-from remuda_operations.operators import Operator, operator_with, request_of
+from remuda_bus import subjects
+from remuda_operations.operators import (
+    OPERATOR_GROUPS_CHARACTERS,
+    OPERATOR_NAME_CHARACTERS,
+    Operator,
+    operator_with,
+    request_of,
+)
 from remuda_proto.names import GROUP, USER
 
 USERS = st.from_regex(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]{0,40}[$]?", fullmatch=True)
@@ -65,6 +71,6 @@ def test_other_subjects_are_refused(subject: str) -> None:
 
 
 def test_the_largest_operator_fits_into_a_subject() -> None:
-    longest = Operator("a" + "@" * (limits.OPERATOR_NAME_CHARACTERS - 1))
-    size = len(subjects.administration(longest.token, "g" * limits.OPERATOR_GROUPS_CHARACTERS, "r" * 64, "a" * 64))
+    longest = Operator("a" + "@" * (OPERATOR_NAME_CHARACTERS - 1))
+    size = len(subjects.administration(longest.token, "g" * OPERATOR_GROUPS_CHARACTERS, "r" * 64, "a" * 64))
     assert size < 4_000  # nats-server reads at most 4,096 bytes of a line

@@ -18,7 +18,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, NoReturn
 
-from remuda_bus import limits
+# Bytes read from a child at a time; and its niceness, so that leaders come first.
+CHILD_READ_BYTES = 256 * 1024
+CHILD_NICENESS = 10
 
 Work = Callable[[], Iterable[bytes]]
 
@@ -26,11 +28,12 @@ STDERR: Final = 2
 
 
 class ChildFailed(Exception):
-    pass
+    """A child process has ended with an error or by a signal."""
 
 
 class Child:
-    """Forks when it is created, or raises OSError. `close` must be awaited in any case."""
+    """A forked child that runs the work. The constructor forks, and raises OSError where that fails. `close` must be
+    awaited in any case."""
 
     def __init__(self, work: Work) -> None:
         self._read_end, write_end = os.pipe()
@@ -48,17 +51,18 @@ class Child:
 
     async def output(self) -> AsyncIterator[bytes]:
         """Yield what the child writes, in pieces. Raises ChildFailed when it exits with an error or by a signal."""
-        reader = asyncio.StreamReader(limit=limits.CHILD_READ_BYTES)
+        reader = asyncio.StreamReader(limit=CHILD_READ_BYTES)
         self._transport, _ = await asyncio.get_running_loop().connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(self._read_end, "rb", buffering=0)
         )
-        while part := await reader.read(limits.CHILD_READ_BYTES):
+        while part := await reader.read(CHILD_READ_BYTES):
             yield part
         status = await self._wait()
         if status:
             raise ChildFailed(f"the child process has ended with {status}")
 
     async def close(self) -> None:
+        """Kill the child if it still runs, and free the pipe."""
         if self._transport is None:
             os.close(self._read_end)
         else:
@@ -75,7 +79,7 @@ class Child:
 
 
 class InProcess:
-    """Like Child, but runs the work in this process, which blocks it meanwhile."""
+    """Work with the interface of Child that runs in this process, and blocks it meanwhile."""
 
     def __init__(self, work: Work) -> None:
         self._parts = list(work())
@@ -89,8 +93,8 @@ class InProcess:
 
 
 def confine(cpu_s: int, more_bytes: int) -> None:
-    """For a child: limit the processor time and the memory beside what it has inherited, so that it is killed before
-    its parent. A child that it forks has the same limits."""
+    """Limit the processor time of this child, and its memory beside what it has inherited, so that it is killed before
+    its parent. Children of the child have the same limits. Call it in a child."""
     signal.signal(signal.SIGXCPU, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
     try:
@@ -104,14 +108,14 @@ def confine(cpu_s: int, more_bytes: int) -> None:
 
 
 def end_within(seconds: int) -> None:
-    """For a child: it is killed after so long."""
+    """Have this child killed after `seconds`. Call it in a child."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(seconds)
 
 
 def beside(work: Callable[[], bytes], within_s: int) -> bytes:
-    """For a child: do the work in a child of its own, so that what it changes is not changed here. Raises ChildFailed.
-    It is killed after `within_s`."""
+    """Do the work in a child of this child, so that changes of the state do not remain. Returns the result of the work.
+    Raises ChildFailed. The child is killed after `within_s`, in s. Call it in a child."""
     read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -137,7 +141,7 @@ def _do(work: Work, write_end: int) -> NoReturn:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         _close_all_but(write_end)
-        os.nice(limits.CHILD_NICENESS)
+        os.nice(CHILD_NICENESS)
         for part in work():
             _write(write_end, part)
         status = 0

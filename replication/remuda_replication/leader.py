@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from remuda_bus import limits, subjects, tracing
+from remuda_bus import subjects, tracing
 from remuda_bus.bus import Bus, Full, Message, NoResponders, Reader, Refused
 from remuda_bus.metrics import rm_label
 from remuda_bus.retry import Backoff, RetryPolicy, pause
@@ -25,6 +25,19 @@ from remuda_replication.log import LogWriter, Position
 from remuda_replication.machine import Machine
 from remuda_replication.snapshots import Snapshots
 
+# Messages that the leader reads from the inbox for one commit, with the same trade-off as allocations of a pass.
+COMMANDS_PER_COMMIT = 256
+INBOX_BYTES_PER_COMMIT = 256_000
+# Between two attempts to append to a full log.
+FULL_RETRY_S = 1.0
+# A stream of a NATS cluster has no leader for a moment after a server fails. After this time it may be lost.
+LEADERLESS_S = 3.0
+LEADERLESS_RETRY_S = 0.05
+# The leader waits for a wall clock that is behind by less: clocks are adjusted, and differ between machines.
+CLOCKS_DIFFER_MS = 500
+# Answers take so long of a leader's time between two commits, where no other core can give them.
+ANSWERS_PER_COMMIT_S = 0.005
+
 log = structlog.get_logger()
 
 T = TypeVar("T")
@@ -32,8 +45,9 @@ Answer = tuple[asyncio.Future[tuple[Position, Any]], Any]
 
 
 class Leader:
-    """`writer` continues after the commit at which `machine` is. The methods raise LostLeadership, HistoryChanged or an
-    outage of the bus, after each of which the process restarts from the log."""
+    """Leads one RM on a machine. `writer` continues after the commit at which the machine is. `applied` is called with
+    each commit that is durable, `moved` when the position has changed. The methods raise LostLeadership, HistoryChanged
+    or an outage of the bus, after each of which the process restarts from the log."""
 
     def __init__(
         self,
@@ -53,7 +67,7 @@ class Leader:
         self._unanswered: set[asyncio.Future[tuple[Position, Any]]] = set()  # also those that wait for a commit
         self._ended = False
         self.moved: Callable[[], None] = lambda: None
-        self.applied: Callable[[log_pb2.Commit], None] = lambda _: None  # called with each commit that is durable
+        self.applied: Callable[[log_pb2.Commit], None] = lambda _: None
         self._writer = writer
         self.snapshots = snapshots
         snapshots.wake = self.wake
@@ -158,7 +172,7 @@ class Leader:
             appending.cancel()
 
     async def _take(self, inbox: Reader, timeout_s: float | None) -> list[Message]:
-        messages = await inbox.batch(limits.COMMANDS_PER_COMMIT, limits.INBOX_BYTES_PER_COMMIT, timeout_s)
+        messages = await inbox.batch(COMMANDS_PER_COMMIT, INBOX_BYTES_PER_COMMIT, timeout_s)
         self.snapshots.count_inbox(messages)
         if messages:
             self._machine.metrics.count_taken(messages[0])
@@ -184,7 +198,7 @@ class Leader:
     def _answers(self) -> list[Answer]:
         """Evaluate queued questions for ANSWERS_PER_COMMIT_S. The results are returned when the state is durable."""
         answers: list[Answer] = []
-        until = time.perf_counter() + limits.ANSWERS_PER_COMMIT_S
+        until = time.perf_counter() + ANSWERS_PER_COMMIT_S
         while self._questions and (not answers or time.perf_counter() < until):
             answer = next(iter(self._questions))
             question = self._questions.pop(answer)
@@ -206,7 +220,7 @@ class Leader:
     ) -> None:
         started = time.perf_counter()
         with tracing.span("core.commit", trace, rm=self.rm_id, inbox_seq=commit.inbox_seq) as span:
-            leaderless = Backoff(RetryPolicy(limits.LEADERLESS_RETRY_S, give_up_after_s=limits.LEADERLESS_S))
+            leaderless = Backoff(RetryPolicy(LEADERLESS_RETRY_S, give_up_after_s=LEADERLESS_S))
             while True:
                 try:
                     await self._writer.append(commit, span.headers() or None)
@@ -222,7 +236,7 @@ class Leader:
                     log.error(
                         "the log is full, nothing can be decided until there is room", rm=self.rm_id, error=str(error)
                     )
-                    await pause(RetryPolicy(limits.FULL_RETRY_S))
+                    await pause(RetryPolicy(FULL_RETRY_S))
 
 
 def _ended() -> Refused:
@@ -230,9 +244,10 @@ def _ended() -> Refused:
 
 
 class Clock:
-    """Milliseconds since 1970 that never go back and never stop. If the wall clock is set back, or is behind the time
-    in the log because the clock of another machine was ahead, time continues from there at the pace of `steady_s`, a
-    monotonic clock in seconds. Otherwise no timer would be due until the wall clock has caught up."""
+    """The clock of a leader: milliseconds since 1970 that never go back and never stop. If the wall clock is set back,
+    or is behind the time in the log because the clock of another machine was ahead, time continues from there at the
+    pace of `steady_s`, a monotonic clock in seconds. Otherwise no timer would be due until the wall clock has caught
+    up."""
 
     def __init__(self, wall_ms: Callable[[], int], steady_s: Callable[[], float], not_before_ms: int) -> None:
         self._wall_ms = wall_ms
@@ -241,8 +256,9 @@ class Clock:
         self._at_s = steady_s()
 
     def now_ms(self) -> int:
+        """The time, in ms since 1970."""
         wall_ms, at_s = self._wall_ms(), self._steady_s()
-        if self._last_ms - wall_ms > limits.CLOCKS_DIFFER_MS:
+        if self._last_ms - wall_ms > CLOCKS_DIFFER_MS:
             self._last_ms += (at_s - self._at_s) * 1_000
         self._last_ms = max(self._last_ms, wall_ms)
         self._at_s = at_s

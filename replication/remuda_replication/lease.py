@@ -1,4 +1,15 @@
-"""A lease: acquired, renewed and given back by one process."""
+"""Leases: which process works, and which process leads each RM.
+
+A lease is an entry of a bucket whose entries expire; its holder renews it. The holder also answers requests on a
+subject of the lease, so a process that waits for the lease notices a dead holder long before the entry expires.
+
+A process that leads RMs holds one lease. The bucket LEADERS has an entry per RM, with the name of its leader and the
+token of the leader's lease. That entry is not renewed. It is valid as long as the process holds the lease with that
+token.
+
+Leases are for liveness only. A holder that was stopped for a while may believe in a lease that has expired. The chain
+of the log keeps two leaders from doing harm (docs/adr/leases-and-standbys.md, log-and-chain.md).
+"""
 
 from __future__ import annotations
 
@@ -17,12 +28,24 @@ from remuda_bus.bus import Bus, BusError, Entry, Message, NoResponders, Refused
 from remuda_bus.subjects import LEASES, Bucket
 from remuda_bus.untrusted import Malformed, json_object
 
+# Renewals within the life of a lease: two may fail before it expires.
+RENEWALS_PER_TTL = 3
+# After a renewal that failed. (Not a RetryPolicy: the next renewal also starts early when the entry's content changes.)
+RENEWAL_RETRY_S = 0.2
+# A process that waits for a lease checks its holder at this interval. Two checks without responders show that the
+# holder is dead, so take-over takes half a second. A check costs both processes some 0.1 ms.
+HOLDER_CHECK_INTERVAL_S = 0.25
+# A holder that takes longer is busy, not dead. The lease's expiry decides.
+HOLDER_CHECK_TIMEOUT_S = 1.0
+
 log = structlog.get_logger()
 
 
 class Lease:
-    """The lease `key` of this process. `holder`: the name of the process, shown to people. A random token in the entry
-    keeps two processes of one name apart. `bucket`: a bucket whose entries expire."""
+    """A lease of this process: acquired, renewed and given back. `key`: the key of the lease. `holder`: the name of the
+    process, shown to people. `bucket`: a bucket whose entries expire. `token`: a random value in the entry, which keeps
+    two processes of one name apart. `epoch`: the entry's revision when the lease was acquired; it grows from holder to
+    holder."""
 
     def __init__(self, bus: Bus, key: str, holder: str, bucket: Bucket = LEASES) -> None:
         if bucket.ttl_s <= 0:
@@ -41,7 +64,7 @@ class Lease:
         self._answering: asyncio.Task[None] | None = None
         self._lost = asyncio.Event()
         self._outage = OutageLog()
-        self.epoch = 0  # the entry's revision when the lease was acquired; it grows from holder to holder
+        self.epoch = 0
 
     @property
     def held(self) -> bool:
@@ -68,7 +91,7 @@ class Lease:
         """Wait until the lease is held, through outages of the bus."""
         liveness = HolderLiveness(self._bus, self._key)
         while not await self._take_when_free(liveness):  # noqa: ASYNC110 - a dead holder publishes nothing
-            await asyncio.sleep(limits.HOLDER_CHECK_INTERVAL_S)
+            await asyncio.sleep(HOLDER_CHECK_INTERVAL_S)
 
     async def _take_when_free(self, liveness: HolderLiveness) -> bool:
         try:
@@ -158,7 +181,7 @@ class Lease:
         return json.dumps({"holder": self._holder, "epoch": self.epoch}).encode()
 
     async def _renew(self) -> None:
-        every_s = pause_s = self._bucket.ttl_s / limits.RENEWALS_PER_TTL
+        every_s = pause_s = self._bucket.ttl_s / RENEWALS_PER_TTL
         while _now() - self._renewed < self._bucket.ttl_s:
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):
@@ -177,7 +200,7 @@ class Lease:
             except (BusError, TimeoutError) as error:
                 self._in_doubt = started
                 log.warning("lease not renewed", lease=self._key, error=str(error) or "no answer")
-                pause_s = limits.RENEWAL_RETRY_S
+                pause_s = RENEWAL_RETRY_S
         log.warning("lease lost", lease=self._key, epoch=self.epoch)
 
     async def _still_ours(self) -> bool:
@@ -236,7 +259,7 @@ class HolderLiveness:
         """Whether the holder is dead. `known`: the holder was alive, although it has not answered this process."""
         if not await self._has_no_responder(holder, known):
             return False
-        await asyncio.sleep(limits.HOLDER_CHECK_INTERVAL_S)
+        await asyncio.sleep(HOLDER_CHECK_INTERVAL_S)
         gone = await self._has_no_responder(holder, known)
         if gone:
             log.warning("the holder of a lease is gone", lease=self._key, holder=holder.name)
@@ -246,7 +269,7 @@ class HolderLiveness:
         here = (holder.token, self._bus.connection_count)
         self.is_answering = False
         try:
-            await self._bus.request(subjects.lease_holder(self._key), timeout_s=limits.HOLDER_CHECK_TIMEOUT_S)
+            await self._bus.request(subjects.lease_holder(self._key), timeout_s=HOLDER_CHECK_TIMEOUT_S)
         except NoResponders:
             return known or self._answered == (holder.token, self._bus.connection_count)
         except BusError:
@@ -291,7 +314,8 @@ async def leader_of(bus: Bus, rm_id: str) -> str | None:
 
 
 class OutageLog:
-    """For one loop. A warning with another text is logged at once."""
+    """Logs the warnings of one loop that may fail again and again for the same reason: a new text at once, the same
+    text at intervals of OUTAGE_LOG_INTERVAL_S."""
 
     def __init__(self) -> None:
         self._last: tuple[str, object] | None = None

@@ -1,4 +1,4 @@
-"""What the shell knows of a state machine whose commits are in a log."""
+"""The protocol of a state machine whose commits are in a log, as replication knows it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,17 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from remuda_bus import limits
 from remuda_bus.bus import Bus, Message
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_replication.log import Position
 from remuda_replication.metrics import ReplicationMetrics
+
+# A leader with work for longer lets other RMs of the process work, so that large messages of one delay them no longer.
+TURN_S = 0.010
+# A commit with so many facts, or that has taken so long, takes no further message: the RM receives nothing of a commit
+# before all of it is durable.
+FACTS_PER_COMMIT = 5_000
+COMMIT_S = 0.050
 
 
 class Deciding(Protocol):
@@ -23,19 +29,19 @@ class Deciding(Protocol):
     facts_by_kind: Counter[type[Any]]  # of the last commit
 
     def idle_s(self) -> float | None:
-        """How long there is nothing to do unless a message arrives, in s; None: unlimited."""
+        """The time for which there is nothing to do unless a message arrives, in s; None: no limit."""
         ...
 
     async def commit(self, messages: deque[Message], epoch: int) -> tuple[log_pb2.Commit, dict[str, str]]:
-        """Decide one commit: as many of `messages`, from the left, as fit, then work that is due. Returns the commit
-        and the headers with its trace."""
+        """Decide one commit: first as many of `messages`, from the left, as fit, then work that is due. Handled
+        messages are removed. Returns the commit and the headers with its trace."""
         ...
 
 
 class Machine(Protocol):
     """A state that the facts of its log make up. `log_id`: the name of the log (`subjects.log`). `inbox_seq` and
-    `now_ms`: those of the last commit, or of the one in work. A commit is one of `remuda.v1`, or of a class of the same
-    envelope with facts of its own."""
+    `now_ms`: the fields of the last commit, or of the commit in work. `commit_class`: the class of commits,
+    `log_pb2.Commit` or a class with the same envelope and facts of its own."""
 
     @property
     def log_id(self) -> str: ...
@@ -61,7 +67,7 @@ class Machine(Protocol):
         ...
 
     def follow_only(self) -> None:
-        """Drop what is needed for deciding alone."""
+        """Drop what only decisions need."""
         ...
 
     def apply(self, commit: log_pb2.Commit) -> int:
@@ -69,7 +75,7 @@ class Machine(Protocol):
         ...
 
     def save(self, position: Position) -> Iterator[bytes]:
-        """The pieces of a snapshot of the state, which is that at `position`."""
+        """Yield the pieces of a snapshot. `position`: the commit at which the state is."""
         ...
 
     async def restore(self, payload: bytes) -> Position:
@@ -86,7 +92,7 @@ class Machine(Protocol):
         ...
 
     def deciding(self, clock_ms: Callable[[], int]) -> Deciding:
-        """`clock_ms` must never go back."""
+        """Begin to decide. `clock_ms` returns the time in ms since 1970, which must never go back."""
         ...
 
     async def check_past(self, bus: Bus) -> None:
@@ -100,15 +106,18 @@ class Machine(Protocol):
 
 
 class TimeSlice:
-    """Pauses after TURN_S, so that the process can renew its lease and do other work."""
+    """The time for which one state machine may keep its process busy. It pauses after TURN_S, so that the process can
+    renew its lease and work for other machines."""
 
     def __init__(self) -> None:
         self._began = time.perf_counter()
 
     async def pause_when_over(self) -> None:
-        if time.perf_counter() - self._began >= limits.TURN_S:
+        """Pause if the slice is used up."""
+        if time.perf_counter() - self._began >= TURN_S:
             await self.pause()
 
     async def pause(self) -> None:
+        """Let other tasks run, and begin a new slice."""
         await asyncio.sleep(0)
         self._began = time.perf_counter()

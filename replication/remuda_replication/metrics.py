@@ -6,15 +6,17 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from remuda_bus import limits
 from remuda_bus.bus import Message
 from remuda_bus.metrics import counter, gauge, histogram, rm_label
 from remuda_proto.remuda.v1 import log_pb2
 
+# Facts of a commit: of one request, of a full pass, of a request with 100,000 items.
+METRIC_FACTS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1_000.0, 3_000.0, 10_000.0, 30_000.0, 100_000.0, 300_000.0)
+
 
 class ReplicationMetrics:
-    """`service`: its name, which is part of the names of metrics. `of`: of what the resource managers are, such as
-    ` of Peloton`."""
+    """The metrics of a service. `service`: the name of the service, which is part of the names of metrics. `of`: the
+    kind of resource managers in descriptions, such as ` of Peloton`."""
 
     def __init__(self, service: str, of: str = "") -> None:
         name = f"remuda_{service}"
@@ -39,21 +41,19 @@ class ReplicationMetrics:
         self.commits = counter(f"{name}_commits", "Durable commits.", ("rm",))
         self.commands = counter(f"{name}_commands", "Messages of the inbox that durable commits answer.", ("rm",))
         self.facts = counter(f"{name}_facts", "Facts of durable commits, by kind: what was decided.", ("rm", "fact"))
-        self.commit_facts = histogram(
-            f"{name}_commit_facts", "Facts of a durable commit: its size.", limits.METRIC_FACTS
-        )
+        self.commit_facts = histogram(f"{name}_commit_facts", "Facts of a durable commit: its size.", METRIC_FACTS)
         self.snapshots = counter(f"{name}_snapshots", "Snapshots that were written.", ("rm",))
         self.snapshot_stopped_seconds = histogram(
             f"{name}_snapshot_stopped_seconds", "How long a snapshot stops the process."
         )
 
     def count_taken(self, oldest: Message) -> None:
-        """A leader has taken messages of the inbox. `oldest`: the first of them."""
+        """Count that a leader has taken messages of the inbox. `oldest`: the first of the messages."""
         if oldest.stored_ns:
             self.inbox_lag_seconds.observe(max(0.0, (time.time_ns() - oldest.stored_ns) / 1_000_000_000))
 
     def count_applied(self, decided_ms: int) -> None:
-        """A standby has applied a commit that was decided then."""
+        """Count that a standby has applied a commit. `decided_ms`: when it was decided, in ms since 1970."""
         self.log_lag_seconds.observe(max(0.0, time.time() - decided_ms / 1_000))
 
     def count_commit(self, log_id: str, commit: log_pb2.Commit, facts: Mapping[type[Any], int], seconds: float) -> None:

@@ -1,4 +1,10 @@
-"""Snapshots of one RM: written by its leader into an object bucket, and restored by a starting process."""
+"""Snapshots of one RM: written by its leader into an object bucket, and restored by a starting process.
+
+After a snapshot the leader trims the log and the inbox. A message is deleted when no reader needs it any more: it is
+older than the replay horizon, the oldest snapshot kept was taken behind it, and what is derived from it has been
+published. A trimmed log begins with the first part of a commit in force, because readers without a position begin
+there.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +12,41 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Callable, Iterable
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
-from remuda_bus import limits, subjects
+from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, HistoryChanged, Message, Refused, Unanswered
 from remuda_bus.metrics import rm_label
 from remuda_bus.status_codes import UNAVAILABLE
 from remuda_replication.child import Child, ChildFailed, InProcess, Work
 from remuda_replication.log import Position, first_parent, first_part
 from remuda_replication.machine import Machine
+from remuda_replication.settings import ReplicationSettings
+
+# Or after so many bytes of the inbox, even without facts. INBOX holds the messages since the older of two snapshots:
+# some 500 MB of its 8 GiB for an RM that sends as fast as it can. Such snapshots are written nearly at once. While one
+# is written, which may take long, the leader reads no more than so many bytes.
+SNAPSHOT_INBOX_BYTES = 128_000_000
+SNAPSHOT_INBOX_APART_S = 1.0
+READ_WHILE_WRITING_BYTES = 512_000_000
+# Bytes of a message in a stream besides its payload: subject, headers, framing.
+AROUND_MESSAGE_BYTES = 200
+# The shortest wait: clocks round to this.
+CLOCK_S = 0.001
+# A state with so few objects is encoded in 2 ms, less than a fork of a large process takes.
+SNAPSHOT_HERE = 300
+# How long a listing of all snapshots is used: a process that starts with thousands of RMs needs it for each.
+LISTING_KEPT_S = 10.0
+# An idle leader checks so often whether the snapshot in work is written.
+SNAPSHOT_LOOK_S = 1.0
+# Digests at the same time: each takes a fork and a second of a processor.
+DIGESTS_AT_ONCE = 2
+# Snapshots kept per RM: the newest, and the one before in case the newest is unreadable.
+SNAPSHOTS_KEPT = 2
+# A stream fuller than this part is trimmed regardless of the replay horizon, because a full stream stops its RMs.
+TRIMMED_FROM = 0.5
 
 log = structlog.get_logger()
 
@@ -24,27 +54,9 @@ Source = Child | InProcess
 _ENDED: Final = "this process does not lead any more, try again"
 
 
-class ReplicationSettings(Protocol):
-    """Times in seconds. `snapshot_in_child` False: snapshots are written by the process itself, which pauses."""
-
-    @property
-    def snapshot_facts(self) -> int: ...
-
-    @property
-    def snapshot_s(self) -> float: ...
-
-    @property
-    def snapshot_apart_s(self) -> float: ...
-
-    @property
-    def snapshot_in_child(self) -> bool: ...
-
-    @property
-    def replay_horizon_s(self) -> float: ...
-
-
 class Snapshots:
-    """The snapshots and digests that a leader takes. Between commits it calls `wanted`, and if that is true, `take`."""
+    """The snapshots and digests that a leader takes. Between commits the leader calls `wanted`, and if that is true,
+    `take`. `stopped_s`: the duration of the last fork. `wake` is called when a digest is wanted."""
 
     def __init__(
         self,
@@ -66,22 +78,22 @@ class Snapshots:
         self._inbox_bytes = 0  # bytes read since the last snapshot
         self._taken_at = asyncio.get_running_loop().time()
         self._writing: asyncio.Task[None] | None = None
-        self.stopped_s = 0.0  # duration of the last fork
+        self.stopped_s = 0.0
         self._asked = 0  # digests in work or queued
         self._digests: list[asyncio.Future[tuple[int, Source]]] = []
         self._closed = False
-        self.wake: Callable[[], None] = lambda: None  # called when a digest is wanted
+        self.wake: Callable[[], None] = lambda: None
 
     def idle_s(self) -> float | None:
-        """How long no snapshot is due unless something happens, in s; None: unlimited."""
+        """The time for which no snapshot is due unless something happens, in s; None: no limit."""
         if not (self._facts or self._inbox_is_large):
             return None
         writing = self._writing is not None and not self._writing.done()
         age_s, settings = asyncio.get_running_loop().time() - self._taken_at, self._settings
         due_s = 0.0 if self._facts >= settings.snapshot_facts else settings.snapshot_s + self._later_s
-        due_s = limits.SNAPSHOT_INBOX_APART_S if self._inbox_is_large else max(due_s, settings.snapshot_apart_s)
+        due_s = SNAPSHOT_INBOX_APART_S if self._inbox_is_large else max(due_s, settings.snapshot_apart_s)
         left_s = due_s - age_s
-        return max(left_s, limits.SNAPSHOT_LOOK_S if writing else limits.CLOCK_S)
+        return max(left_s, SNAPSHOT_LOOK_S if writing else CLOCK_S)
 
     def count(self, facts: int) -> None:
         """Count facts of a commit."""
@@ -89,22 +101,24 @@ class Snapshots:
 
     def count_inbox(self, messages: Iterable[Message]) -> None:
         """Count messages read from the inbox."""
-        self._inbox_bytes += sum(len(message.payload) + limits.AROUND_MESSAGE_BYTES for message in messages)
+        self._inbox_bytes += sum(len(message.payload) + AROUND_MESSAGE_BYTES for message in messages)
 
     @property
     def _inbox_is_large(self) -> bool:
-        return self._inbox_bytes >= limits.SNAPSHOT_INBOX_BYTES
+        return self._inbox_bytes >= SNAPSHOT_INBOX_BYTES
 
     async def room(self) -> None:
         """Return when the inbox may be read: no snapshot is being written, or little was read since it was started."""
-        if self._writing is not None and self._inbox_bytes >= limits.READ_WHILE_WRITING_BYTES:
+        if self._writing is not None and self._inbox_bytes >= READ_WHILE_WRITING_BYTES:
             await asyncio.wait([self._writing])
 
     def wanted(self) -> bool:
+        """Whether a snapshot is due or a digest was requested."""
         return bool(self._digests) or self._due()
 
     def take(self, position: Position) -> None:
-        """Take what is wanted of the state at the commit `position`. Blocks for the duration of a fork."""
+        """Take the snapshot that is due and the digests that were requested, of the state at the commit `position`.
+        Blocks for the duration of a fork."""
         digests, self._digests = self._digests, []
         try:
             for wanted in digests:
@@ -130,7 +144,7 @@ class Snapshots:
         """The sequence of a durable commit and the digest of its state (SHA-256, hexadecimal). Raises Refused."""
         if self._closed:
             raise Refused(_ENDED, UNAVAILABLE)
-        if self._asked >= limits.DIGESTS_AT_ONCE:
+        if self._asked >= DIGESTS_AT_ONCE:
             raise Refused(f"{self._asked} digests are being made, try again", UNAVAILABLE)
         self._asked += 1
         try:
@@ -160,7 +174,7 @@ class Snapshots:
             self._writing.result()  # raises the exception of a bug
         age_s, settings = asyncio.get_running_loop().time() - self._taken_at, self._settings
         if self._inbox_is_large:
-            return age_s >= limits.SNAPSHOT_INBOX_APART_S
+            return age_s >= SNAPSHOT_INBOX_APART_S
         if not self._facts:
             return False
         if self._facts < settings.snapshot_facts and age_s < settings.snapshot_s + self._later_s:
@@ -169,7 +183,7 @@ class Snapshots:
 
     def _beside(self, work: Work) -> Source:
         started = time.perf_counter()
-        small = self._machine.size() <= limits.SNAPSHOT_HERE
+        small = self._machine.size() <= SNAPSHOT_HERE
         source = Child(work) if self._settings.snapshot_in_child and not small else InProcess(work)
         self.stopped_s = time.perf_counter() - started
         return source
@@ -190,7 +204,7 @@ class Snapshots:
             self._inbox_bytes += inbox_bytes
             log.error("snapshot not written", rm=rm_id, log_seq=position.seq, error=repr(error))
         else:
-            await self._tidy(rm_id, position, inbox_bytes >= limits.SNAPSHOT_INBOX_BYTES)
+            await self._tidy(rm_id, position, inbox_bytes >= SNAPSHOT_INBOX_BYTES)
         finally:
             await source.close()
 
@@ -200,14 +214,14 @@ class Snapshots:
             if self._kept is None:
                 self._kept = await self._listing.kept(rm_id)
             seqs = self._kept = sorted({*self._kept, position.seq})
-            for seq in seqs[: -limits.SNAPSHOTS_KEPT]:
+            for seq in seqs[:-SNAPSHOTS_KEPT]:
                 await self._bus.delete_object(subjects.snapshots_of(rm_id), name_of(rm_id, seq))
                 self._kept = [one for one in self._kept if one != seq]
-            if len(seqs) >= limits.SNAPSHOTS_KEPT:
+            if len(seqs) >= SNAPSHOTS_KEPT:
                 await trim(
                     self._bus,
                     self._machine,
-                    seqs[-limits.SNAPSHOTS_KEPT],
+                    seqs[-SNAPSHOTS_KEPT],
                     self._settings.replay_horizon_s,
                     inbox_is_large,
                 )
@@ -252,7 +266,7 @@ async def trim(bus: Bus, machine: Machine, snapshot_seq: int, horizon_s: float, 
 
 async def _is_too_full(bus: Bus, stream: str) -> bool:
     """The replay horizon does not hold for the stream."""
-    return await bus.fullness(stream) >= limits.TRIMMED_FROM
+    return await bus.fullness(stream) >= TRIMMED_FROM
 
 
 async def _last_commit_beyond_horizon(bus: Bus, rm_id: str, horizon_s: float, newest: int) -> int:
@@ -266,8 +280,8 @@ async def _last_commit_beyond_horizon(bus: Bus, rm_id: str, horizon_s: float, ne
 
 
 class SnapshotListing:
-    """The sequences of the snapshots of all RMs. One per process, because a bucket is listed as a whole, and all logs
-    of a process have their snapshots in one."""
+    """The sequences of the snapshots of all RMs. A process has one listing, because a bucket is listed as a whole, and
+    all logs of a process have their snapshots in one bucket."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -284,7 +298,7 @@ class SnapshotListing:
 
     def _is_old(self, listing: asyncio.Future[dict[str, list[int]]]) -> bool:
         age_s = asyncio.get_running_loop().time() - self._listed_at
-        return listing.exception() is not None or age_s >= limits.LISTING_KEPT_S
+        return listing.exception() is not None or age_s >= LISTING_KEPT_S
 
     async def _list(self, bucket: str) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
@@ -339,6 +353,7 @@ async def _restore(bus: Bus, machine: Machine, name: str) -> Position | None:
 
 
 def name_of(rm_id: str, seq: int | str) -> str:
+    """The name of the snapshot that was taken at the commit with this sequence."""
     return f"{_owner(rm_id)}.{seq}"
 
 

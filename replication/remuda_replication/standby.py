@@ -1,5 +1,9 @@
-"""One log in this process, as long as this process should follow it: followed, led while the process is elected,
-followed again; on one and the same machine."""
+"""Standbys: each follows one log in this process, leads it while the process is elected, and follows it again, on one
+and the same machine.
+
+A process has a standby for each log that it should follow. A log is halted when its messages are bad, or when its
+history has changed; the other logs of the process go on.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 import structlog
 
-from remuda_bus import limits, subjects
+from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, HistoryChanged
 from remuda_bus.retry import RetryPolicy, retry
 from remuda_bus.streams.history_check import check_message
@@ -25,7 +29,15 @@ from remuda_replication.members import Members
 from remuda_replication.poison_messages import PoisonMessage, check_for_poison_message
 from remuda_replication.rms.faults import Faults
 from remuda_replication.rms.halts import FAULT, Halts
-from remuda_replication.snapshots import ReplicationSettings, Snapshots
+from remuda_replication.settings import ReplicationSettings
+from remuda_replication.snapshots import Snapshots
+
+# Commits that a follower applies before other RMs of the process work: the largest take 10 ms each.
+COMMITS_FOLLOWED_AT_ONCE = 8
+# A leader whose append failed waits so long for the bus before it exits, to check that the log still holds the last
+# durable commit: longer than a server takes to restart.
+LOOK_BACK_WITHIN_S = 30.0
+LOOK_BACK_RETRY_S = 0.2
 
 log = structlog.get_logger()
 
@@ -35,9 +47,7 @@ S = TypeVar("S", bound="Standby")
 
 class Standbys(Generic[S]):
     """The standbys of this process. `by_log`: each standby that runs now, by the name of its log. `make` creates the
-    standby of a log.
-
-    A log whose messages are bad, or whose history has changed, is halted; the other logs go on."""
+    standby of a log."""
 
     def __init__(
         self, bus: Bus, members: Members, halts: Halts, clock_ms: Callable[[], int], make: Callable[[str], S]
@@ -49,7 +59,7 @@ class Standbys(Generic[S]):
         self._make = make
 
     async def stand_by(self, log_id: str) -> None:
-        """Does not return. Raises what `Standby.run` raises, unless that halts the log."""
+        """Stand by for the log. Does not return. Raises the errors of `Standby.run` that do not halt the log."""
         await self._halts.guard(log_id, partial(self._stand_by, log_id))
 
     async def _stand_by(self, log_id: str) -> None:
@@ -96,11 +106,14 @@ class Standbys(Generic[S]):
 
 
 class Standby:
-    """`applied` is called with each durable commit, `moved` when the position has changed, `leads_by` with the leader,
-    or None when this process does not lead any more. `hot`: the machine is at the commit `position`, or led from there.
+    """One log in this process, for as long as this process should follow it.
+
+    `applied` is called with each durable commit, `moved` when the position has changed, `leads_by` with the leader, or
+    with None when this process no longer leads. `hot`: the machine is at the commit `position`, or led from there.
 
     `run` raises LostLeadership or an outage of the bus, after which the process must exit and start again from the
-    log; HistoryChanged, after which the RM must be halted; or any other exception, a fault at `place_of` it."""
+    log; HistoryChanged, after which the RM must be halted; or any other exception, which is a fault at the place that
+    `place_of` returns."""
 
     def __init__(
         self,
@@ -145,7 +158,8 @@ class Standby:
         return self._follower.position if self._leader is None else self._leader.position
 
     async def run(self) -> None:
-        """Returns when this process should not follow the RM any more."""
+        """Follow the log, and lead it while this process is elected. Returns when this process should no longer follow
+        it."""
         async with self._members.restores:
             if not self._members.should_follow(self.rm_id):
                 return
@@ -173,7 +187,7 @@ class Standby:
         return (subjects.inbox_stream(self.rm_id), seq) if seq else (subjects.log_stream(self.rm_id), self.position.seq)
 
     async def _follow_until_elected(self) -> Ownership | None:
-        """None: this process should not follow the RM any more."""
+        """Follow the log until this process is elected. None: this process should no longer follow it."""
         following = asyncio.ensure_future(self._follower.follow())
         elected = asyncio.ensure_future(self._members.elected(self.rm_id))
         dismissed = asyncio.ensure_future(self._members.follows(self.rm_id, False))
@@ -226,14 +240,17 @@ class Standby:
         """Before the process exits, check that the log still holds the last durable commit, which no other process may
         know of. Waits LOOK_BACK_WITHIN_S for the bus. Raises HistoryChanged."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(limits.LOOK_BACK_WITHIN_S):
+            async with asyncio.timeout(LOOK_BACK_WITHIN_S):
                 check = partial(check_commit, self._bus, self.rm_id, position)
-                await retry(check, RetryPolicy(limits.LOOK_BACK_RETRY_S), on=BusError)
+                await retry(check, RetryPolicy(LOOK_BACK_RETRY_S), on=BusError)
 
 
 class Follower:
-    """`position`: the last commit that was applied. `facts`: how many facts were applied since `open`.
-    `applied` is called with each commit that was applied."""
+    """Follows the log of one RM, so that the process can take over from the leader at any time. A follower applies
+    facts. It decides nothing, and holds nothing that only decisions need.
+
+    `position`: the last commit that was applied. `facts`: how many facts were applied since `open`. `applied` is called
+    with each commit that was applied, `moved` when the position has changed."""
 
     def __init__(self, bus: Bus, machine: Machine) -> None:
         self._bus = bus
@@ -256,14 +273,14 @@ class Follower:
     async def follow(self) -> None:
         """Apply commits until cancelled, which loses nothing. Raises HistoryChanged, LogTrimmed, Unreadable."""
         while True:
-            entries = await self._reader.batch(limits.COMMITS_FOLLOWED_AT_ONCE)
+            entries = await self._reader.batch(COMMITS_FOLLOWED_AT_ONCE)
             await self._apply(entries)
             if entries:
                 self._machine.metrics.count_applied(entries[-1].commit.now_ms)
 
     async def catch_up(self) -> None:
         """Apply the commits that the log holds at the time of the call."""
-        async for entries in self._reader.read_to_end(limits.COMMITS_FOLLOWED_AT_ONCE):
+        async for entries in self._reader.read_to_end(COMMITS_FOLLOWED_AT_ONCE):
             await self._apply(entries)
 
     async def close(self) -> LogWriter:

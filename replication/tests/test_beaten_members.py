@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from remuda_bus import limits, subjects
+from remuda_bus import subjects
 from remuda_bus.bus import Refused
 from remuda_bus.memory import MemoryBus
 from remuda_replication.lease import Ownership
@@ -31,7 +31,7 @@ class Beaten(MemoryBus):
 
 
 async def test_a_core_that_was_beaten_to_an_rm_stops_following_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "FOLLOWS_ON_S", 0.1)
+    monkeypatch.setattr("remuda_replication.members.FOLLOWS_ON_S", 0.1)
     server = MemoryBus()
     faster = Members(server, "two", 0)
     beaten = Members(Beaten(server, faster), "one", 0)

@@ -1,7 +1,6 @@
 """Time goes on, whatever is done to the wall clock."""
 
-from remuda_bus.limits import CLOCKS_DIFFER_MS
-from remuda_replication.leader import Clock
+from remuda_replication.leader import CLOCKS_DIFFER_MS, Clock
 
 HOUR_MS = 3_600_000
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from remuda_bus import limits, subjects
+from remuda_bus import subjects
 from remuda_bus.bus import Unanswered
 from remuda_bus.memory import MemoryBus
-from remuda_replication.rms.faults import Faults
+from remuda_replication.rms.faults import FAULTS_WINDOW_MS, Faults
 from remuda_replication.rms.halts import Halts
 
 
@@ -37,7 +37,7 @@ async def test_a_second_fault_at_one_message_halts() -> None:
 
 
 async def test_several_faults_within_an_hour_halt() -> None:
-    hour = limits.FAULTS_WINDOW_MS
+    hour = FAULTS_WINDOW_MS
     one = Process(MemoryBus(), "one")
     assert not await one.record(7, 1)
     assert not await one.record(8, hour + 2)

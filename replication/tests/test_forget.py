@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from remuda_bus import limits, subjects
+from remuda_bus import subjects
 from remuda_bus.bus import Unanswered
 from remuda_bus.memory import MemoryBus
 from remuda_replication.lease import Lease, Ownership
@@ -20,7 +20,7 @@ RM, OTHERS = "rm:1", ("rm:10", "rm", "other")
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "HALT_SETTLE_S", 0.0)
+    monkeypatch.setattr("remuda_replication.rms.forget.HALT_SETTLE_S", 0.0)
 
 
 async def fill(bus: MemoryBus, rm_id: str) -> None:
@@ -86,8 +86,8 @@ async def test_an_interrupted_call_continues_when_repeated(after: bool) -> None:
 
 
 async def test_nothing_is_deleted_while_a_core_leads_the_rm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "CORE_RELEASE_TIMEOUT_S", 0.02)
-    monkeypatch.setattr(limits, "CORE_RELEASE_CHECK_INTERVAL_S", 0.01)
+    monkeypatch.setattr("remuda_replication.rms.forget.CORE_RELEASE_TIMEOUT_S", 0.02)
+    monkeypatch.setattr("remuda_replication.rms.forget.CORE_RELEASE_CHECK_INTERVAL_S", 0.01)
     bus = MemoryBus()
     await fill(bus, RM)
     before = await kept(bus, RM)

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from remuda_bus import limits, subjects
+from remuda_bus import subjects
 from remuda_bus.memory import MemoryBus
 from remuda_replication.lease import Ownership, leader_of
 from remuda_replication.members import Members
@@ -24,10 +24,10 @@ MANY = (*RMS, "e", "f", "g", "h", "i", "j", "k", "l")
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Powers of two, so that virtual time reaches a deadline exactly."""
-    monkeypatch.setattr(limits, "READY_AFTER_S", 1 / 64)
-    monkeypatch.setattr(limits, "SETTLED_S", 0.0)
-    monkeypatch.setattr(limits, "FOLLOWS_AFTER_S", 1 / 16)
-    monkeypatch.setattr(limits, "FOLLOWS_ON_S", 1 / 8)
+    monkeypatch.setattr("remuda_replication.members.READY_AFTER_S", 1 / 64)
+    monkeypatch.setattr("remuda_replication.members.SETTLED_S", 0.0)
+    monkeypatch.setattr("remuda_replication.members.FOLLOWS_AFTER_S", 1 / 16)
+    monkeypatch.setattr("remuda_replication.members.FOLLOWS_ON_S", 1 / 8)
 
 
 def memory_bus() -> MemoryBus:
@@ -112,7 +112,7 @@ async def test_a_process_that_is_not_ready_yet_looks_once_more_not_once_for_each
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A timer for each look, which causes the next look, would go on for as long as the process has no lease."""
-    monkeypatch.setattr(limits, "READY_AFTER_S", 1.0)
+    monkeypatch.setattr("remuda_replication.members.READY_AFTER_S", 1.0)
     looks, look = 0, Members._look
 
     def counted(members: Members) -> float | None:
@@ -186,7 +186,7 @@ async def test_a_silent_process_is_followed_when_its_lease_has_expired() -> None
 
 @on_virtual_time
 async def test_a_core_that_comes_and_goes_gets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "SETTLED_S", 0.5)
+    monkeypatch.setattr("remuda_replication.members.SETTLED_S", 0.5)
     bus = memory_bus()
     async with running(bus, "one") as one:
         await until(lambda: one.leads.keys() == set(RMS))
@@ -227,7 +227,7 @@ async def test_it_is_ready_when_what_it_should_lead_is_hot() -> None:
 
 @on_virtual_time
 async def test_a_name_that_another_process_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "NAMESAKE_ENDS_S", 0.3)
+    monkeypatch.setattr("remuda_replication.members.NAMESAKE_ENDS_S", 0.3)
     bus = memory_bus()
     async with running(bus, "one") as one:
         await until(lambda: one.leads.keys() == set(RMS))
@@ -344,9 +344,9 @@ async def test_a_leader_stays_until_its_successor_is_hot() -> None:
 
 @on_virtual_time
 async def test_a_core_that_starts_again_soon_makes_nobody_restore_anything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "FOLLOWS_AFTER_S", 2.0)
-    monkeypatch.setattr(limits, "FOLLOWS_ON_S", 10.0)
-    monkeypatch.setattr(limits, "SETTLED_S", 5.0)
+    monkeypatch.setattr("remuda_replication.members.FOLLOWS_AFTER_S", 2.0)
+    monkeypatch.setattr("remuda_replication.members.FOLLOWS_ON_S", 10.0)
+    monkeypatch.setattr("remuda_replication.members.SETTLED_S", 5.0)
     async with AsyncExitStack() as stack:
         cores = Cores(stack, 1)
         processes = [await cores.start(name) for name in ("one", "two", "three")]
@@ -362,7 +362,7 @@ async def test_a_core_that_starts_again_soon_makes_nobody_restore_anything(monke
 
 @on_virtual_time
 async def test_the_standby_of_an_rm_that_comes_follows_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "FOLLOWS_AFTER_S", 60.0)
+    monkeypatch.setattr("remuda_replication.members.FOLLOWS_AFTER_S", 60.0)
     bus = memory_bus()
     async with running(bus, "one", ()) as one, running(bus, "two", ()) as two:
         everyone = (one, two)

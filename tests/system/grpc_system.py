@@ -29,7 +29,7 @@ async def front_end(url: str, bus: NatsBus, name: str = "grpc", **settings: obje
     def of_test(**given: object) -> GrpcSettings:
         return GrpcSettings(port=0, **settings, **given)
 
-    async with running(url, name, grpc_main, of_test):  # type: ignore[arg-type]
+    async with running(url, name, grpc_main, of_test):
         yield await port_of(bus, name)
 
 

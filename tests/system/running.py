@@ -43,7 +43,7 @@ partitions:
 
 @asynccontextmanager
 async def running(
-    url: str, name: str, main: Main, settings: type[Settings] = Settings, access: Access | None = None
+    url: str, name: str, main: Main, settings: Callable[..., Settings] = Settings, access: Access | None = None
 ) -> AsyncIterator[asyncio.Task[None]]:
     """A service until the block is left; raises what it failed with meanwhile. On a busy machine rmproxy may lose its
     lease; it is started again then, as a supervisor does."""
@@ -56,11 +56,16 @@ async def running(
 
     bus = await connected()
 
+    def own() -> Settings:
+        if isinstance(settings, type):  # the environment counts, as in a process
+            return load(settings, None, [f"nats.url={url}", f"instance={name}"]).settings
+        return settings(nats_url=url, instance=name)
+
     async def work() -> None:
         nonlocal bus
         while True:
             try:
-                return await main(bus, load(settings, None, [f"nats.url={url}", f"instance={name}"]).settings)
+                return await main(bus, own())
             except LeaseLost:
                 await bus.close()
                 bus = await connected()

@@ -48,7 +48,7 @@ async def head(bus: NatsBus, rm_id: str) -> int:
 
 
 async def test_the_core_that_follows_answers(server: NatsServer, bus: NatsBus, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("remuda_bus.limits.SETTLED_S", 0.2)
+    monkeypatch.setattr("remuda_replication.members.SETTLED_S", 0.2)
     led: list[bool] = []
     answer, digest = Replica.answer, Replica.digest
 

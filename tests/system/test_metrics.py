@@ -21,7 +21,6 @@ import yaml
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from remuda.embedded import NatsServer, free_port
-from remuda_bus import limits as bus_limits
 from remuda_bus import tracing
 from remuda_bus.bus import Bus
 from remuda_bus.metrics import LOOP_LAG, ROUND_TRIP_SECONDS
@@ -138,7 +137,7 @@ async def test_every_query_has_data(
     server: NatsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, traces: None
 ) -> None:
     monkeypatch.setattr(core_limits, "METRICS_S", 0.5)
-    monkeypatch.setattr(bus_limits, "STREAM_METRICS_S", 0.5)
+    monkeypatch.setattr("remuda_events.stream_metrics.STREAM_METRICS_S", 0.5)
     scraped = free_port("127.0.0.1")
 
     async with (

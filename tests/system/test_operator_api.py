@@ -14,7 +14,6 @@ import pytest_asyncio
 from google.protobuf.message import Message as Proto
 
 from remuda.embedded import NatsServer
-from remuda_bus import limits
 from remuda_bus.bus import Refused
 from remuda_core.shell.main import main as core
 from remuda_core.shell.settings import CoreSettings
@@ -326,7 +325,7 @@ async def _until(call: Any, enough: Any) -> list[admin.Change]:
 
 
 async def test_followers_are_bounded(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "CHANGE_READERS", 1)
+    monkeypatch.setattr("remuda_operations.operator_api.changes.CHANGE_READERS", 1)
     one = system.grpc.call("FollowChanges")
     await one.read()
     error = await failure(system.grpc.call("FollowChanges").read())

@@ -38,7 +38,7 @@ async def bus(server: NatsServer) -> AsyncIterator[NatsBus]:
 async def test_a_leader_and_a_follower_preview_and_change_nothing(
     server: NatsServer, bus: NatsBus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("remuda_bus.limits.SETTLED_S", 0.2)
+    monkeypatch.setattr("remuda_replication.members.SETTLED_S", 0.2)
     led: list[bool] = []
     original = Replica.preview
 

@@ -15,14 +15,13 @@ import pytest
 
 from remuda.embedded import NatsServer
 from remuda.local.system import Layout, System
-from remuda_bus import limits, subjects
+from remuda_bus import subjects
 from remuda_bus.bus import NoResponders
-from remuda_bus.limits import HOLDER_CHECK_INTERVAL_S
 from remuda_bus.nats import NatsBus, connect
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.settings import CoreSettings
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_replication.lease import leader_of
+from remuda_replication.lease import HOLDER_CHECK_INTERVAL_S, leader_of
 from remuda_sdk import ResourceManager, application, ask, node
 from tests.accounting import AccountingRm, Books, Plan, verify
 from tests.system.running import around_the_core, running, until
@@ -60,7 +59,7 @@ async def core(url: str, name: str) -> AsyncIterator[asyncio.Task[None]]:
 
 
 async def test_rms_are_shared_out_and_handed_over(server: NatsServer, bus: NatsBus, monkeypatch) -> None:
-    monkeypatch.setattr(limits, "SETTLED_S", 1.0)
+    monkeypatch.setattr("remuda_replication.members.SETTLED_S", 1.0)
     await register(bus, "a", "b", "c", "d:1")
     async with core(server.url, "one") as one:
         await until(lambda: is_true(loads(bus, "one"), [4]))
@@ -85,7 +84,7 @@ async def is_true(question, answer) -> bool:
 
 @pytest.mark.timeout(120)
 async def test_what_is_handed_over_under_load_is_all_there(server: NatsServer, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(limits, "SETTLED_S", 0.2)
+    monkeypatch.setattr("remuda_replication.members.SETTLED_S", 0.2)
     plan = Plan(asks=2_000, rate=300, nodes=10, lives_ms=300)
     rms = {rm: AccountingRm(server.url, rm, Books.open(plan, tmp_path / rm)) for rm in ("a", "b", "c")}
     async with around_the_core(server.url) as bus, core(server.url, "one") as one, asyncio.TaskGroup() as group:

@@ -15,7 +15,7 @@ import uvicorn
 from remuda_bus.bus import BusError, Message
 from remuda_bus.memory import MemoryBus
 from remuda_bus.subjects import front_end, peloton_query, peloton_rpc
-from remuda_operations.operator_api.callers import Caller
+from remuda_operations.operator_api.messages import Caller
 from remuda_operations.operators import Operator
 from remuda_operations.queries.peloton import change_pools
 from remuda_peloton import commands

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from remuda_bus import limits, subjects
+from remuda_bus import subjects
 
 from ..access.permissions import SERVICES
 from ..client.connections import bus_at
@@ -13,6 +13,9 @@ from ..errors import UserError
 from ..local.services import PACKAGES
 from ..terminal import event_loop
 from ..terminal.output import console
+
+# Answers of processes to a change of their log level are awaited so long.
+LOG_LEVEL_ANSWERS_S = 1.0
 
 RM_SERVICES = ("kubernetes",)
 
@@ -43,7 +46,7 @@ def log_level(
 async def _change(url: str, service: str, subject: str, level: str, logger: str, for_s: float) -> list[dict[str, Any]]:
     request = json.dumps({"logger": logger, "level": level, "for_s": for_s}).encode()
     async with bus_at(url) as bus:
-        answers = await bus.request_all(subject, request, within_s=limits.LOG_LEVEL_ANSWERS_S)
+        answers = await bus.request_all(subject, request, within_s=LOG_LEVEL_ANSWERS_S)
     refused = [answer.headers[subjects.SERVICE_ERROR] for answer in answers if subjects.SERVICE_ERROR in answer.headers]
     if refused:
         raise UserError(f"{service}: {refused[0]}")

@@ -6,7 +6,6 @@ from collections import Counter, deque
 
 import pytest
 
-from remuda_bus import limits as bus_limits
 from remuda_peloton import commands, facts
 from remuda_peloton.core import Core
 from remuda_peloton.evolve import evolve
@@ -63,7 +62,7 @@ def core_with_gangs(pools: int, gangs: int, cpu: float = 0.01) -> tuple[Core, li
 
 async def test_a_pass_that_is_cut_short_goes_on_with_the_other_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the facts of a commit, or by ready gangs: a leaf with many gangs does not take all of them."""
-    monkeypatch.setattr(bus_limits, "FACTS_PER_COMMIT", 10)
+    monkeypatch.setattr("remuda_peloton.shell.deciding.FACTS_PER_COMMIT", 10)
     core, ids = core_with_gangs(3, 30)
     now_ms = [1]
     deciding = ResmgrMachine("peloton.test", core, Periods(entitlement_s=3_600.0)).deciding(lambda: now_ms[0])

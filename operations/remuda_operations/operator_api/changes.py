@@ -13,14 +13,27 @@ from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
-from remuda_bus import limits, subjects
+from remuda_bus import subjects
 from remuda_bus.bus import Bus, Message, Reader, Refused, Unreadable
 from remuda_bus.status_codes import BUSY, GONE
 from remuda_bus.untrusted import number_in
-from remuda_operations.operator_api.callers import Caller
-from remuda_operations.operator_api.pages import rm_of
+from remuda_operations.operator_api.messages import Caller, rm_of
 from remuda_proto.remuda.v1 import admin_pb2 as admin
 from remuda_proto.si.v1 import si_pb2 as si
+
+# Clients that follow or read changes in one process: each has a consumer and a batch. A dashboard is one of them.
+CHANGE_READERS = 200
+# Of them, those of the clients of one RM, so that one RM does not take the places of operators and of other RMs.
+CHANGE_READERS_OF_RM = 10
+# Changes that a follower holds.
+CHANGES_PER_BATCH = 1_000
+# A follower that has no changes for its client sends the position so often. So a dead client is noticed, and one that
+# resumes does not read everything again.
+CHANGES_POSITION_INTERVAL_S = 5.0
+# The longest wait of a request for changes: a request of the bus is answered within a bounded time.
+CHANGES_WAIT_MS = 10_000
+# Changes that are there arrive within this time.
+CHANGES_READ_S = 0.5
 
 STREAM: Final = subjects.EVENTS.name
 
@@ -40,7 +53,7 @@ class Changes:
             selects = _Selection(request)
             yield admin.Change(position=position)
             while True:
-                batch = await reader.batch(limits.CHANGES_PER_BATCH, timeout_s=limits.CHANGES_POSITION_INTERVAL_S)
+                batch = await reader.batch(CHANGES_PER_BATCH, timeout_s=CHANGES_POSITION_INTERVAL_S)
                 position = batch[-1].seq if batch else position
                 sent = 0
                 for change in map(_change, batch):
@@ -51,14 +64,14 @@ class Changes:
                     yield admin.Change(position=position)
 
     async def read(self, bus: Bus, caller: Caller, request: admin.ReadChangesRequest) -> admin.ReadChangesResponse:
-        wait_s = min(request.wait_ms, limits.CHANGES_WAIT_MS) / 1_000
-        most = min(request.limit or limits.CHANGES_PER_BATCH, limits.CHANGES_PER_BATCH)
+        wait_s = min(request.wait_ms, CHANGES_WAIT_MS) / 1_000
+        most = min(request.limit or CHANGES_PER_BATCH, CHANGES_PER_BATCH)
         async with self._reading(bus, caller, request) as (reader, position):
             response, selects = admin.ReadChangesResponse(position=position), _Selection(request)
             give_up = asyncio.get_running_loop().time() + wait_s
             while request.after or request.from_oldest:
                 left_s = give_up - asyncio.get_running_loop().time()
-                batch = await reader.batch(most, timeout_s=max(left_s, limits.CHANGES_READ_S))
+                batch = await reader.batch(most, timeout_s=max(left_s, CHANGES_READ_S))
                 if not batch:
                     break
                 response.position = batch[-1].seq
@@ -72,10 +85,10 @@ class Changes:
         """A reader, and the position behind which it reads. Raises Refused."""
         subject = subjects.event(rm_of(request) if request.rm else "*")
         position = await _begin(bus, request)
-        if self._count >= limits.CHANGE_READERS:
+        if self._count >= CHANGE_READERS:
             raise Refused(f"{self._count} clients follow changes here already, try another front end", BUSY)
-        if not caller.reads_all and self._of_rms[request.rm] >= limits.CHANGE_READERS_OF_RM:
-            of_rm = f"{limits.CHANGE_READERS_OF_RM} clients of {request.rm!r}"
+        if not caller.reads_all and self._of_rms[request.rm] >= CHANGE_READERS_OF_RM:
+            of_rm = f"{CHANGE_READERS_OF_RM} clients of {request.rm!r}"
             raise Refused(f"{of_rm} follow its changes here already, expected fewer", BUSY)
         self._count += 1
         self._of_rms[request.rm] += not caller.reads_all

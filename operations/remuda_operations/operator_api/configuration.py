@@ -10,9 +10,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from remuda_bus.bus import Bus, Refused, Unreadable
-from remuda_operations.operator_api.callers import Caller
-from remuda_operations.operator_api.messages import filled
-from remuda_operations.operator_api.pages import rm_of, set_head
+from remuda_operations.operator_api.messages import Caller, filled, rm_of, set_head
 from remuda_operations.queries import configuration, preview
 from remuda_proto.remuda.v1 import admin_pb2 as admin
 from remuda_proto.remuda.v1 import config_pb2

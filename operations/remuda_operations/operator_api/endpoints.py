@@ -16,7 +16,7 @@ from google.protobuf.message import Message as Proto
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, Handler, Message, Refused, Reply, Unanswered, Unreadable
 from remuda_bus.status_codes import FORBIDDEN, UNAVAILABLE
-from remuda_operations.operator_api.callers import READER, Caller
+from remuda_operations.operator_api.messages import READER, Caller
 from remuda_operations.operator_api.methods import Access, Method
 from remuda_operations.operators import operator_of
 

@@ -1,25 +1,68 @@
-"""The methods of `remuda.v1.Admin` and `remuda.v1.Metrics`: the handler of each, and which callers may use it."""
+"""The methods of `remuda.v1.Admin` and `remuda.v1.Metrics`: the handler of each method, and which callers may use it.
+
+rmproxy and the core execute the actions of operators; one handler makes a request for any action.
+"""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
+import msgspec
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
+from remuda_bus import subjects
 from remuda_bus.bus import Bus, Refused
 from remuda_bus.status_codes import FORBIDDEN
-from remuda_operations.operator_api import actions, configuration, metrics, processes, state, story
-from remuda_operations.operator_api.callers import Caller
+from remuda_operations.operator_api import configuration, metrics, state
 from remuda_operations.operator_api.changes import Changes
-from remuda_proto.remuda.v1 import admin_pb2, metrics_pb2
+from remuda_operations.operator_api.messages import Caller, filled, rm_of
+from remuda_operations.queries import actions
+from remuda_proto.remuda.v1 import admin_pb2 as admin
+from remuda_proto.remuda.v1 import metrics_pb2
 
 Unary = Callable[[Bus, Caller, Any], Awaitable[Message]]
 Stream = Callable[[Bus, Caller, Any], AsyncGenerator[Message]]
+
+
+Act = Callable[[Bus, Caller, Any], Awaitable[admin.ActionOutcome]]
+# By method: the action on the bus.
+ACTIONS = {
+    "KillApplication": "kill_application",
+    "MoveApplication": "move_application",
+    "HoldQueue": "hold_queue",
+    "ResumeQueue": "resume_queue",
+    "DrainNode": "drain_node",
+    "UndrainNode": "undrain_node",
+    "ChangeAskPriority": "change_ask_priority",
+    "ReleaseAllocation": "release_one_allocation",
+    "ForgetResourceManager": "forget_rm",
+}
+
+
+def act(action: str) -> Act:
+    """The handler of an action of operators. The fields of its request, beside `rm` and `options`, are the fields of
+    the action."""
+
+    async def handle(bus: Bus, caller: Caller, request: Any) -> admin.ActionOutcome:
+        options: admin.ActionOptions = request.options
+        names = [one.name for one in request.DESCRIPTOR.fields if one.name not in ("rm", "options")]
+        fields = {
+            **{name: getattr(request, name) for name in names},
+            "reason": options.reason,
+            "partition": options.partition,
+            "force": options.force,
+        }
+        action_id = options.action_id or secrets.token_hex(8)
+        outcome = await actions.request(bus, caller.operator, rm_of(request), action, action_id, fields)
+        return filled(admin.ActionOutcome(), msgspec.to_builtins(outcome))
+
+    return handle
 
 
 class Access(Enum):
@@ -32,7 +75,8 @@ class Access(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """`service`: the full name, such as remuda.v1.Admin. Either `handler` or `stream` is set."""
+    """A method without a transport. `service`: the full name of its service, such as remuda.v1.Admin. `access`: the
+    callers that may use it. Either `handler` or `stream` is set: `handler` for a method with one response."""
 
     service: str
     name: str
@@ -47,18 +91,18 @@ class Method:
         return self.service.rpartition(".")[2].lower()
 
     def check(self, caller: Caller, request: Any) -> None:
-        """Raises Refused with FORBIDDEN when the caller may not use the method with this request."""
+        """Check that the caller may use the method with this request. Raises Refused with FORBIDDEN."""
         if self.access is Access.ACT:
             if caller.operator is None:
                 raise Refused(
-                    f"{self.name}: this client is no operator with a name, which access lists need", FORBIDDEN
+                    f"{self.name}: this client has no name of an operator, which access lists need", FORBIDDEN
                 )
         elif not caller.reads_all and not (self.access is Access.RM and caller.reads_rm(request.rm)):
             of = f" of rm {request.rm!r}" if self.access is Access.RM else ""
             raise Refused(f"{self.name}{of}: this client is no operator", FORBIDDEN)
 
     async def call(self, bus: Bus, caller: Caller, request: Any) -> Message:
-        """The response. Raises BusError."""
+        """Check the caller, and return the response. Raises BusError."""
         assert self.handler is not None
         self.check(caller, request)
         try:
@@ -67,13 +111,13 @@ class Method:
             raise Refused(str(error)) from error
 
     def follow(self, bus: Bus, caller: Caller, request: Any) -> AsyncGenerator[Message]:
-        """The responses. Raises BusError, now or later."""
+        """Check the caller, and yield the responses. Raises BusError, here and from the iteration."""
         assert self.stream is not None
         self.check(caller, request)
         return self.stream(bus, caller, request)
 
 
-ADMIN: Final = admin_pb2.DESCRIPTOR.services_by_name["Admin"]
+ADMIN: Final = admin.DESCRIPTOR.services_by_name["Admin"]
 METRICS: Final = metrics_pb2.DESCRIPTOR.services_by_name["Metrics"]
 SERVICES: Final = (ADMIN, METRICS)
 
@@ -92,11 +136,11 @@ _OF_RM: Final[Mapping[str, Unary]] = {
     "GetNodes": metrics.get_nodes,
 }
 _OF_OPERATORS: Final[Mapping[str, Unary]] = {
-    "ListResourceManagers": processes.list_resource_managers,
-    "ListCores": processes.list_cores,
-    "ListFrontEnds": processes.list_front_ends,
-    "ListFaults": processes.list_faults,
-    "GetStory": story.get_story,
+    "ListResourceManagers": state.list_resource_managers,
+    "ListCores": state.list_cores,
+    "ListFrontEnds": state.list_front_ends,
+    "ListFaults": state.list_faults,
+    "GetStory": state.get_story,
     "WhatIf": state.what_if,
     "Preview": configuration.preview_configuration,
     "GetConfiguration": configuration.get_configuration,
@@ -110,7 +154,7 @@ _ACTS: Final[Mapping[str, Unary]] = {
     "ApplyConfiguration": configuration.apply_configuration,
     "RollbackConfiguration": configuration.rollback_configuration,
     "ConfirmConfiguration": configuration.confirm_configuration,
-    **{method: actions.act(action) for method, action in actions.ACTIONS.items()},
+    **{method: act(action) for method, action in ACTIONS.items()},
 }
 ACTING: Final = tuple(sorted(_ACTS))
 READING: Final = tuple(
@@ -141,3 +185,6 @@ def methods() -> list[Method]:
         return Method(*named, access, handler)
 
     return [method(descriptor) for service in SERVICES for descriptor in service.methods]
+
+
+assert set(ACTIONS.values()) == set(subjects.ACTIONS)

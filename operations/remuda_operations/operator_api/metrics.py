@@ -9,24 +9,27 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from remuda_bus import limits, subjects
+from remuda_bus import subjects
 from remuda_bus.bus import Bus, Refused
-from remuda_operations.operator_api import processes
-from remuda_operations.operator_api.callers import Caller
-from remuda_operations.operator_api.messages import Row, filled
-from remuda_operations.operator_api.pages import add_rows, ask, rm_of, set_head
+from remuda_operations.operator_api import state
+from remuda_operations.operator_api.messages import Caller, Row, add_rows, ask, filled, rm_of, set_head
 from remuda_operations.queries import core, records
 from remuda_operations.queries.services import services
 from remuda_proto.remuda.v1 import admin_pb2 as admin
 from remuda_proto.remuda.v1 import metrics_pb2 as metrics
+
+# Between two samples of metrics: each is three queries.
+METRICS_INTERVAL_MS = 5_000
+METRICS_LEAST_INTERVAL_MS = 1_000
+METRICS_MOST_INTERVAL_MS = 3_600_000
 
 Amounts = Mapping[str, int]
 
 
 async def get_system(bus: Bus, caller: Caller, _: metrics.GetSystemRequest) -> metrics.SystemMetrics:
     cores, front_ends, found, rms, halts = await asyncio.gather(
-        processes.list_cores(bus, caller, admin.ListCoresRequest()),
-        processes.list_front_ends(bus, caller, admin.ListFrontEndsRequest()),
+        state.list_cores(bus, caller, admin.ListCoresRequest()),
+        state.list_front_ends(bus, caller, admin.ListFrontEndsRequest()),
         services(bus),
         records.resource_managers(bus),
         records.halts(bus),
@@ -63,8 +66,8 @@ async def get_resource_manager(
 async def follow_resource_manager(
     bus: Bus, caller: Caller, request: metrics.FollowResourceManagerRequest
 ) -> AsyncGenerator[metrics.ResourceManagerMetrics]:
-    interval_ms = request.interval_ms or limits.METRICS_INTERVAL_MS
-    least, most = limits.METRICS_LEAST_INTERVAL_MS, limits.METRICS_MOST_INTERVAL_MS
+    interval_ms = request.interval_ms or METRICS_INTERVAL_MS
+    least, most = METRICS_LEAST_INTERVAL_MS, METRICS_MOST_INTERVAL_MS
     if not least <= interval_ms <= most:
         raise Refused(f"interval_ms is {interval_ms:,}, expected {least:,} to {most:,}")
     before: metrics.ResourceManagerMetrics | None = None
@@ -87,7 +90,7 @@ async def get_queues(bus: Bus, _: Caller, request: metrics.GetQueuesRequest) -> 
 
 
 async def get_nodes(bus: Bus, _: Caller, request: metrics.GetNodesRequest) -> metrics.NodeMetrics:
-    """Reads all pages. Figures of later pages may be of later commits."""
+    """The figures of all nodes. All pages are read; figures of later pages may be of later commits."""
     response, sums, after = metrics.NodeMetrics(), _Distribution(), None
     while True:
         answer = await core.ask_core(
@@ -107,7 +110,7 @@ async def get_nodes(bus: Bus, _: Caller, request: metrics.GetNodesRequest) -> me
 
 
 def utilisation(used: Amounts, of: Amounts) -> dict[str, float]:
-    """By resource, where there is any."""
+    """The used part of each amount, from 0 to 1, by resource. Resources without an amount are absent."""
     return {name: used.get(name, 0) / amount for name, amount in of.items() if amount > 0}
 
 

@@ -1,4 +1,8 @@
-"""The chain of commits: which messages of the log are in force. Pure: no bus, no clock."""
+"""The chain of commits: which messages of the log are in force. Pure: no bus, no clock.
+
+A commit that is too large for one message is split into parts, and joined again. Commits may be of any class with the
+envelope of `log_pb2.Commit`.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,18 @@ from dataclasses import dataclass
 
 from google.protobuf.message import DecodeError
 
-from remuda_bus import limits, subjects
+from remuda_bus import subjects
 from remuda_bus.bus import Headers, HistoryChanged, Message
 from remuda_bus.streams.history_check import digest_of
 from remuda_bus.untrusted import Malformed, number_in, shortened
 from remuda_proto.remuda.v1 import log_pb2
+
+# The part of a commit that is left free for parent, parent_hash, part and the like.
+CHAIN_ROOM_BYTES = 128
+# Tag and length of a decision or a fact.
+AROUND_FACT_BYTES = 8
+# Commits whose positions a chain keeps. A commit with an older parent is rare, and void anyway.
+REMEMBERED_COMMITS = 1_000
 
 HASH = re.compile(r"([0-9a-fA-F]{2}){0,32}")
 
@@ -66,7 +77,7 @@ class Chain:
         self._anywhere = head is None
         self._parts: list[log_pb2.Commit] = []
         self._tip = self.head  # the parent of the next part
-        self._older: deque[Position] = deque(maxlen=limits.REMEMBERED_COMMITS)  # before the head, in order
+        self._older: deque[Position] = deque(maxlen=REMEMBERED_COMMITS)  # before the head, in order
 
     def accept(self, message: Message) -> LogEntry | None:
         """Judge the next message, in stream order without gaps. Returns the commit that is in force with it; None: the
@@ -123,11 +134,12 @@ class Chain:
         )
 
 
-FACTS = "facts"  # the field of a decision
+FACTS = "facts"  # the field of a decision with its facts
 
 
 class FactTooLarge(ValueError):
-    """One fact alone is larger than a commit may be. `inbox_seq`: of the command that led to the fact; 0: none did."""
+    """One fact alone is larger than a commit may be. `inbox_seq`: the sequence of the command that led to the fact; 0:
+    no command did."""
 
     def __init__(self, inbox_seq: int, size: int, limit: int) -> None:
         super().__init__(f"a fact of {size} bytes does not fit into a commit of {limit} bytes")
@@ -152,13 +164,13 @@ def join_parts(parts: list[log_pb2.Commit]) -> log_pb2.Commit:
 def split_commit(commit: log_pb2.Commit, limit: int) -> Iterator[log_pb2.Commit]:
     """Yield the parts of a commit, each at most `limit` bytes once parent and hash are filled in. Yields the commit
     itself when it is not larger. Raises FactTooLarge when one fact alone is."""
-    if commit.ByteSize() + limits.CHAIN_ROOM_BYTES <= limit:
+    if commit.ByteSize() + CHAIN_ROOM_BYTES <= limit:
         yield commit
         return
-    room = limit - limits.CHAIN_ROOM_BYTES
+    room = limit - CHAIN_ROOM_BYTES
     part, left = _empty(commit), room
     for decision in commit.decisions:
-        size = decision.ByteSize() + limits.AROUND_FACT_BYTES
+        size = decision.ByteSize() + AROUND_FACT_BYTES
         if left < size <= room:
             yield part
             part, left = _empty(commit), room
@@ -168,13 +180,13 @@ def split_commit(commit: log_pb2.Commit, limit: int) -> Iterator[log_pb2.Commit]
             continue
         piece, left = _open(part, decision, first=True), left - _frame(decision)
         for fact in decision.facts:
-            size = fact.ByteSize() + limits.AROUND_FACT_BYTES
+            size = fact.ByteSize() + AROUND_FACT_BYTES
             if size > left:
                 yield part
                 part = _empty(commit)
-                piece, left = _open(part, decision, first=False), room - limits.AROUND_FACT_BYTES
+                piece, left = _open(part, decision, first=False), room - AROUND_FACT_BYTES
                 if size > left:
-                    raise FactTooLarge(decision.inbox_seq, size - limits.AROUND_FACT_BYTES, limit)
+                    raise FactTooLarge(decision.inbox_seq, size - AROUND_FACT_BYTES, limit)
             piece.facts.append(fact)
             left -= size
     yield part
@@ -186,7 +198,7 @@ def _empty(commit: log_pb2.Commit) -> log_pb2.Commit:
 
 def _frame(decision: log_pb2.Decision) -> int:
     """An upper bound of the bytes of a decision without its facts."""
-    return limits.AROUND_FACT_BYTES * 5 + sum(
+    return AROUND_FACT_BYTES * 5 + sum(
         len(value.encode() if isinstance(value, str) else value)
         for _, value in decision.ListFields()
         if isinstance(value, str | bytes)

@@ -1,4 +1,6 @@
-"""Reads the log of one RM: commits in force, in order."""
+"""Reads the log of one RM: commits in force, in order; and checks that the log still holds what has been read of it,
+and what callbacks and events were derived from.
+"""
 
 from __future__ import annotations
 

@@ -11,9 +11,14 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from remuda_bus import limits, metrics, subjects
+from remuda_bus import metrics, subjects
 from remuda_bus.bus import Bus, BusError
 from remuda_bus.health import PROCESS_HEALTH, Health
+
+# Of the health pages: the probe of the bus, and the request. No legitimate request is larger.
+PROBE_TIMEOUT_S = 2.0
+HEALTH_REQUEST_TIMEOUT_S = 5.0
+HEALTH_REQUEST_BYTES = 8 * 1024
 
 
 @asynccontextmanager
@@ -25,7 +30,7 @@ async def served(bus: Bus | None, port: int, health: Health = PROCESS_HEALTH, ho
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            async with asyncio.timeout(limits.HEALTH_REQUEST_TIMEOUT_S):
+            async with asyncio.timeout(HEALTH_REQUEST_TIMEOUT_S):
                 request = await reader.readuntil(b"\r\n\r\n")
                 writer.write(await _answer(request, bus, health))
                 await writer.drain()
@@ -35,7 +40,7 @@ async def served(bus: Bus | None, port: int, health: Health = PROCESS_HEALTH, ho
             writer.close()
 
     try:
-        server = await asyncio.start_server(answer, host or None, port, limit=limits.HEALTH_REQUEST_BYTES)
+        server = await asyncio.start_server(answer, host or None, port, limit=HEALTH_REQUEST_BYTES)
     except OSError as error:
         why = error.strerror or str(error)
         raise ValueError(f"health.port {port}, health.host {host!r}: cannot listen there: {why}") from None
@@ -83,10 +88,10 @@ async def _bus_problem(bus: Bus) -> str | None:
     """The reason why the bus is not usable; None: it is. Asks the leader of a stream, which a cluster without a
     majority does not have."""
     try:
-        async with asyncio.timeout(limits.PROBE_TIMEOUT_S):
+        async with asyncio.timeout(PROBE_TIMEOUT_S):
             await bus.get(subjects.LEASES.name, "health")
     except TimeoutError:
-        return f"JetStream has not answered for {limits.PROBE_TIMEOUT_S:g} s"
+        return f"JetStream has not answered for {PROBE_TIMEOUT_S:g} s"
     except BusError as error:
         return str(error)
     return None

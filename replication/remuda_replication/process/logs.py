@@ -1,4 +1,9 @@
-"""Logging of a service process."""
+"""Logging of a service process: lines on stderr, with levels that can be changed while the process runs
+(`remuda log SERVICE LEVEL --for 10m`).
+
+A change ends by itself, so that a debug level is not forgotten. A process starts with the level of its settings. Single
+modules of ours may have levels of their own.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +17,16 @@ from typing import Any, Final
 import structlog
 from structlog.types import EventDict
 
-from remuda_bus import limits, subjects
+from remuda_bus import subjects
 from remuda_bus.bus import Bus, Message, Refused
 from remuda_bus.settings import Settings
 from remuda_bus.tracing import current_trace
 from remuda_proto.bounds import shown
+
+# A changed log level is reset after a day at most. Loggers of libraries that are changed at once, and their names.
+LOG_LEVEL_MOST_S = 86_400.0
+LOGGERS_CHANGED = 20
+LOGGER_CHARACTERS = 100
 
 
 def configure_logging(service: str, settings: Settings) -> None:
@@ -59,7 +69,7 @@ OURS: Final = "remuda_"
 
 
 class LogLevels:
-    """`configured`: the level of the settings."""
+    """The levels of this process, changed by requests over the bus. `configured`: the level of the settings."""
 
     def __init__(self, instance: str, configured: str) -> None:
         self._instance = instance
@@ -78,13 +88,13 @@ class LogLevels:
         return json.dumps({"instance": self._instance, "logger": logger, "level": level, "for_s": for_s}).encode()
 
     def change(self, logger: str, level: str, for_s: float) -> None:
-        """For so long, or until the next change of this logger. Raises Refused when this process has no such module,
-        and when too many loggers are changed."""
+        """Change the level of a logger for `for_s`, or until its next change. Raises Refused when this process has no
+        such module, and when too many loggers are changed."""
         if logger.startswith(OURS) and not any(one == logger or one.startswith(f"{logger}.") for one in sys.modules):
             raise Refused(f"this process has no module {shown(logger)}")
         if (earlier := self._resets.pop(logger, None)) is not None:
             earlier.cancel()
-        elif len(self._resets) >= limits.LOGGERS_CHANGED:
+        elif len(self._resets) >= LOGGERS_CHANGED:
             raise Refused(f"the levels of {len(self._resets)} loggers are changed already, wait until one is reset")
         _set(logger, level)
         log.warning("the log level is changed", logger=logger or "own", level=level, for_s=for_s)
@@ -92,12 +102,12 @@ class LogLevels:
 
     def _reset(self, logger: str) -> None:
         del self._resets[logger]
-        log.warning("the log level is as before", logger=logger or "own")
+        log.warning("the log level is reset", logger=logger or "own")
         _set(logger, self._configured if logger == OWN else "")
 
 
 def _set(logger: str, level: str) -> None:
-    """`level`: "": as the loggers above it."""
+    """Set the level of a logger. `level`: empty: the level of the logger above it."""
     number = logging.getLevelNamesMapping()[level.upper()] if level else logging.NOTSET
     if logger == OWN:
         LOG_FILTER.set_own(number)
@@ -116,11 +126,11 @@ def _read(payload: bytes) -> tuple[str, str, float]:
         raise Refused("the request is not a JSON object") from None
     logger, level, for_s = found
     checks: tuple[tuple[str, Any, Callable[[], bool], str], ...] = (
-        ("logger", logger, lambda: isinstance(logger, str) and len(logger) <= limits.LOGGER_CHARACTERS, "a name"),
+        ("logger", logger, lambda: isinstance(logger, str) and len(logger) <= LOGGER_CHARACTERS, "a name"),
         ("level", level, lambda: level in LEVELS, f"one of {', '.join(LEVELS)}"),
         (
-            "for_s", for_s, lambda: type(for_s) in (int, float) and 0 < for_s <= limits.LOG_LEVEL_MOST_S,
-            f"seconds, at most {limits.LOG_LEVEL_MOST_S:,.0f}",
+            "for_s", for_s, lambda: type(for_s) in (int, float) and 0 < for_s <= LOG_LEVEL_MOST_S,
+            f"seconds, at most {LOG_LEVEL_MOST_S:,.0f}",
         ),
     )  # fmt: skip
     for name, value, holds, expected in checks:
@@ -133,7 +143,8 @@ _NUMBERS: Final = logging.getLevelNamesMapping()
 
 
 class LogFilter:
-    """`own`: the level of all modules without one. Without levels of modules, a line costs what it cost before."""
+    """A structlog processor that drops lines below the level of the module that logs them. `own`: the level of all
+    modules without a level of their own. While no module has a level, a line costs no look at its module."""
 
     def __init__(self) -> None:
         self.own = logging.INFO
@@ -144,7 +155,7 @@ class LogFilter:
         self._configure()
 
     def set_module(self, module: str, level: int | None) -> None:
-        """Of the module and all below it; None: as the modules above it."""
+        """Set the level of a module and of all modules below it; None: they get the level of the module above."""
         if level is None:
             self._by_module.pop(module, None)
         else:
@@ -156,7 +167,7 @@ class LogFilter:
         structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(least))
 
     def __call__(self, logger: object, method: str, event: EventDict) -> EventDict:
-        """A structlog processor: drops lines below the level of the module that logs them."""
+        """Return the event, or drop the line. Raises DropEvent."""
         if self._by_module and _NUMBERS.get(method.upper(), logging.CRITICAL) < self._level_of(_logging_module()):
             raise structlog.DropEvent
         return event
@@ -179,7 +190,7 @@ def _logging_module() -> str:
 
 
 def add_trace_id(logger: object, method: str, event: EventDict) -> EventDict:
-    """A structlog processor: the trace of the span around the line, if there is one."""
+    """A structlog processor that adds the ID of the trace in whose span the line is logged, if there is a span."""
     if trace_id := current_trace():
         event["trace_id"] = trace_id
     return event

@@ -1,4 +1,8 @@
-"""Runs a service process from its start to its exit code."""
+"""Runs a service process from its start to its exit code.
+
+While a process runs, it compares the settings of all streams with the declared ones: an operator's limit may delete
+messages that are acknowledged, and a service would notice only at its next start, when they are gone.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +17,26 @@ from typing import Any, TypeVar
 import structlog
 import uvloop
 
-from remuda_bus import limits, metrics, subjects, tracing
+from remuda_bus import metrics, subjects, tracing
 from remuda_bus.bus import Bus, BusError, UnsuitableServer
 from remuda_bus.health import PROCESS_HEALTH
 from remuda_bus.nats import Access, NatsBus, connect
 from remuda_bus.settings import Settings
 from remuda_replication.process import health_pages
 from remuda_replication.process.logs import LogLevels, configure_logging
+
+# The least `max_payload` of a server for services, which is nats-server's default: every message that is not split,
+# because of the bounds of its fields, is smaller. Configurations and commits use what there is.
+LEAST_MAX_PAYLOAD_BYTES = 1024 * 1024
+# A service that does not stop by then is ended by force.
+STOP_TIMEOUT_S = 10.0
+# Settings of streams are compared with what was declared: soon after an operator has changed one, which deletes
+# messages at once only where they are over the new limit already.
+STREAMS_CHECK_INTERVAL_S = 5.0
+# Between two measurements of the round trip to NATS.
+ROUND_TRIP_EVERY_S = 15.0
+# How often the lag of the event loop is measured.
+LOOP_LAG_EVERY_S = 1.0
 
 log = structlog.get_logger()
 
@@ -52,9 +69,9 @@ async def _run(service: str, main: Callable[[Bus, S], Awaitable[None]], settings
     if not work.done():
         log.info("stopping", signal=asked_to_stop.result())
         work.cancel()
-        await asyncio.wait({work}, timeout=limits.STOP_TIMEOUT_S)
+        await asyncio.wait({work}, timeout=STOP_TIMEOUT_S)
     if not work.done():
-        log.error("did not stop in time", within_s=limits.STOP_TIMEOUT_S)
+        log.error("did not stop in time", within_s=STOP_TIMEOUT_S)
         os._exit(1)  # a task that ignores its cancellation also keeps the loop from ending
     error = None if work.cancelled() else work.exception()
     if error is None:
@@ -107,7 +124,7 @@ async def _work(service: str, settings: Settings, probed: NatsBus | None, work: 
 
 
 def _check_payload(bus: Bus) -> None:
-    least = limits.LEAST_MAX_PAYLOAD_BYTES
+    least = LEAST_MAX_PAYLOAD_BYTES
     if bus.max_payload < least:
         raise UnsuitableServer(f"max_payload of the NATS server is {bus.max_payload} bytes, expected at least {least}")
 
@@ -141,8 +158,8 @@ async def _unless_closed(bus: NatsBus, settings: Settings, main: Awaitable[None]
 async def _measure_lag() -> None:
     clock = asyncio.get_running_loop().time
     while True:
-        due = clock() + limits.LOOP_LAG_EVERY_S
-        await asyncio.sleep(limits.LOOP_LAG_EVERY_S)
+        due = clock() + LOOP_LAG_EVERY_S
+        await asyncio.sleep(LOOP_LAG_EVERY_S)
         metrics.LOOP_LAG.observe(max(0.0, clock() - due))
 
 
@@ -150,7 +167,7 @@ async def _measure_round_trips(bus: NatsBus) -> None:
     while True:
         took_s = await bus.round_trip_s()
         metrics.ROUND_TRIP_SECONDS.set(math.nan if took_s is None else took_s)
-        await asyncio.sleep(limits.ROUND_TRIP_EVERY_S)
+        await asyncio.sleep(ROUND_TRIP_EVERY_S)
 
 
 def _signal() -> asyncio.Future[Any]:
@@ -184,7 +201,7 @@ async def guard_streams(bus: NatsBus, keeps_logs: bool) -> None:
             raise
         except BusError as error:
             log.debug("the settings of streams were not compared", error=str(error))
-        await asyncio.sleep(limits.STREAMS_CHECK_INTERVAL_S)
+        await asyncio.sleep(STREAMS_CHECK_INTERVAL_S)
 
 
 async def check_streams(bus: NatsBus, keeps_logs: bool) -> None:

@@ -1,7 +1,7 @@
 """Faults: exceptions that are no outage, recorded by the message at which they were raised.
 
 A fault that is raised again at the same message of the same RM will be raised whenever that message is handled. It
-halts that RM alone: the message is kept, and the other RMs continue. `limits.FAULTS_BEFORE_HALT` faults of one RM
+halts that RM alone: the message is kept, and the other RMs continue. `FAULTS_BEFORE_HALT` faults of one RM
 within an hour, at any messages, halt it as well: each of them has ended a process that works for other RMs
 (docs/adr/halts-and-faults.md)."""
 
@@ -15,17 +15,24 @@ from functools import partial
 
 import structlog
 
-from remuda_bus import limits, subjects
+from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Entry
 from remuda_bus.retry import retry
 from remuda_proto.names import RM_ID
-from remuda_replication.rms.halts import FAULT, Halts
+from remuda_replication.rms.halts import FAULT, RECORD_RETRY, Halts
+
+# The text of a recorded exception, shown to operators. It may quote a request of an RM.
+FAULT_CHARACTERS = 500
+# Faults of one RM, at any messages, within the window that halt it. Each has ended a process, from which the other RMs
+# need a second to recover.
+FAULTS_BEFORE_HALT = 3
+FAULTS_WINDOW_MS = 3_600_000
 
 log = structlog.get_logger()
 
-# Of which stream a fault may be: rmproxy reads REQUESTS and LOG, the core INBOX, events LOG, too; rmproxy numbers
-# questions to RMs; a core records where a process has ended without a word, and the commit of a state that violates an
-# invariant.
+# The streams at whose messages faults are recorded: rmproxy reads REQUESTS and LOG, the core INBOX, the event service
+# LOG, too; rmproxy numbers questions to RMs; a core records the commit at which a process was killed, and the commit of
+# a state that violates an invariant.
 EVENTS_OF_LOG = "LOG-events"
 QUESTIONS = "questions"
 KILLED = "KILLED"
@@ -56,6 +63,7 @@ class Fault:
         return cls(**{name: fields[name] for name in cls.__slots__})
 
     def explanation(self) -> str:
+        """The fault for people: the message and the error."""
         return f"message {self.seq} of {self.stream}: {self.error}"
 
 
@@ -81,10 +89,8 @@ class Faults:
         def report(outage: Exception) -> None:
             log.error("the fault is not on record yet, trying again", rm=rm_id, error=str(outage))
 
-        earlier_ms, repeated = await retry(
-            partial(self._store, key, fault), limits.RECORD_RETRY, on=BusError, report=report
-        )
-        if not repeated and not (is_rm and len(earlier_ms) + 1 >= limits.FAULTS_BEFORE_HALT):
+        earlier_ms, repeated = await retry(partial(self._store, key, fault), RECORD_RETRY, on=BusError, report=report)
+        if not repeated and not (is_rm and len(earlier_ms) + 1 >= FAULTS_BEFORE_HALT):
             return False
         if is_rm:
             often = f", the last of {len(earlier_ms) + 1} within an hour" if earlier_ms else ""
@@ -114,7 +120,7 @@ def recent_fault_times(entry: Entry | None, now_ms: int) -> tuple[int, ...]:
     before = Fault.decode(entry.value)
     if before.at_ms == now_ms:
         return before.before_ms
-    return tuple(at_ms for at_ms in (*before.before_ms, before.at_ms) if now_ms - at_ms < limits.FAULTS_WINDOW_MS)
+    return tuple(at_ms for at_ms in (*before.before_ms, before.at_ms) if now_ms - at_ms < FAULTS_WINDOW_MS)
 
 
 def is_repeated(entry: Entry | None, fault: Fault) -> bool:
@@ -131,4 +137,4 @@ def describe_error(error: BaseException) -> str:
     """The type of an error, the beginning of its text, and the file and line that raised it."""
     where = traceback.extract_tb(error.__traceback__)
     at = f" at {where[-1].filename.rpartition('/')[2]}:{where[-1].lineno}" if where else ""
-    return f"{type(error).__name__}: {error}"[: limits.FAULT_CHARACTERS] + at
+    return f"{type(error).__name__}: {error}"[:FAULT_CHARACTERS] + at

@@ -11,11 +11,17 @@ import asyncio
 import json
 from collections.abc import Callable, Container
 
-from remuda_bus import limits, subjects
+from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Refused
 from remuda_replication.lease import Lease, leader_of
 from remuda_replication.rms import faults
 from remuda_replication.rms.halts import OPERATOR, Halts
+
+# A core stops leading a halted RM at once, or its lease expires. Checked at this interval.
+CORE_RELEASE_TIMEOUT_S = 15.0
+CORE_RELEASE_CHECK_INTERVAL_S = 0.25
+# Services learn of a halt within milliseconds. After this time none of them reads the messages that forgetting deletes.
+HALT_SETTLE_S = 1.0
 
 FORGETTING = "forgetting"  # the state in the RM's record meanwhile
 BEING_FORGOTTEN = "it is being forgotten"  # the reason of its halt meanwhile
@@ -48,7 +54,7 @@ async def forget(bus: Bus, rm_id: str, by: str, clock_ms: Callable[[], int], sta
             return False
         await Halts(bus, by, clock_ms).halt(rm_id, BEING_FORGOTTEN, OPERATOR)
         await _until_no_core_leads(bus, rm_id)
-        await asyncio.sleep(limits.HALT_SETTLE_S)
+        await asyncio.sleep(HALT_SETTLE_S)
         await _end_life(bus, clock_ms())
         await _delete(bus, rm_id)
     finally:
@@ -136,8 +142,8 @@ async def first_life(bus: Bus) -> int:
 
 
 async def _until_no_core_leads(bus: Bus, rm_id: str) -> None:
-    for _ in range(int(limits.CORE_RELEASE_TIMEOUT_S / limits.CORE_RELEASE_CHECK_INTERVAL_S)):
+    for _ in range(int(CORE_RELEASE_TIMEOUT_S / CORE_RELEASE_CHECK_INTERVAL_S)):
         if await leader_of(bus, rm_id) is None:
             return
-        await asyncio.sleep(limits.CORE_RELEASE_CHECK_INTERVAL_S)
-    raise Busy(f"a core still leads {rm_id!r} after {limits.CORE_RELEASE_TIMEOUT_S:g} s, though it is halted")
+        await asyncio.sleep(CORE_RELEASE_CHECK_INTERVAL_S)
+    raise Busy(f"a core still leads {rm_id!r} after {CORE_RELEASE_TIMEOUT_S:g} s, though it is halted")

@@ -15,10 +15,13 @@ from functools import partial
 
 import structlog
 
-from remuda_bus import limits, subjects
+from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Entry, HistoryChanged, Refused
-from remuda_bus.retry import retry
+from remuda_bus.retry import RetryPolicy, retry
 from remuda_bus.untrusted import Malformed, field_of, json_object
+
+# After a halt or a fault that could not be stored. It is retried without end: a halt must not be lost.
+RECORD_RETRY = RetryPolicy(0.5)
 
 log = structlog.get_logger()
 
@@ -96,7 +99,7 @@ class Halts:
         def report(error: Exception) -> None:
             log.error("the halt is not on record yet, trying again", rm=rm_id, error=str(error))
 
-        await retry(partial(self._store, made), limits.RECORD_RETRY, on=BusError, report=report)
+        await retry(partial(self._store, made), RECORD_RETRY, on=BusError, report=report)
         await self.refresh(rm_id)
 
     async def _store(self, halt: Halt) -> None:

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from remuda.embedded import NatsServer
-from remuda_bus import limits, subjects
+from remuda_bus import subjects
 from remuda_bus.bus import Bus
 from remuda_bus.memory import MemoryBus
 from remuda_bus.nats import connect
-from remuda_replication.lease import Lease
+from remuda_replication.lease import HOLDER_CHECK_INTERVAL_S, Lease
 
 TTL_S = 1.5
 LEASES = replace(subjects.LEASES, ttl_s=TTL_S)
@@ -52,7 +52,7 @@ async def test_a_renewed_lease_is_kept(bus: Bus) -> None:
     released = time.monotonic()
     await first.release()
     await asyncio.wait_for(waiting, 1)
-    assert time.monotonic() - released < 2 * limits.HOLDER_CHECK_INTERVAL_S + 0.25
+    assert time.monotonic() - released < 2 * HOLDER_CHECK_INTERVAL_S + 0.25
     assert second.epoch > first.epoch
     await asyncio.wait_for(first.lost(), 1)
     await second.release()
@@ -73,7 +73,7 @@ async def test_a_dead_holder_that_had_answered_is_replaced_at_once(bus: Bus) -> 
     dead, heir = lease(bus, "one"), lease(bus, "two")
     await dead.acquire()
     waiting = asyncio.ensure_future(heir.acquire())
-    await asyncio.sleep(2 * limits.HOLDER_CHECK_INTERVAL_S)
+    await asyncio.sleep(2 * HOLDER_CHECK_INTERVAL_S)
     assert not waiting.done()
     died = time.monotonic()
     await dead._stop()

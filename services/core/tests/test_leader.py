@@ -91,7 +91,7 @@ async def test_what_cannot_be_read_is_passed_over() -> None:
 
 
 async def test_others_go_on_while_a_large_message_is_handled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("remuda_bus.limits.TURN_S", 0.0)
+    monkeypatch.setattr("remuda_replication.machine.TURN_S", 0.0)
     turns = 0
 
     async def another() -> None:
@@ -108,7 +108,7 @@ async def test_others_go_on_while_a_large_message_is_handled(monkeypatch: pytest
 
 
 async def test_a_commit_is_bounded_by_facts_and_the_rest_is_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("remuda_bus.limits.FACTS_PER_COMMIT", 100)
+    monkeypatch.setattr("remuda_core.shell.deciding.FACTS_PER_COMMIT", 100)
     deciding = Deciding(registered(), lambda: 10_000)
     messages = deque(message(asks(60, first=60 * seq), seq) for seq in range(1, 6))
     taken = []
@@ -119,7 +119,7 @@ async def test_a_commit_is_bounded_by_facts_and_the_rest_is_for_the_next(monkeyp
 
 
 async def test_a_commit_is_bounded_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("remuda_bus.limits.COMMIT_S", 0.0)
+    monkeypatch.setattr("remuda_core.shell.deciding.COMMIT_S", 0.0)
     messages = deque(message(asks(1, first=seq), seq) for seq in range(1, 4))
     commit, _ = await Deciding(registered(), lambda: 10_000).commit(messages, 1)
     assert (commit.inbox_seq, len(messages)) == (1, 2)

@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from remuda.embedded import NatsServer
-from remuda_bus import limits, subjects
+from remuda_bus import subjects
 from remuda_bus.bus import Bus, HistoryChanged, Message, Refused
 from remuda_bus.memory import MemoryBus
 from remuda_bus.nats import connect
@@ -27,7 +27,7 @@ from remuda_core.wire import schema, snapshot_format
 from remuda_core.wire.codec import CommitCodec
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_replication.log import LogReader, LogWriter, Position
-from remuda_replication.snapshots import SnapshotListing, Snapshots, restore, trim
+from remuda_replication.snapshots import DIGESTS_AT_ONCE, SnapshotListing, Snapshots, restore, trim
 
 RM = "rm:1"
 PARTITION = f"[{RM}]default"
@@ -39,7 +39,7 @@ SETTINGS = CoreSettings(snapshot_facts=1, snapshot_apart_s=0, replay_horizon_s=0
 def always_in_a_child() -> Iterator[None]:
     """Also where the state is small."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(limits, "SNAPSHOT_HERE", -1)
+        patch.setattr("remuda_replication.snapshots.SNAPSHOT_HERE", -1)
         yield
 
 
@@ -288,7 +288,7 @@ async def test_when_one_is_due() -> None:
 async def test_a_few_digests_at_a_time(bus: Bus) -> None:
     lead = Lead(bus)
     await lead.begin()
-    asked = [asyncio.ensure_future(lead.snapshots.digest()) for _ in range(limits.DIGESTS_AT_ONCE)]
+    asked = [asyncio.ensure_future(lead.snapshots.digest()) for _ in range(DIGESTS_AT_ONCE)]
     await asyncio.sleep(0)
     with pytest.raises(Refused, match="2 digests are being made"):
         await lead.snapshots.digest()
@@ -334,8 +334,8 @@ async def tell(bus: Bus, position: Position) -> None:
 
 async def test_an_rm_with_much_in_its_inbox_has_it_trimmed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Though nothing came of it, and it is young."""
-    monkeypatch.setattr(limits, "SNAPSHOT_INBOX_BYTES", 10_000)
-    monkeypatch.setattr(limits, "SNAPSHOT_INBOX_APART_S", 0.0)
+    monkeypatch.setattr("remuda_replication.snapshots.SNAPSHOT_INBOX_BYTES", 10_000)
+    monkeypatch.setattr("remuda_replication.snapshots.SNAPSHOT_INBOX_APART_S", 0.0)
     bus = MemoryBus()
     lead = Lead(bus, CoreSettings(snapshot_facts=10**6, snapshot_s=10**6, snapshot_apart_s=10**6))
     await lead.begin()
@@ -353,7 +353,7 @@ async def test_an_rm_with_much_in_its_inbox_has_it_trimmed(monkeypatch: pytest.M
 
 
 async def test_a_leader_reads_on_when_its_snapshot_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "READ_WHILE_WRITING_BYTES", 10_000)
+    monkeypatch.setattr("remuda_replication.snapshots.READ_WHILE_WRITING_BYTES", 10_000)
     may_store = asyncio.Event()
 
     class Slow(MemoryBus):

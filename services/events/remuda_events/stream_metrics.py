@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import asyncio
 
-from remuda_bus import limits, subjects
+from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, StreamState, Unanswered
 from remuda_events import metrics
+
+# Between two measurements of the numbers of streams.
+STREAM_METRICS_S = 15.0
 
 
 async def measure_streams(bus: Bus) -> None:
@@ -20,7 +23,7 @@ async def measure_streams(bus: Bus) -> None:
                 metrics.STREAM_LEADERLESS.labels(stream.name).set(1)  # the leader would have answered
             except BusError:
                 pass  # measured again soon; an outage has alerts of its own
-        await asyncio.sleep(limits.STREAM_METRICS_S)
+        await asyncio.sleep(STREAM_METRICS_S)
 
 
 def show(stream: str, state: StreamState) -> None:

@@ -9,7 +9,7 @@ import grpc
 
 from remuda_grpc.identity import Clients
 from remuda_grpc.status import Failure
-from remuda_operations.operator_api.callers import Caller
+from remuda_operations.operator_api.messages import Caller
 from remuda_operations.operators import Operator, certified
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from remuda_bus import limits
 from remuda_bus.metrics import counter, gauge, histogram, rm_label
 
+# Seconds that an ask waits for its allocation: up to two hours.
+METRIC_WAIT_SECONDS = (*limits.METRIC_SECONDS, 30.0, 60.0, 300.0, 1_800.0, 7_200.0)
+
 REQUESTS = counter("remuda_rmproxy_requests", "Requests of resource managers that are durable in inboxes.", ("rm",))
 DEAD_LETTERS = counter("remuda_rmproxy_dead_letters", "Requests that are refused and stored as dead letters.", ("rm",))
 CALLBACKS = counter("remuda_rmproxy_callbacks", "Durable callbacks.", ("rm",))
@@ -16,7 +19,7 @@ PUBLISH_TO_CALLBACK_SECONDS = histogram(
     "remuda_rmproxy_publish_to_callback_seconds",
     "Time from the publishing of a request until a callback is durable that answers it, or has the first allocation of"
     " an ask. Of a request with many items the first ones are measured.",
-    limits.METRIC_WAIT_SECONDS,
+    METRIC_WAIT_SECONDS,
     ("answer",),
 )
 UNDECIDED = gauge(

@@ -8,7 +8,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.types import Scope
 
-from remuda_operations.operator_api.callers import Caller
+from remuda_operations.operator_api.messages import Caller
 from remuda_operations.operators import Operator
 
 _KEY: Final = "caller"

@@ -10,7 +10,7 @@ import pytest
 from httpx import ASGITransport, AsyncClient, Response
 from starlette.types import Message, Receive, Scope, Send
 
-from remuda_operations.operator_api.callers import READER, Caller
+from remuda_operations.operator_api.messages import READER, Caller
 from remuda_operations.operators import Operator
 from remuda_web import limits
 from remuda_web.callers import set_caller

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from remuda_bus.bus import Message, Refused
 from remuda_bus.memory import MemoryBus
 from remuda_bus.subjects import peloton_change, peloton_query
-from remuda_operations.operator_api.callers import Caller
+from remuda_operations.operator_api.messages import Caller
 from remuda_operations.operators import Operator
 from remuda_web.app import Application
 from remuda_web.bus_source import BusSource

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from httpx import ASGITransport, AsyncClient
 
-from remuda_operations.operator_api.callers import Caller
+from remuda_operations.operator_api.messages import Caller
 from remuda_operations.operators import Operator
 from remuda_web import limits
 from remuda_web.app import Application

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import sys
 
-import remuda_bus.limits
+import remuda_replication.snapshots
 import remuda_rmproxy.limits
 
 MB = 1_000_000
 BOUNDS = {
     remuda_rmproxy.limits: {"WAITING_BYTES": 16 * MB, "BACKLOG_BYTES": 4 * MB},
-    remuda_bus.limits: {"SNAPSHOT_INBOX_BYTES": 8 * MB},
+    remuda_replication.snapshots: {"SNAPSHOT_INBOX_BYTES": 8 * MB},
 }
 
 for module, bounds in BOUNDS.items():

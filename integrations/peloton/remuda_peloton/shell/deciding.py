@@ -11,11 +11,10 @@ from typing import Any, Final, TypeVar
 import structlog
 from google.protobuf.message import DecodeError, Message
 
-from remuda_bus import limits as bus_limits
 from remuda_bus import subjects, tracing
 from remuda_bus.bus import Message as InboxMessage
 from remuda_proto.remuda.resmgr.v1 import inbox_pb2, log_pb2
-from remuda_replication.machine import TimeSlice
+from remuda_replication.machine import COMMIT_S, FACTS_PER_COMMIT, TimeSlice
 
 from ..commands import Admit, CalculateEntitlements, Command, Evict, Preempt, Tick
 from ..core import Core
@@ -83,7 +82,7 @@ class Deciding:
         before_ms, now_ms, deadline = (
             self._core.state.now_ms,
             self._clock_ms(),
-            time.perf_counter() + bus_limits.COMMIT_S,
+            time.perf_counter() + COMMIT_S,
         )
         self._commit, time_slice = log_pb2.Commit(epoch=epoch), TimeSlice()
         self.facts_by_kind = Counter()
@@ -96,7 +95,7 @@ class Deciding:
                 facts += self._answer(message, now_ms, span.headers())
             trace = trace or span.headers()
             await time_slice.pause()  # lets the append of the commit before continue
-            if facts >= bus_limits.FACTS_PER_COMMIT or time.perf_counter() >= deadline:
+            if facts >= FACTS_PER_COMMIT or time.perf_counter() >= deadline:
                 break
         self.message_seq = 0
         if facts:
@@ -156,9 +155,9 @@ class Deciding:
         state, began, facts = self._core.state, time.perf_counter(), list[Fact]()
         if not self._to_admit:
             self._to_admit, self._admit_again = deque(state.waiting), False
-        while self._to_admit and state.ready_count < READY_GANGS and len(facts) < bus_limits.FACTS_PER_COMMIT:
+        while self._to_admit and state.ready_count < READY_GANGS and len(facts) < FACTS_PER_COMMIT:
             admit = Admit((self._to_admit.popleft(),))
-            facts += self._core.handle(admit, now_ms, bus_limits.FACTS_PER_COMMIT - len(facts))[0]
+            facts += self._core.handle(admit, now_ms, FACTS_PER_COMMIT - len(facts))[0]
             if time.perf_counter() >= began + ADMISSION_S:
                 break
         took_ms = (time.perf_counter() - began) * 1_000

@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar, Final, Self
 from pydantic import AfterValidator, model_validator
 
 from remuda_bus import subjects
-from remuda_bus.limits import REPLAY_HORIZON_S, SNAPSHOT_APART_S, SNAPSHOT_FACTS, SNAPSHOT_S, STANDBYS
 from remuda_bus.settings import ReadableFile, SchedulerAclSettings, Seconds, Settings, Texts, is_loopback, setting
 from remuda_bus.subjects import peloton_log
+from remuda_replication.settings import REPLAY_HORIZON_S, SNAPSHOT_APART_S, SNAPSHOT_FACTS, SNAPSHOT_S, STANDBYS
 
 from .. import limits
 from .. import settings as rules

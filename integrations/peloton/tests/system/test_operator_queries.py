@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from integrations.peloton.tests.test_server import JOB, create_pool, message, server, set_capacity, task, url
 from remuda_bus.nats import connect
-from remuda_operations.operator_api.callers import Caller
+from remuda_operations.operator_api.messages import Caller
 from remuda_web.app import Application
 from remuda_web.bus_source import BusSource
 from remuda_web.callers import set_caller

@@ -14,15 +14,15 @@ from functools import partial
 
 import structlog
 
-from remuda_bus import limits as bus_limits
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Refused
 from remuda_bus.health import PROCESS_HEALTH, Health
 from remuda_bus.metrics import rm_label
 from remuda_bus.retry import retry
-from remuda_replication.child import Child, ChildFailed, InProcess, confine, end_within
+from remuda_replication.child import CHILD_NICENESS, Child, ChildFailed, InProcess, confine, end_within
 from remuda_replication.log import Position
 from remuda_replication.rms.faults import AUDIT, Fault, describe_error
+from remuda_replication.rms.halts import RECORD_RETRY
 
 from .. import limits
 from ..check import check
@@ -95,12 +95,12 @@ class Auditor:
         self._health.violations[rm_id] = f"commit {position.seq}: {found}"
         fault = Fault(rm_id, AUDIT, position.seq, found, self._name, self._clock_ms())
         store = partial(self._bus.put, subjects.FAULTS.name, subjects.fault_key(rm_id, AUDIT), fault.encode())
-        await retry(store, bus_limits.RECORD_RETRY, on=BusError)
+        await retry(store, RECORD_RETRY, on=BusError)
 
 
 def _in_child(core: Core) -> Iterator[bytes]:
     end_within(limits.AUDIT_WITHIN_S)
-    os.nice(limits.PREVIEW_NICENESS - bus_limits.CHILD_NICENESS)
+    os.nice(limits.PREVIEW_NICENESS - CHILD_NICENESS)
     confine(limits.AUDIT_CPU_S, limits.AUDIT_BYTES)
     yield from problem_of(core)
 

@@ -18,12 +18,11 @@ from typing import Any
 import msgspec
 from google.protobuf.message import DecodeError
 
-from remuda_bus import limits as bus_limits
 from remuda_bus.bus import Refused
 from remuda_bus.status_codes import BUSY, NOT_FOUND, UNAVAILABLE
 from remuda_proto.bounds import shown
 from remuda_proto.remuda.v1 import config_pb2
-from remuda_replication.child import Child, ChildFailed, InProcess, beside, confine, end_within
+from remuda_replication.child import CHILD_NICENESS, Child, ChildFailed, InProcess, beside, confine, end_within
 from remuda_replication.log import Position
 
 from .. import limits
@@ -139,7 +138,7 @@ def _in_child(core: Core, job: Job) -> Iterator[bytes]:
     """Do the job in this process, which is a copy: a forked child, of the lowest priority, with bounds of time and
     memory. Further copies are its children."""
     end_within(limits.PREVIEW_WITHIN_S)
-    os.nice(limits.PREVIEW_NICENESS - bus_limits.CHILD_NICENESS)
+    os.nice(limits.PREVIEW_NICENESS - CHILD_NICENESS)
     confine(limits.PREVIEW_CPU_S, limits.PREVIEW_BYTES)
     until = time.monotonic() + limits.WHAT_IF_WITHIN_S
 

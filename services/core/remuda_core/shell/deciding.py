@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterable
 import structlog
 from google.protobuf.message import DecodeError
 
-from remuda_bus import limits as bus_limits
 from remuda_bus import subjects, tracing
 from remuda_bus.bus import Message
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
-from remuda_replication.machine import TimeSlice
+from remuda_replication.machine import COMMIT_S, FACTS_PER_COMMIT, TimeSlice
 
 from .. import commands, limits
 from ..core import Core, next_tick_ms
@@ -51,12 +50,12 @@ class Deciding:
     async def commit(self, messages: deque[Message], epoch: int) -> tuple[log_pb2.Commit, dict[str, str]]:
         """Decide one commit: as many of `messages`, from the left, as fit, then a Tick if it is due, then a scheduling
         pass. Returns the commit and the headers with its trace."""
-        now_ms, deadline = self._clock_ms(), time.perf_counter() + bus_limits.COMMIT_S
+        now_ms, deadline = self._clock_ms(), time.perf_counter() + COMMIT_S
         deciding = CommitInProgress(self._core, log_pb2.Commit(epoch=epoch), now_ms)
         while messages:
             self.message_seq = messages[0].seq
             await deciding.answer(messages.popleft())
-            if deciding.facts >= bus_limits.FACTS_PER_COMMIT or time.perf_counter() >= deadline:
+            if deciding.facts >= FACTS_PER_COMMIT or time.perf_counter() >= deadline:
                 break
         self.message_seq = 0
         if (tick_ms := self._next_tick_ms()) is not None and now_ms >= tick_ms:

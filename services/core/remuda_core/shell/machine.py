@@ -9,7 +9,6 @@ from typing import Final
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, HistoryChanged
-from remuda_bus.limits import RECORDS_RESTORED_AT_ONCE
 from remuda_bus.untrusted import number_in
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_replication.log import Position, check_published
@@ -22,6 +21,9 @@ from ..wire import schema, snapshot_format
 from . import replay
 from .deciding import Deciding
 from .metrics import REPLICATION
+
+# Records of a snapshot that are restored before other tasks of the process continue: 20 ms.
+RECORDS_RESTORED_AT_ONCE = 1_000
 
 
 class CoreMachine:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from remuda_bus.limits import REPLAY_HORIZON_S, SNAPSHOT_APART_S, SNAPSHOT_FACTS, SNAPSHOT_S, STANDBYS
 from remuda_bus.settings import Seconds, setting
 from remuda_replication.process import Settings
+from remuda_replication.settings import REPLAY_HORIZON_S, SNAPSHOT_APART_S, SNAPSHOT_FACTS, SNAPSHOT_S, STANDBYS
 
 from .. import limits
 

@@ -16,7 +16,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from remuda_bus.settings import is_loopback
-from remuda_operations.operator_api.callers import Caller
+from remuda_operations.operator_api.messages import Caller
 from remuda_operations.operators import Operator
 from remuda_proto.access_list import AccessList
 from remuda_web import limits, problems

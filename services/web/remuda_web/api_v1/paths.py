@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from remuda_operations.operator_api.actions import ACTIONS
+from remuda_operations.operator_api.methods import ACTIONS
 
 # Lists whose rows are answered as the core sends them (`routes`): method -> kind of the query.
 ROWS: Final = {
