@@ -166,6 +166,10 @@ def test_processes_as_a_table() -> None:
     assert "restarting" in text
 
 
+def test_halves_are_rounded_up_as_on_the_page() -> None:
+    assert [size(1.125 * 2**40), number(0.0625), number(12.25), number(-1.125)] == ["1.13Ti", "0.0625", "12.3", "-1.13"]
+
+
 def test_figures_are_short() -> None:
     assert [number(value) for value in (0.25, 4, 12.5, 1500, 25_000, 1_200_000)] == [
         "0.25",

@@ -253,6 +253,32 @@ async def test_events_are_chosen_by_rm_and_lead_to_what_they_name(web: Web) -> N
         await rm.__aexit__(None, None, None)
 
 
+async def test_an_allocation_is_one_event_with_its_node_and_amounts(web: Web) -> None:
+    rm = await rm_with_work(web, "rm-1")
+    async with tab(page_of(web)) as found:
+        await found.open("events/rm-1?search=app")
+        events = found.page.get_by_role("region", name="Events")
+        row = events.get_by_role("row").filter(has_text="added").filter(has_text=" on n").first
+        await row.wait_for()
+        assert await row.get_by_role("link").all_inner_texts() == ["rm-1", "app", "n1"]
+        assert "vcore " in await row.inner_text()
+        assert await found.page.evaluate(PAIRS) == [["app", "n1", "k"], ["n1", None, None], ["app", None, None]]
+    await rm.__aexit__(None, None, None)
+
+
+# Newest first: the two records of an allocation; of another one, the record of the node alone; of a third, as above.
+PAIRS = """async () => {
+  const { allocationsOnce } = await import(new URL("event_objects.js", document.querySelector("script").src));
+  const resource = { resources: { vcore: { value: 1000 } } };
+  const of = (type, objectID, referenceID, timestampNano, resource) => ({
+    type, objectID, referenceID, rmID: "r", timestampNano, eventChangeType: 2,
+    eventChangeDetail: type === 3 ? 303 : 206, resource,
+  });
+  return allocationsOnce([
+    of(2, "app", "u", 3, resource), of(3, "n1", "k", 3, resource),
+    of(3, "n1", "k", 2, resource), of(2, "app", "u", 1, resource),
+  ]).map(({ objectID, node, key }) => [objectID, node, key]);
+}"""
 # What event records name: an ask, a queue, a dead letter, a halt, a user.
 # And what they refer to: of a queue, of a node.
 OBJECTS = """async () => {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
@@ -55,7 +56,11 @@ def _three(value: float) -> str:
     """Three significant digits, without exponent."""
     if abs(value) >= 999.5:
         return f"{value:,.0f}"
-    return f"{value:.3g}" if value == 0 or abs(value) >= 0.001 else f"{value:.3f}"
+    if value == 0 or abs(value) < 0.001:
+        return f"{value:.3f}" if value else "0"
+    digits = 2 - math.floor(math.log10(abs(value)))
+    rounded = math.copysign(math.floor(abs(value) * 10**digits + 0.5) / 10**digits, value)  # 1.125: 1.13, as the page
+    return f"{rounded:.3g}"
 
 
 def duration(ms: float) -> str:

@@ -2,8 +2,8 @@
 import { html, useMemo, useState } from "../html.js";
 import { paths } from "../api.js";
 import { useData, useEvents } from "../data.js";
-import { KINDS, objectOf, referenceOf } from "../event_objects.js";
-import { clock, withUnits } from "../format.js";
+import { KINDS, allocationsOnce, objectOf, referenceOf } from "../event_objects.js";
+import { amounts, clock, withUnits } from "../format.js";
 import { List } from "../list.js";
 import { Choice, Search, State, matching } from "../parts.js";
 import { link, useOption } from "../place.js";
@@ -19,8 +19,8 @@ const COLUMNS = [
   { name: "of", cell: (one) => KINDS[one.type] || one.type, width: "7.5rem", extra: true },
   { name: "object", cell: (one) => linked(one.rmID, objectOf(one), one.objectID) },
   { name: "change", cell: (one) => CHANGES[one.eventChangeType] || "", width: "6rem" },
-  { name: "reference", cell: (one) => linked(one.rmID, referenceOf(one), one.referenceID), width: "20rem", extra: "wide" },
-  { name: "message", cell: (one) => withUnits(one.message || ""), extra: true },
+  { name: "reference", cell: (one) => (one.node ? html`<span class="inline">${one.key} on ${linked(one.rmID, ["nodes", one.node], one.node)}</span>` : linked(one.rmID, referenceOf(one), one.referenceID)), width: "20rem", extra: "wide" },
+  { name: "message", cell: (one) => [amounts(one.amounts, ""), withUnits(one.message || "")].filter(Boolean).join("; "), extra: true },
 ];
 
 export function Events() {
@@ -31,9 +31,10 @@ export function Events() {
   const [kind, choose] = useOption("kind");
   const [held, hold] = useState(null);
   const all = held || events;
-  const found = useMemo(() => matching(all.filter((one) => (!kind || KINDS[one.type] === kind) && (!rm || one.rmID === rm)), text, (one) => `${one.objectID} ${one.referenceID || ""} ${one.message || ""}`), [all, kind, rm, text]);
+  const chosen = useMemo(() => allocationsOnce(all.filter((one) => (!kind || KINDS[one.type] === kind) && (!rm || one.rmID === rm))), [all, kind, rm]);
+  const found = useMemo(() => matching(chosen, text, (one) => `${one.objectID} ${one.key || ""} ${one.node || ""} ${one.referenceID || ""} ${one.message || ""}`), [chosen, text]);
   return html`<h2>Events <span class="dim small">of all resource managers</span></h2>
-    <div class="controls"><${Search} label="Search events" text=${text} onText=${search} found=${found.length} of=${all.length} />
+    <div class="controls"><${Search} label="Search events" text=${text} onText=${search} found=${found.length} of=${chosen.length} />
       <${Choice} label="from" value=${rm} options=${[["", "all RMs"], ...(data ? data.rms : [])]} onChoice=${chooseRm} />
       <${Choice} label="kind" value=${kind} options=${[["", "all"], ...KINDS.filter(Boolean).map((one) => [one, one])]} onChoice=${choose} />
       <button aria-pressed=${held !== null} onClick=${() => hold(held ? null : events)}>${held ? "Go on" : "Pause"}</button></div>

@@ -30,8 +30,11 @@ function Overview({ rm, rows }) {
   const known = useMemo(() => colourings(rows), [rows]);
   const colouring = known.find((one) => one.key === by) || known[0];
   const open = (node) => go("nodes", rm, node.id);
-  // The resource that colours the map has the first bar.
-  const resources = useMemo(() => resourcesOf(rows).sort((a, b) => (b === colouring.resource) - (a === colouring.resource)), [rows.length, colouring.key]);
+  // The resource that colours the map has the first bar, then the one of which most is used: narrow screens show few.
+  const resources = useMemo(() => {
+    const usedOf = Object.fromEntries(resourcesOf(rows).map((name) => [name, shareOfAll(rows, name)]));
+    return Object.keys(usedOf).sort((a, b) => (b === colouring.resource) - (a === colouring.resource) || usedOf[b] - usedOf[a]);
+  }, [rows.length, colouring.key]);
   const columns = useMemo(() => [
     { name: "node", cell: (one) => html`<a href=${link("nodes", rm, one.id)}>${one.id}</a>`, by: (one) => one.id, width: "min(18rem, 40%)" },
     { name: "state", cell: (one) => html`<${StateBadge} state=${one.status} />`, by: (one) => one.status, width: "8.2rem" },
@@ -47,6 +50,11 @@ function Overview({ rm, rows }) {
     <${Free} nodes=${found} resources=${resources} />
     ${colouring.key === "queue" ? html`<${MapByQueue} rm=${rm} nodes=${found} onOpen=${open} />` : html`<${NodeMap} nodes=${found} colouring=${colouring} onOpen=${open} />`}
     <${List} label="Nodes" columns=${columns} rows=${found} keyOf=${(one) => `${one.partition} ${one.id}`} rowHeight=${38} />`;
+}
+
+function shareOfAll(nodes, name) {
+  const [taken, whole] = nodes.reduce(([taken, whole], one) => [taken + (used(one)[name] || 0), whole + (one.capacity[name] || 0)], [0, 0]);
+  return whole ? taken / whole : 0;
 }
 
 // What the nodes in sight have free together, of each resource.

@@ -26,7 +26,7 @@ function Ask({ rm, ask, others, named }) {
     <h4>${named && html`<a href=${link("applications", rm, ask.application)}>${ask.application}</a> `}${ask.key}
       <span class="dim"> ${amounts(ask.resource)}${ask.pending > 1 ? `, ${number(ask.pending)} pending` : ""}, priority ${ask.priority}, for ${duration(now - ask.since_ms)}</span></h4>
     ${others.length > 0 && html`<details><summary>${plural(others.length, "other ask")} of it ${others.length === 1 ? "waits" : "wait"} alike</summary><p class="dim">${others.map((one) => one.key).join(", ")}</p></details>`}
-    <ul class="reasons">${ask.constraints.map((by) => html`<li><${Badge} kind="warn">${by.constraint}</${Badge}> ${withUnits(by.reason)}
+    <ul class="reasons">${ask.constraints.map((by) => html`<li><${Badge} kind="warn">${by.constraint.replaceAll("_", " ")}</${Badge}> ${withUnits(by.reason)}
       ${by.since_ms > 0 && html`<span class="dim"> for ${duration(now - by.since_ms)}</span>`}<${Holders} rm=${rm} by=${by} /></li>`)}
       ${!ask.constraints.length && html`<li>${withUnits(ask.reason || "not looked at yet")}</li>`}</ul>
     ${ask.position && html`<p class="dim">${place(ask.position)}</p>`}
