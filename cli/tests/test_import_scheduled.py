@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 
-from cli.tests.test_import import translated
+import pytest
+
+from cli.tests.test_import import CASES, queues, translated
+from remuda_config import load
 from tests.golden.test_golden import TITLE, play, scenarios
 
 
@@ -19,6 +23,16 @@ def happened(name: str, commands: str) -> list[str]:
 
 def allocated(lines: list[str], application: str) -> int:
     return sum(line.startswith(f"Allocated {application}/") for line in lines)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_core_has_every_imported_queue(name: str) -> None:
+    """An application may be refused by an access list, never because its queue is unknown."""
+    found = queues(load(translated(name).text))
+    leaves = [path for path, queue in found.items() if not queue.queues and not queue.parent and path != "root"]
+    submitted = [f"submit app-{n} queue={path}" for n, path in enumerate(leaves)]
+    told = happened(name, "\n".join(["node n1 vcore=4", *submitted, "cycle", ""]))
+    assert not [line for line in told if re.search(r"does not exist|not a leaf", line)]
 
 
 def test_what_kueue_does_not_lend_is_not_borrowed() -> None:

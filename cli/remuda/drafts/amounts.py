@@ -48,10 +48,13 @@ def written(amounts: Mapping[str, int]) -> dict[str, int | str]:
     """The amounts as queues.yaml has them, `vcore` and `memory` first."""
     first = (VCORE, "memory")
     names = sorted(amounts, key=lambda name: (first.index(name) if name in first else len(first), name))
-    return {name: _plain(quantities.show_amount(name, amounts[name])) for name in names}
+    return {name: _shown(name, amounts[name]) for name in names}
 
 
-def _plain(text: str) -> int | str:
+def _shown(name: str, amount: int) -> int | str:
+    text = quantities.show_amount(name, amount)
+    if name == "memory" and text.endswith("M") and amount % _MEMORY_STEP == 0:
+        return f"{amount // _MEMORY_STEP}Mi"  # the unit in which other schedulers have it
     return int(text) if text.isdecimal() else text
 
 

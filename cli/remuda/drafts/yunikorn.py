@@ -45,6 +45,8 @@ _SETTINGS = {
     "admissionController.accessControl.externalUsers": "kubernetes.external_users",
     "admissionController.accessControl.externalGroups": "kubernetes.external_groups",
 }
+# Keys under which tools that install charts hold values as a text: Argo CD, K3s.
+_VALUES_AS_TEXT = ("values", "valuesContent")
 _DEFAULT_QUEUE = "admissionController.filtering.defaultQueue"
 _FOREIGN_KEYS = (
     "service.",
@@ -108,13 +110,17 @@ def _holders(document: Document) -> Iterator[_Holder]:
 
 
 def _helm_values(document: Document, node: Any) -> Iterator[_Holder]:
-    """`yunikornDefaults`, or the key of older charts, at any depth: a chart may be part of another one."""
+    """`yunikornDefaults`, or the key of older charts, at any depth: a chart may be part of another one, and its values
+    part of an object that installs it (Argo CD, Flux, K3s). Raises NotReadable."""
     if isinstance(node, CommentedMap):
         for key, value in node.items():
             if key == "yunikornDefaults" and isinstance(value, CommentedMap):
                 yield _Holder(document, value, 0)
             elif isinstance(value, CommentedMap | CommentedSeq):
                 yield from _helm_values(document, value)
+            elif key in _VALUES_AS_TEXT and _holds_queues(value):
+                values = inside(document, node, key)
+                yield from _helm_values(values, values.content)
         if _holds_queues(node.get(_OLD_HELM_KEY)):
             yield _Holder(document, node, 0)
     elif isinstance(node, CommentedSeq):
