@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from cli.tests.test_import import queues
 from cli.tests.test_mistakes import command
 from remuda.admin.init import next_commands
+from remuda.client.names import OfRm
 from remuda.drafts import fresh
 from remuda.local.services import SERVICES, check_settings
 from remuda.main import cli
@@ -103,11 +104,12 @@ def test_wrong_answers_write_nothing(monkeypatch, capsys, tmp_path: Path, argume
 @pytest.mark.parametrize("cluster", fresh.Cluster)
 def test_its_proposals_are_commands(cluster: fresh.Cluster) -> None:
     """Each is parsed with all its options; `system/test_init.py` runs them."""
-    proposals = next_commands(cluster, Path("a b/queues.yaml"), Path("remuda.yaml"))
+    proposals = next_commands(cluster, Path("a b/queues.yaml"), Path("remuda.yaml"), "ml")
     assert 2 <= len(proposals) <= 4
     for text, _ in proposals:
         name, *words = shlex.split(text)
         group: Any = group_of(cli)
         while hasattr(group, "commands"):
             group = group.commands[words.pop(0)]
+        words += ["rm-1"] if isinstance(group, OfRm) else []  # the one that is registered
         assert name == "remuda" and group.make_context("x", words) is not None

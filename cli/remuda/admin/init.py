@@ -156,13 +156,13 @@ def _count(text: str) -> int:
 
 def _show_next(answers: fresh.Answers, queues: Path, settings: Path) -> None:
     console.print(f"wrote {queues} and {settings}. Next:", soft_wrap=True, markup=False)
-    for command, what in next_commands(answers.cluster, queues, settings):
+    for command, what in next_commands(answers.cluster, queues, settings, next(iter(answers.teams), "default")):
         console.print(f"  {command}", soft_wrap=True, markup=False)
         console.print(f"      {what}", style="dim", soft_wrap=True, markup=False)
 
 
-def next_commands(cluster: fresh.Cluster, queues: Path, settings: Path) -> list[tuple[str, str]]:
-    """Commands that work as they stand, each with what it does."""
+def next_commands(cluster: fresh.Cluster, queues: Path, settings: Path, leaf: str) -> list[tuple[str, str]]:
+    """Commands that work as they stand, each with what it does. `leaf`: a queue below root, for simulated work."""
     file, also = shlex.quote(str(queues)), shlex.quote(str(settings))
     start = (f"remuda up --config {file} --settings {also}", "start the scheduler with these queues on this machine")
     if cluster is fresh.Cluster.KUBERNETES:
@@ -172,12 +172,12 @@ def next_commands(cluster: fresh.Cluster, queues: Path, settings: Path) -> list[
         )
     else:
         second = (
-            "remuda load --nats nats://127.0.0.1:4222 --nodes 20 --apps 5 --asks 40",
-            "in a second terminal: simulated nodes and work, in a queue of their own",
+            f"remuda load --nats nats://127.0.0.1:4222 --nodes 4 --apps 5 --asks 40 --queue root.{leaf} --keep",
+            "in a second terminal: simulated nodes, and in one of these queues more work than they have room for",
         )
     return [
         (f"remuda config check {file}", "after each edit: all problems, each with its line"),
         start,
         second,
-        ("remuda status", "what runs, and which resource managers are registered"),
+        ("remuda queues", "what each queue uses, is guaranteed and waits for; `remuda explain` says why"),
     ]
