@@ -68,6 +68,17 @@ DEVICES_UNFIT: Final = ".unfit"  # of a node: its devices on which nothing new i
 DEVICES_OCCUPIED: Final = ".occupied"  # of a node: what others take of its devices, "GPU-a=500,GPU-b=20"
 DEVICES_COUNT: Final = ".count"  # of an ask: on how many devices it wants an equal share
 
+# Of asks: the level whose one domain all members of a group share, or share if they can; over whose domains they
+# spread; slices, "rack/16"; which asks are a group, and how many of them have to fit before the first starts.
+TOPOLOGY_TAG: Final = "remuda/topology."
+TOPOLOGY_REQUIRED: Final = TOPOLOGY_TAG + "required"
+TOPOLOGY_PREFERRED: Final = TOPOLOGY_TAG + "preferred"
+TOPOLOGY_SPREAD: Final = TOPOLOGY_TAG + "spread"
+TOPOLOGY_SLICE: Final = TOPOLOGY_TAG + "slice"
+TOPOLOGY_GROUP: Final = TOPOLOGY_TAG + "group"
+TOPOLOGY_SIZE: Final = TOPOLOGY_TAG + "size"
+TOPOLOGY_HOST: Final = "host"  # the level below all others, on which each node is a domain of its own
+
 APP_TAG_TYPE: Final = "application.type"  # read by the placement rule `applicationtype`
 APP_TAG_CREATE_FORCE: Final = "application.create.force"  # "true": to RECOVERY_QUEUE when no placement rule matches
 RECOVERY_QUEUE: Final = "root.@recovery@"
@@ -80,8 +91,10 @@ GANG_STYLE_SOFT: Final = "Soft"
 CONFIG_RESYNC: Final = "resync"
 RESYNC_REPORT: Final = "report"
 RESYNC_REPLAY: Final = "replay"
-CONFIG_REQUIRES: Final = "requires"  # what the RM cannot do without, with commas between: REQUIRES_DEVICES
+CONFIG_REQUIRES: Final = "requires"  # what the RM cannot do without, with commas between: REQUIRES
 REQUIRES_DEVICES: Final = "devices"
+REQUIRES_TOPOLOGY: Final = "topology"
+REQUIRES: Final = (REQUIRES_DEVICES, REQUIRES_TOPOLOGY)
 CONFIG_COMPATIBILITY: Final = "compatibility"
 COMPATIBILITY_NONE: Final = "none"
 COMPATIBILITY_YUNIKORN_1_4: Final = "yunikorn-1.4"

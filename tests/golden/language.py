@@ -25,11 +25,12 @@ from remuda_core.settings import (
     PlacementRule,
     QueueSettings,
     Timing,
+    TopologyLevel,
     built_in,
 )
 from remuda_core.state import Partition, Question, Replacement
 from remuda_core.wire.configuration import read_configuration
-from remuda_proto.constants import DEVICES_COUNT, DEVICES_OCCUPIED, DEVICES_TAG, DEVICES_UNFIT
+from remuda_proto.constants import DEVICES_COUNT, DEVICES_OCCUPIED, DEVICES_TAG, DEVICES_UNFIT, TOPOLOGY_TAG
 from remuda_proto.durations import EXPECTED, milliseconds
 from tests.golden.operators import operator
 from tests.golden.predicate_classes import verdicts
@@ -157,7 +158,8 @@ class Settings:
             preemption_interval_ms=line.duration_ms(line.take("interval", "0s")),
             reservation_share=line.number("share", 50), queue_reservation_share=line.number("queueshare", 25),
         )  # fmt: skip
-        settings = replace_partition(settings, devices=line.resource("device."))
+        levels = tuple(TopologyLevel(name, attribute) for name, attribute in line.with_prefix("level.").items())
+        settings = replace_partition(settings, devices=line.resource("device."), topology=levels)
         weights = {name: float(value) for name, value in line.with_prefix("weight.").items()}
         self._partitions[self._current] = replace_partition(settings, resource_weights=weights) if weights else settings
 
@@ -360,9 +362,14 @@ class Notes:
     def _attributes(self, line: Line) -> dict[str, str]:
         """`ready=false`, and of devices `names.gpu=a,b unfit.gpu=b on.gpu=a=500`."""
         found = {key: line.take(key) for key in ("ready",) if key in line.values}
+        found |= line.with_prefix("attr.")
         for word, suffix in (("names.", ""), ("unfit.", DEVICES_UNFIT), ("on.", DEVICES_OCCUPIED)):
             found |= {f"{DEVICES_TAG}{name}{suffix}": text for name, text in line.with_prefix(word).items()}
         return found
+
+    def _topology(self, line: Line) -> dict[str, str]:
+        """`top.required=rack top.size=16`"""
+        return {f"{TOPOLOGY_TAG}{name}": text for name, text in line.with_prefix("top.").items()}
 
     def _running(self, line: Line, node_id: str) -> Allocated:
         """`running app-1/k1 vcore=1 uuid=u-1 [node=...]`"""
@@ -372,9 +379,8 @@ class Notes:
         uuid, node_id, partition = line.take("uuid", f"u-{key}"), line.take("node", node_id), self.partition(line)
         self.uuids.setdefault(f"{application}/{key}", []).append(uuid)
         group, placeholder = line.take("group"), line.flag("placeholder")
-        tags = line.with_prefix("tag.") | {
-            DEVICES_TAG + name: text for name, text in line.with_prefix("devices.").items()
-        }
+        tags = line.with_prefix("tag.") | self._topology(line)
+        tags |= {DEVICES_TAG + name: text for name, text in line.with_prefix("devices.").items()}
         found = Allocated(
             partition, application, key, uuid, node_id, line.resource(), 0, tags, group, placeholder=placeholder
         )
@@ -395,7 +401,7 @@ class Notes:
     def submit(self, line: Line) -> Iterator[commands.Command]:
         partition, queue, user = self.partition(line), line.take("queue"), line.take("user", "alice")
         groups = tuple(filter(None, line.take("groups").split(",")))
-        tags, timeout_ms = line.with_prefix("tag."), self._timeout_ms(line)
+        tags, timeout_ms = line.with_prefix("tag.") | self._topology(line), self._timeout_ms(line)
         rest = (tags, timeout_ms, line.resource("gang."), line.take("style"), line.take("unresolved"))
         for application in line.one("list of applications").split(","):
             yield commands.SubmitApplication(partition, application, queue, user, groups, *rest)
@@ -405,6 +411,7 @@ class Notes:
 
     def ask(self, line: Line) -> Iterator[commands.Command]:
         partition, priority, tags = self.partition(line), line.number("priority", 0), line.with_prefix("tag.")
+        tags |= self._topology(line)
         tags |= {f"{DEVICES_TAG}{name}{DEVICES_COUNT}": text for name, text in line.with_prefix("count.").items()}
         if "node" in line.values:
             tags["si/requiredNode"] = line.take("node")

@@ -16,6 +16,7 @@ from remuda_core.rules.share import scales_of, weight
 from remuda_core.settings import Limit
 from remuda_core.state import Allocation, Application, Node, Partition, PendingAsk, PredicateClass, Queue
 
+from . import topology_oracle
 from .node_oracle import (
     bound_to,
     counts,
@@ -62,6 +63,10 @@ def next_step(partition: Partition, now_ms: int, reservation_delay_ms: int) -> N
     too_young = set()
     for ask in asks:
         if not ask.free or awaits_place(ask) or not has_its_turn(ask.application):
+            continue
+        if topology_oracle.member(ask) is not None:  # it reserves no node
+            if step := topology_oracle.step(partition, ask):
+                return Next(Allocated, ask.application.id, *step)
             continue
         nodes = packed_node(partition, ask) or best_nodes(partition, ask)
         if nodes or ((unknown := to_ask_about(partition, ask)) and not partition.questions_paused):

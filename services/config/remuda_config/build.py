@@ -82,6 +82,7 @@ def _partition(partition: Partition) -> config_pb2.PartitionConfig:
         placement_rules=[_rule(rule) for rule in partition.placementrules],
         limits=[_limit(limit) for limit in partition.limits],
         devices=_resource(partition.devices),
+        topology=[config_pb2.TopologyLevel(level=one.level, attribute=one.attribute) for one in partition.topology],
     )
 
 

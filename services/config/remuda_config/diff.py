@@ -91,8 +91,14 @@ def _describe_partition(partition: config_pb2.PartitionConfig) -> Described:
         **_count("reservation share of a queue", partition.queue_reservation_share),
         "placement rules": ", ".join(_rule(rule) for rule in partition.placement_rules) or NOTHING,
         **_amounts("device of", partition.devices),
+        **_topology(partition),
         **_limits(partition.limits),
     }
+
+
+def _topology(partition: config_pb2.PartitionConfig) -> Described:
+    levels = ", ".join(f"{one.level} by {one.attribute}" for one in partition.topology)
+    return {"topology": levels} if levels else {}
 
 
 def _describe_queue(queue: config_pb2.QueueConfig) -> Described:

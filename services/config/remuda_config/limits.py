@@ -25,6 +25,10 @@ MAX_QUEUE_DEPTH: Final = 64
 MAX_DEVICE_RESOURCES: Final = 8
 # The amount of a device with the node sort policy `fragmentation`. The core keeps a number for every amount.
 MAX_PRICED_UNIT: Final = 10_000
+# Levels of a topology: the core counts what fits in each domain on the path of a node that changes. And the name of the
+# attribute of a level.
+MAX_TOPOLOGY_LEVELS: Final = 8
+MAX_ATTRIBUTE_BYTES: Final = 256
 # Placement rules in a chain of parents. Protobuf messages nest at most 100 deep.
 MAX_RULE_CHAIN: Final = 16
 

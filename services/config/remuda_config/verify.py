@@ -6,6 +6,7 @@ placement rules, access control lists and properties are verified in `rules`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -19,7 +20,10 @@ from remuda_proto.names import PARTITION, QUEUE
 
 FRAGMENTATION = "fragmentation"
 NODE_SORT_POLICIES = ("fair", "binpacking", FRAGMENTATION)
-PACKINGS = ("none", "application")
+PACKINGS = ("none", "application", "topology")
+# Names of levels, and the one that every topology has: each node is a domain of its own.
+LEVEL = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+HOST = "host"
 
 Amounts = Mapping[str, int]
 
@@ -68,6 +72,7 @@ def _verify(queues: Queues, left_out: list[Path], compatibility: str) -> Iterato
         trees_known = not any(out[:2] == path and _shapes_tree(out) for out in left_out)
         yield from _verify_partition(partition, path, trees_known)
         yield from _verify_devices(partition, (*path, "devices"), compatibility)
+        yield from _verify_topology(partition, path, compatibility)
     if queues.partitionhierarchy == "same":
         yield from _verify_hierarchy(queues)
 
@@ -83,7 +88,8 @@ def _verify_partition(partition: Partition, path: Path, trees_known: bool) -> It
         problem = f"unknown policy {shown(partition.nodesortpolicy.type)}: expected {', '.join(NODE_SORT_POLICIES)}"
         yield (*path, "nodesortpolicy", "type"), problem
     if partition.nodesortpolicy.pack not in ("", *PACKINGS):
-        problem = f"unknown value {shown(partition.nodesortpolicy.pack)}: expected {' or '.join(PACKINGS)}"
+        expected = f"expected {', '.join(PACKINGS[:-1])} or {PACKINGS[-1]}"
+        problem = f"unknown value {shown(partition.nodesortpolicy.pack)}: {expected}"
         yield (*path, "nodesortpolicy", "pack"), problem
     yield from _verify_preemption(partition.preemption, (*path, "preemption"))
     for key in ("share", "queueshare"):
@@ -119,6 +125,37 @@ def _verify_devices(partition: Partition, path: Path, compatibility: str) -> Ite
     for name, unit in partition.devices.items():
         if not unit:
             yield (*path, name), "0: expected the amount of one device, 1 or more"
+
+
+def _verify_topology(partition: Partition, above: Path, compatibility: str) -> Iterator[Finding]:
+    path: Path = (*above, "topology")
+    if partition.topology and compatibility != "none":
+        yield path, f"compatibility: {compatibility} has no topology"
+    if len(partition.topology) > limits.MAX_TOPOLOGY_LEVELS:
+        yield path, f"{len(partition.topology)} levels: expected at most {limits.MAX_TOPOLOGY_LEVELS}"
+    levels: set[str] = set()
+    attributes: set[str] = set()
+    for place, one in enumerate(partition.topology):
+        if not LEVEL.fullmatch(one.level) or one.level == HOST:
+            yield (
+                (*path, place, "level"),
+                f"{shown(one.level)}: expected lower-case letters, digits, - and _, not {HOST}",
+            )
+        elif one.level in levels:
+            yield (*path, place, "level"), f"there is already a level {shown(one.level)}"
+        if not one.attribute or len(one.attribute.encode()) > limits.MAX_ATTRIBUTE_BYTES:
+            problem = f"expected the name of a node attribute, at most {limits.MAX_ATTRIBUTE_BYTES} bytes"
+            yield (*path, place, "attribute"), f"{shown(one.attribute)}: {problem}"
+        elif one.attribute in attributes:
+            yield (*path, place, "attribute"), f"there is already a level of attribute {shown(one.attribute)}"
+        levels.add(one.level)
+        attributes.add(one.attribute)
+    if partition.nodesortpolicy.pack == "topology":
+        pack: Path = (*above, "nodesortpolicy", "pack")
+        if not partition.topology:
+            yield pack, "topology: expected levels under the key topology"
+        if partition.nodesortpolicy.type == FRAGMENTATION:
+            yield pack, f"topology: expected none with nodesortpolicy.type {FRAGMENTATION}"
 
 
 def _verify_preemption(preemption: Preemption, path: Path) -> Iterator[Finding]:

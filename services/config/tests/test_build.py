@@ -95,7 +95,7 @@ def test_devices() -> None:
 
 
 def test_unknown_packing() -> None:
-    with pytest.raises(remuda_config.Invalid, match="unknown value 'node': expected none or application"):
+    with pytest.raises(remuda_config.Invalid, match="unknown value 'node': expected none, application or topology"):
         remuda_config.load(partition("nodesortpolicy: {pack: node}\nqueues: [{name: root}]"))
 
 

@@ -166,6 +166,16 @@ DEVICE_RESOURCES: Final = 8
 DEVICES_PER_NODE: Final = 128
 DEVICE_NAME_BYTES: Final = 128
 
+# Levels of a topology, without hosts. What fits is counted in each domain on the path of a node that changes.
+TOPOLOGY_LEVELS: Final = 8
+# Members of a group: the first start places all of them in one pass.
+GROUP_SIZE: Final = 10_000
+# Shapes of members whose copies are counted in each domain; with more of them, those looked at longest ago are
+# forgotten, and counted again when they are next asked about. And domains that are tried for a group with members of
+# several shapes.
+SHAPES_COUNTED: Final = 64
+DOMAINS_TRIED: Final = 200
+
 # Records of rejected applications in one partition: enough to find an error, and bounded whatever an RM sends.
 REJECTED_APPLICATIONS: Final = 1_000
 

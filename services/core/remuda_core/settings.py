@@ -63,10 +63,18 @@ class PlacementRule(Settings):
     parent: PlacementRule | None = None
 
 
-# `PartitionSettings.pack`: asks go to nodes on which their application is already. Empty: only the node sort policy
-# decides.
+# `PartitionSettings.pack`: asks go to nodes on which their application is already; or to nodes and racks that are in
+# use already. Empty: only the node sort policy decides.
 APPLICATION: Final = "application"
-PACKINGS: Final = ("", APPLICATION)
+TOPOLOGY: Final = "topology"
+PACKINGS: Final = ("", APPLICATION, TOPOLOGY)
+
+
+class TopologyLevel(Settings):
+    """The nodes with the same values of this attribute, and of those of all levels above, are one domain."""
+
+    level: str
+    attribute: str
 
 
 class PartitionSettings(Settings):
@@ -93,6 +101,8 @@ class PartitionSettings(Settings):
     queue_reservation_share: int = 25
     # Resources that stand on devices: the amount of one device of each (semantics section 20).
     devices: Resource = {}
+    # From coarse to fine (semantics section 21).
+    topology: tuple[TopologyLevel, ...] = ()
 
 
 class Timing(Settings):

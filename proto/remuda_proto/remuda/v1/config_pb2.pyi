@@ -116,6 +116,7 @@ class PartitionConfig(_message.Message):
     RESERVATION_SHARE_FIELD_NUMBER: _builtins.int
     QUEUE_RESERVATION_SHARE_FIELD_NUMBER: _builtins.int
     DEVICES_FIELD_NUMBER: _builtins.int
+    TOPOLOGY_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The plain name, lower case: "default"."""
     preemption_enabled: _builtins.bool
@@ -142,6 +143,10 @@ class PartitionConfig(_message.Message):
     def devices(self) -> _si_pb2.Resource:
         """Resources that stand on devices: the amount of one device of each."""
 
+    @_builtins.property
+    def topology(self) -> _containers.RepeatedCompositeFieldContainer[Global___TopologyLevel]:
+        """The levels of the topology, from coarse to fine."""
+
     def __init__(
         self,
         *,
@@ -157,16 +162,41 @@ class PartitionConfig(_message.Message):
         reservation_share: _builtins.int = ...,
         queue_reservation_share: _builtins.int = ...,
         devices: _si_pb2.Resource | None = ...,
+        topology: _abc.Iterable[Global___TopologyLevel] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_preemption_threshold", b"_preemption_threshold", "devices", b"devices", "node_sort_policy", b"node_sort_policy", "preemption_threshold", b"preemption_threshold", "root", b"root"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_preemption_threshold", b"_preemption_threshold", "devices", b"devices", "limits", b"limits", "name", b"name", "node_sort_policy", b"node_sort_policy", "placement_rules", b"placement_rules", "preemption_enabled", b"preemption_enabled", "preemption_interval_ms", b"preemption_interval_ms", "preemption_threshold", b"preemption_threshold", "queue_reservation_share", b"queue_reservation_share", "quota_preemption_enabled", b"quota_preemption_enabled", "reservation_share", b"reservation_share", "root", b"root"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_preemption_threshold", b"_preemption_threshold", "devices", b"devices", "limits", b"limits", "name", b"name", "node_sort_policy", b"node_sort_policy", "placement_rules", b"placement_rules", "preemption_enabled", b"preemption_enabled", "preemption_interval_ms", b"preemption_interval_ms", "preemption_threshold", b"preemption_threshold", "queue_reservation_share", b"queue_reservation_share", "quota_preemption_enabled", b"quota_preemption_enabled", "reservation_share", b"reservation_share", "root", b"root", "topology", b"topology"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__preemption_threshold: _TypeAlias = _typing.Literal["preemption_threshold"]  # noqa: Y015
     _WhichOneofArgType__preemption_threshold: _TypeAlias = _typing.Literal["_preemption_threshold", b"_preemption_threshold"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__preemption_threshold) -> _WhichOneofReturnType__preemption_threshold | None: ...
 
 Global___PartitionConfig: _TypeAlias = PartitionConfig  # noqa: Y015
+
+@_typing.final
+class TopologyLevel(_message.Message):
+    """A level of the topology: the attribute of nodes that names their domains there."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEVEL_FIELD_NUMBER: _builtins.int
+    ATTRIBUTE_FIELD_NUMBER: _builtins.int
+    level: _builtins.str
+    attribute: _builtins.str
+    def __init__(
+        self,
+        *,
+        level: _builtins.str = ...,
+        attribute: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attribute", b"attribute", "level", b"level"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TopologyLevel: _TypeAlias = TopologyLevel  # noqa: Y015
 
 @_typing.final
 class NodeSortPolicy(_message.Message):
@@ -198,7 +228,9 @@ class NodeSortPolicy(_message.Message):
     type: _builtins.str
     """"fair" or "binpacking"."""
     pack: _builtins.str
-    """"application": an ask goes to a node on which its application is already, if one has room. Empty: no packing."""
+    """"application": an ask goes to a node on which its application is already, if one has room. "topology":
+    an ask goes where racks and nodes are in use already. Empty: no packing.
+    """
     @_builtins.property
     def resource_weights(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]: ...
     def __init__(

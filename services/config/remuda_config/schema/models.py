@@ -181,6 +181,11 @@ class Reservations(Keys):
     queueshare: Count | None = None
 
 
+class TopologyLevel(Keys):
+    level: Text = ""
+    attribute: Text = ""
+
+
 class Partition(Keys):
     """`queues`: None if the text has no such list. The root queue is added to a list without one."""
 
@@ -192,6 +197,7 @@ class Partition(Keys):
     reservations: Reservations = Reservations()
     nodesortpolicy: NodeSortPolicy = NodeSortPolicy()
     devices: Resource = Field(default_factory=dict)
+    topology: list[TopologyLevel] = Field(default_factory=list)
 
     @property
     def plain_name(self) -> str:

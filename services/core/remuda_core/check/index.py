@@ -29,6 +29,7 @@ from ..rules.resource import Items, items_of, total_of
 from ..rules.share import weight
 from ..state import Application, Node, Partition, PendingAsk, Queue, Refusals
 from .devices import available_with_devices, obtainable_with_devices
+from .topology import Membership, check_closed, check_topology, membership
 
 
 def check_index(partition: Partition, index: PartitionIndex) -> None:
@@ -45,6 +46,7 @@ def check_index(partition: Partition, index: PartitionIndex) -> None:
     check_preemptors(partition, index)
     check_entries(partition, index)
     check_packing(partition, index)
+    check_topology(partition, index)
     check_reserved_nodes(partition, index)
     assert index.parked.limits().keys() <= set(ask_classes), f"{partition.name}: ask classes are parked that are gone"
     if not index.shares_are_stale:
@@ -167,7 +169,7 @@ def check_nodes(partition: Partition, index: PartitionIndex) -> None:
 
 
 # (resource, required node, refused nodes, admission): asks with equal values belong to one ask class.
-Want = tuple[Items, str, Refusals, Admission]
+Want = tuple[Items, str, Refusals, Admission, Membership]
 
 
 def check_leaf(queue: Queue, leaf: LeafOrder, index: PartitionIndex) -> None:
@@ -178,12 +180,13 @@ def check_leaf(queue: Queue, leaf: LeafOrder, index: PartitionIndex) -> None:
             if waits_for_place(ask):
                 continue
             if ask.free:
-                want = (items_of_ask(index.partition, ask), required_node(dict(ask.ask.tags)), ask.refused, admission)
+                bound_to, group = required_node(dict(ask.ask.tags)), membership(ask)
+                want = (items_of_ask(index.partition, ask), bound_to, ask.refused, admission, group)
                 expected[want][application.id].append(ask)
             else:
                 assert ask not in index.lines, f"{application.id}/{ask.ask.allocation_key}: is in a line, none is free"
     found = {
-        (demand.items, demand.required_node, demand.refused, admission): _lines(ask_class, index)
+        (demand.items, demand.required_node, demand.refused, admission, _membership(demand)): _lines(ask_class, index)
         for (demand, admission), ask_class in leaf.ask_classes.items()
     }
     where = f"queue {queue.path}"
@@ -202,6 +205,10 @@ def check_leaf(queue: Queue, leaf: LeafOrder, index: PartitionIndex) -> None:
             and ask_class.ranking.members
             and ask_class.admission is admission
         ), f"{where}: the ask class for {demand.items} stands in a wrong place"
+
+
+def _membership(demand: Demand) -> Membership:
+    return (*demand.group_of_asks.key, demand.wish) if demand.group_of_asks is not None else ()
 
 
 def _admission(queue: Queue, application: Application) -> Admission:
@@ -329,6 +336,8 @@ def check_demands(partition: Partition, index: PartitionIndex, ask_classes: list
         known_names = all(name in index.names for name in amounts)
         assert demand.possible == known_names, f"{what}: possible is {demand.possible}"
         listed = demand.rank is not None or demand in index.demands.closed_bound.get(demand.required_node, ())
+        if demand.group_of_asks is not None:
+            listed = index.groups is not None and demand in index.groups.waits_for
         assert listed == (demand.possible and not demand.open), f"{what}: open is {demand.open}"
         assert demand.schedulable == (demand.open or demand.reserving), f"{what}: schedulable is {demand.schedulable}"
         assert not (demand.open and demand.reserving), f"{what}: open, and reserving"
@@ -340,7 +349,9 @@ def check_demands(partition: Partition, index: PartitionIndex, ask_classes: list
         assert not demand.reserved or demand.closed_list is not index.demands.closed, f"{what}: a gap would not wake it"
         for ask_class in its_ask_classes:
             _check_ask_class(ask_class, index)
-        if not demand.open and demand.possible:
+        if demand.group_of_asks is not None and demand.possible and not demand.open:
+            check_closed(demand, index)
+        elif not demand.open and demand.possible:
             room = [
                 node.id
                 for node in partition.nodes.values()
@@ -380,7 +391,7 @@ def check_preemptors(partition: Partition, index: PartitionIndex) -> None:
     known = index.preemptors.known_seqs()
     for application in partition.applications.values():
         for key, ask in application.asks.items():
-            willing = ask.ask.allow_preempt_other and not required_node(ask.ask.tags)
+            willing = ask.ask.allow_preempt_other and not required_node(ask.ask.tags) and not membership(ask)
             idle = ask.pending and ask.preemption is None and not index.awaits_place(ask)
             may = idle and willing and can_preempt(ask)
             assert not may or ask.seq in known, f"{application.id}/{key}: will never preempt others"

@@ -155,6 +155,8 @@ def _claim(partition: Partition, index: PartitionIndex, ask_class: AskClass) -> 
     demand = ask_class.demand
     if ask_class.hidden or not demand.possible or demand.required_node or not ask_class.ranking.members:
         return None
+    if demand.group_of_asks is not None:
+        return None  # a group waits for a domain
     pending = ask_class.first()
     node = _takeable(index, demand, pending, obtainable=False)
     if node is not None:

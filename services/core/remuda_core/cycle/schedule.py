@@ -31,6 +31,7 @@ from ..rules import lifecycle
 from ..rules.connection import RUNNING
 from ..rules.resource import INT64_MAX
 from ..state import Partition, State
+from .groups import place_group
 from .measure import measure_work
 from .place import allocate, ask_for_more, expired, place
 from .preempt import preempt, preempt_in_turn, preempt_where_bound
@@ -125,6 +126,9 @@ def place_pending(
         budget.left -= STEPS_PER_PLACEMENT
         budget.found = True
         pending, demand = ask_class.first(), ask_class.demand
+        if demand.group_of_asks is not None:
+            placed += yield from place_group(state, partition, index, demand, pending, now_ms)
+            continue
         # b. Which node is best?
         node = None
         if packing is not None and index.some_node_fits(demand):

@@ -15,6 +15,7 @@ from ..limits import MAX_ALLOCATIONS
 from ..rules import lifecycle
 from ..rules.devices import problem_of_ask as problem_of_devices
 from ..rules.resource import problem_of_resource
+from ..rules.topology import problem_of_ask as problem_of_topology
 from ..state import Allocation, Application, Node, Partition, PendingAsk, RejectedAllocation, State
 from . import names
 from .allocation import idle, problem_of_existing, problem_of_room, recovered, rejection_over, replacement_cancelled
@@ -59,9 +60,14 @@ def problem_of_ask(partition: Partition | None, application: Application | None,
         return f"maxAllocations={ask.max_allocations}, expected 1 or more"
     if not any(ask.resource.values()):
         return f"resourceAsk is {'zero' if ask.resource else 'empty'}"
-    return problem_of_resource(ask.resource, "resourceAsk") or problem_of_devices(
-        partition.settings.devices, ask.resource, ask.tags
-    )
+    settings = partition.settings
+    if problem := problem_of_resource(ask.resource, "resourceAsk"):
+        return problem
+    if problem := problem_of_devices(settings.devices, ask.resource, ask.tags):
+        return problem
+    if ask.tags or application.tags:
+        return problem_of_topology(settings.topology, ask.tags, application.tags, ask.task_group, ask.max_allocations)
+    return None
 
 
 def release_ask(state: State, command: ReleaseAsk, now_ms: int) -> Iterator[Fact]:

@@ -13,19 +13,19 @@ from typing import Any
 from msgspec.structs import replace
 
 from remuda_proto.bounds import SETTINGS, VERSION_BYTES, joined, problem_of_map, shown, too_long, too_many
-from remuda_proto.constants import CONFIG_REQUIRES, REQUIRES_DEVICES
+from remuda_proto.constants import CONFIG_REQUIRES, REQUIRES, REQUIRES_DEVICES, REQUIRES_TOPOLOGY, TOPOLOGY_HOST
 from remuda_proto.patterns import BadPattern, compiled
 
 from .. import facts
 from ..commands import CleanQueues, Configure, Register
 from ..facts import Fact
 from ..index.scores import SCORES
-from ..limits import DEVICE_RESOURCES, RESOURCE_NAMES_PER_PARTITION
+from ..limits import DEVICE_RESOURCES, RESOURCE_NAMES_PER_PARTITION, TOPOLOGY_LEVELS
 from ..rules.connection import REPLAY, REPORT, RESYNC
 from ..rules.devices import problem_of_node
 from ..rules.placement_rules import RULES
 from ..rules.prices import LARGEST_UNIT, PRICES
-from ..settings import APPLICATION, PACKINGS, Configuration, PartitionSettings, PlacementRule, QueueSettings
+from ..settings import APPLICATION, PACKINGS, TOPOLOGY, Configuration, PartitionSettings, PlacementRule, QueueSettings
 from ..state import Partition, Queue, State
 from . import names
 from .devices import assign_devices
@@ -115,8 +115,10 @@ def problems_of(configuration: Configuration) -> list[str]:
                 f" {', '.join(SCORES)}"
             )
         problems += problems_of_devices(partition, configuration.compatibility)
+        problems += problems_of_topology(partition, configuration.compatibility)
         if partition.pack not in PACKINGS:
-            problems.append(f"partition {partition.name}: pack {shown(partition.pack)}, expected {APPLICATION} or none")
+            expected = f"{APPLICATION}, {TOPOLOGY} or none"
+            problems.append(f"partition {partition.name}: pack {shown(partition.pack)}, expected {expected}")
         problems += [problem for rule in partition.placement_rules for problem in problems_of_rule(rule)]
     timing = configuration.timing
     problems += [f"timing: {name} is {ms}" for name in timing.__struct_fields__ if (ms := getattr(timing, name)) < 1]
@@ -140,14 +142,34 @@ def problems_of_devices(partition: PartitionSettings, compatibility: str) -> Ite
             yield f"{where}: {shown(name)}={unit}, expected the amount of one device, 1 or more"
 
 
+def problems_of_topology(partition: PartitionSettings, compatibility: str) -> Iterator[str]:
+    where, levels = f"partition {partition.name}: topology", partition.topology
+    if levels and compatibility != "none":
+        yield f"{where}: compatibility {compatibility} has none"
+    if problem := too_many(where, len(levels), TOPOLOGY_LEVELS):
+        yield problem
+    for one in levels:
+        if not one.level or one.level == TOPOLOGY_HOST or not one.attribute:
+            yield f"{where}: level {shown(one.level)} by {shown(one.attribute)}, expected a name and an attribute"
+    if len({one.level for one in levels}) < len(levels) or len({one.attribute for one in levels}) < len(levels):
+        yield f"{where}: a level or an attribute is there twice"
+    if partition.pack == TOPOLOGY and (not levels or partition.node_sort in PRICES):
+        yield f"{where}: expected levels, and a node sort policy without prices, with pack {TOPOLOGY}"
+
+
 def problems_of_requires(extra_config: facts.Tags, configuration: Configuration) -> Iterator[str]:
     """What the RM cannot do without, and this core or the configuration does not have: an RM that names devices would
     otherwise learn of it from allocations without any."""
+    partitions = configuration.partitions
+    served = {
+        REQUIRES_DEVICES: any(partition.devices for partition in partitions),
+        REQUIRES_TOPOLOGY: any(partition.topology for partition in partitions),
+    }
     for name in filter(None, (one.strip() for one in extra_config.get(CONFIG_REQUIRES, "").split(","))):
-        if name != REQUIRES_DEVICES:
-            yield f"extraConfig {CONFIG_REQUIRES} {shown(name)}, expected {REQUIRES_DEVICES}"
-        elif not any(partition.devices for partition in configuration.partitions):
-            yield f"extraConfig {CONFIG_REQUIRES} {REQUIRES_DEVICES}: no partition of the configuration has devices"
+        if name not in served:
+            yield f"extraConfig {CONFIG_REQUIRES} {shown(name)}, expected {' or '.join(REQUIRES)}"
+        elif not served[name]:
+            yield f"extraConfig {CONFIG_REQUIRES} {name}: no partition of the configuration has {name}"
 
 
 def problems_of_rule(rule: PlacementRule) -> Iterator[str]:

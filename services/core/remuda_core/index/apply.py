@@ -97,11 +97,16 @@ def node_added(index: PartitionIndex, fact: facts.NodeAdded, _: None) -> bool:
     if node.allocations and not index.knows(node.allocated) and not index.learn(node.allocated):  # of guests
         return True
     index.reserved_nodes.nodes_changed()
+    if index.groups is not None:
+        index.groups.node_changed(node)
     return size_node(index, node)
 
 
 def node_changed(index: PartitionIndex, fact: facts.NodeChanged, asks: tuple[PendingAsk, ...]) -> bool:
     _refused_no_more(index, asks)
+    if index.groups is not None:
+        node, questions = index.partition.nodes[fact.node_id], index.partition.questions
+        index.groups.node_changed(node, (number for number, one in questions.items() if one.node is node))
     return size_node(index, index.partition.nodes[fact.node_id])
 
 
@@ -126,6 +131,8 @@ def node_opened(index: PartitionIndex, fact: facts.NodeSchedulable, node: Node |
 
 def node_removed(index: PartitionIndex, fact: facts.NodeRemoved, gone: NodeGone) -> None:
     _refused_no_more(index, gone.asks)
+    if index.groups is not None:
+        index.groups.domains.node_removed(gone.node)
     index.nodes.remove(gone.node)
     index.reserved_nodes.nodes_changed()
     index.total_changed()
@@ -210,6 +217,8 @@ def ask_released(index: PartitionIndex, fact: facts.AskReleased, gone: AskGone |
 def _ask_gone(index: PartitionIndex, gone: AskGone) -> None:
     ask, application = gone.ask, gone.ask.application
     for question in gone.questions:
+        if index.groups is not None:
+            index.groups.give_back(question.fact.question)
         released(index, question.node, application)
     remove_ask(index, ask)
     index.first_bound_ask_gone(ask)
@@ -241,6 +250,8 @@ def allocation_recovered(index: PartitionIndex, fact: facts.AllocationRecovered,
     if not index.knows(allocation.resource) and not index.learn(allocation.resource):
         return True
     application = partition.applications[allocation.application_id]
+    if index.groups is not None:
+        index.groups.hold(allocation.uuid, partition.nodes[allocation.node_id], application, allocation)
     booked(index, partition.nodes[allocation.node_id], application)
     if index.packing is not None:
         index.packing.allocated(application, partition.nodes[allocation.node_id])
@@ -264,6 +275,8 @@ def allocation_released(index: PartitionIndex, fact: facts.AllocationReleased, a
         _task_group(index, allocation.application, allocation.fact.task_group)
     if index.packing is not None:
         index.packing.released(allocation.application, allocation.node)
+    if index.groups is not None:
+        index.groups.give_back(fact.uuid)
     released(index, allocation.node, allocation.application)
 
 
@@ -311,6 +324,10 @@ def placeholder_replaced(index: PartitionIndex, fact: facts.PlaceholderReplaced,
     if index.packing is not None:
         index.packing.released(placeholder.application, placeholder.node)
         index.packing.allocated(placeholder.application, index.partition.nodes[fact.allocation.node_id])
+    if index.groups is not None:
+        index.groups.give_back(placeholder.fact.uuid)
+        node = index.partition.nodes[fact.allocation.node_id]
+        index.groups.hold(fact.allocation.uuid, node, placeholder.application, fact.allocation)
     released(index, placeholder.node, placeholder.application)
     change_node(index, index.partition.nodes[fact.allocation.node_id])
     _task_group(index, placeholder.application, placeholder.fact.task_group)
@@ -351,6 +368,8 @@ def predicate_withdrawn(index: PartitionIndex, fact: facts.PredicateWithdrawn, q
 
 def _answered(index: PartitionIndex, ask: PendingAsk, question: Question) -> None:
     """Give up the room that was taken for the question."""
+    if index.groups is not None:
+        index.groups.give_back(question.fact.question)
     released(index, question.node, question.application)
     settle_slots(index, question.application)
     _pending_again(index, ask)

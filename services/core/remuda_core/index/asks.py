@@ -241,7 +241,7 @@ class AskClass:
     def in_the_way(self) -> Queue | Tracker | None:
         """The limit that has no slot or no room for its asks; None if there is no such limit."""
         _, application_limits, trackers = self.admission
-        return in_the_way(application_limits, trackers, self.demand.resource)
+        return in_the_way(application_limits, trackers, self.demand.quota)
 
     def admits(self) -> bool:
         """Whether its demand is open, or is reserving and its first ask may reserve a node."""

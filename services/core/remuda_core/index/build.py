@@ -80,7 +80,13 @@ def _build(partition: Partition, timing: Timing, spare: int) -> Generator[None, 
         names.update(node.allocated)
         yield
     index = PartitionIndex(partition, timing, sorted(names), spare)
-    yield from index.nodes.fill(sorted(partition.nodes.values(), key=attrgetter("id")))
+    in_order = sorted(partition.nodes.values(), key=attrgetter("id"))
+    yield from index.nodes.fill(in_order)
+    if index.groups is not None:
+        for node in in_order:
+            index.groups.node_changed(node)
+            yield
+        index.groups.count_all(partition.allocations.values(), partition.questions.values())
     yield from _queues(index)
     yield from _fill(
         index, (application for queue in partition.queues.values() for application in queue.applications.values())
@@ -157,6 +163,7 @@ def must_be_rebuilt(was: PartitionSettings, now: PartitionSettings) -> bool:
         was.node_sort != now.node_sort
         or was.pack != now.pack
         or was.devices != now.devices
+        or was.topology != now.topology
         or was.resource_weights != now.resource_weights
         or was.preemption_enabled != now.preemption_enabled
         or was.preemption_interval_ms != now.preemption_interval_ms

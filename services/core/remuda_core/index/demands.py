@@ -21,14 +21,24 @@ from ..rules.devices import needs as needs_of
 from ..rules.required_node import required_node
 from ..rules.resource import Items, Resource
 from ..rules.share import scales_of, weight
+from ..rules.topology import Wish
 from ..state import Node, Partition, PendingAsk, PredicateClass, Refusals
 from .devices import items_with, needed_amounts, places_in
-from .node_groups import Demand, OnDevices
+from .node_groups import Demand, Grouped, OnDevices
 from .nodes import NodeIndex
 from .ordered import FitList, Rank, Vector, covers
 
-# The key of a demand: amounts, a required node ("": any), nodes that the RM has refused, or the predicate class.
-DemandKey = tuple[Items, str, Refusals]
+# The key of a demand: amounts, a required node ("": any), nodes that the RM has refused, or the predicate class; of
+# members of a group also the key of the group, and what they want of the topology.
+DemandKey = tuple[Items, str, Refusals] | tuple[Items, str, Refusals, tuple[str, str], Wish]
+
+
+class GroupsOfAsks(Protocol):
+    """The groups of the partition, as demands see them."""
+
+    def member_of(self, ask: PendingAsk) -> tuple[Grouped, Wish] | None: ...
+    def closed(self, demand: Demand) -> None: ...
+    def not_closed(self, demand: Demand) -> None: ...
 
 
 class Demands:
@@ -43,6 +53,8 @@ class Demands:
         self._nodes = nodes
         self._names = names
         self._units = partition.settings.devices
+        # Set in partitions with a topology.
+        self.groups: GroupsOfAsks | None = None
         self.scales = scales_of(partition.total)
         self.by_key: dict[DemandKey, Demand] = {}
         # The demands by the items in the order in which the RM wrote them: a key that needs no sorting.
@@ -70,6 +82,10 @@ class Demands:
         resource, tags, refused = ask.ask.resource, ask.ask.tags, ask.refused
         needs = needs_of(self._units, resource, tags) if self._units else ()
         node_id = required_node(tags) if tags else ""
+        if self.groups is not None and (member := self.groups.member_of(ask)) is not None:
+            group, wish = member
+            of_group = (items_with(resource, needs), node_id, refused, group.key, wish)
+            return self.by_key.get(of_group) or self._make(of_group, resource, needs, group, wish)
         spelling = (*resource.items(), *needs, node_id, refused)
         demand = self._by_spelling.get(spelling)
         if demand is None:
@@ -80,8 +96,11 @@ class Demands:
                 self._by_spelling[spelling] = demand
         return demand
 
-    def _make(self, key: DemandKey, resource: Resource, needs: tuple[DeviceNeed, ...]) -> Demand:
-        items, node_id, refused = key
+    def _make(
+        self, key: DemandKey, resource: Resource, needs: tuple[DeviceNeed, ...], group: Grouped | None = None,
+        wish: Wish | None = None,
+    ) -> Demand:  # fmt: skip
+        items, node_id, refused = key[:3]
         self._number += 1
         need = self._nodes.vector(needed_amounts(self._names, items) if needs else resource)
         heavy = weight(resource, self.scales)
@@ -89,6 +108,7 @@ class Demands:
             resource, items, node_id, refused, need, heavy, self._number,
             refused if isinstance(refused, PredicateClass) else None,
             tuple(OnDevices(places_in(self._names, one.resource), one.share, one.devices) for one in needs),
+            group, wish,
         )  # fmt: skip
         if any(name not in self._names for name in resource if resource[name]):
             demand.possible = demand.open = demand.schedulable = False
@@ -161,7 +181,9 @@ class Demands:
         if demand.open:
             self._open.take(demand.numbered)
         demand.open = demand.schedulable = False
-        if demand.required_node:
+        if self.groups is not None and demand.group_of_asks is not None:
+            self.groups.closed(demand)
+        elif demand.required_node:
             self.closed_bound.setdefault(demand.required_node, {})[demand] = None
         elif demand.node_specific or demand.reserved:
             self._list(demand, self.closed_singly)
@@ -213,7 +235,9 @@ class Demands:
                 self._closed.take(demand.numbered)
             demand.closed_list.remove(demand)
             demand.closed_list = None
-        if demand.required_node:
+        if self.groups is not None and demand.group_of_asks is not None:
+            self.groups.not_closed(demand)
+        elif demand.required_node:
             bound = self.closed_bound.get(demand.required_node, {})
             bound.pop(demand, None)
             if not bound:
@@ -241,6 +265,8 @@ def fitting(closed: FitList[Demand], room: Vector) -> Iterator[Demand]:
 
 
 def key_of(demand: Demand) -> DemandKey:
+    if demand.group_of_asks is not None and demand.wish is not None:
+        return (demand.items, demand.required_node, demand.refused, demand.group_of_asks.key, demand.wish)
     return (demand.items, demand.required_node, demand.refused)
 
 

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Protocol
 from ..limits import LEFTOVERS
 from ..rules.devices import choose
 from ..rules.resource import Items, Resource
+from ..rules.topology import Wish
 from ..state import NO_NODES, Node, PredicateClass, Refusals
 from .ordered import HIDDEN, FitList, Rank, Vector, covers
 
@@ -28,6 +29,13 @@ class SetAside(Protocol):
     """An ask class whose first ask may not reserve a node yet, or that a search has passed over."""
 
     def consider(self) -> None: ...
+
+
+class Grouped(Protocol):
+    """The group of asks whose members have a demand (semantics section 21)."""
+
+    @property
+    def key(self) -> tuple[str, str]: ...
 
 
 class OnDevices(NamedTuple):
@@ -64,6 +72,11 @@ class Demand:
     predicate_class: PredicateClass | None = None
     # What the asks need of devices.
     on_devices: tuple[OnDevices, ...] = ()
+    # The group that its asks are members of, and what they want of the topology. Then `negated` and `quota` are those
+    # of all members that start together, and the demand is closed until a domain may have room for them.
+    group_of_asks: Grouped | None = None
+    wish: Wish | None = None
+    quota: Resource = field(init=False)
     negated: Vector = field(init=False)
     # Whether nodes of one group may differ for the demand.
     node_specific: bool = field(init=False)
@@ -107,6 +120,7 @@ class Demand:
     def __post_init__(self) -> None:
         self.node_specific = bool(self.required_node) or self.refused != NO_NODES
         self.negated = self.room = tuple(-amount for amount in self.need)
+        self.quota = self.resource
 
     def avoids(self, node_id: str) -> bool:
         """Whether the RM refuses the node, or has to accept it first."""

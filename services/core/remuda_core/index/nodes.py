@@ -78,6 +78,8 @@ class NodeIndex:
         self._order: FitTree[NodeGroup] = FitTree(self.width, budget)
         self.rankings = Rankings(self._entries)
         self.packing: Packing | None = None  # set in partitions whose asks are packed
+        # Nodes that have changed, for domains: set in partitions with a topology.
+        self.changed: ChangedNodes | None = None
         # How often a group was filled, or got another first node: what was found since the last time is still best.
         self._filled_ever = 1
 
@@ -129,6 +131,8 @@ class NodeIndex:
         """Put the node into the group of its amounts and state. Returns the group; None if nothing may be placed on
         the node."""
         entry = self._entry(node)
+        if self.changed is not None:
+            self.changed.add(entry)
         group = self._group_for(entry) if node.candidate else None
         if group is None or group is not entry.group:
             self._move(entry, group)
@@ -149,7 +153,10 @@ class NodeIndex:
 
     def withdraw(self, node: Node) -> None:
         """Offer the node to no ask any more: it is reserved."""
-        self._move(self._entry(node), None)
+        entry = self._entry(node)
+        if self.changed is not None:
+            self.changed.add(entry)
+        self._move(entry, None)
 
     def remove(self, node: Node) -> None:
         """Remove a node that the partition has no more."""
@@ -163,6 +170,18 @@ class NodeIndex:
         entry = self._entries.get(node.id)
         return entry.group if entry is not None else None
 
+    def entry_of(self, node: Node) -> NodeEntry:
+        """The entry of the node, which is added if it is not known."""
+        return self._entry(node)
+
+    def rank_of(self, demand: Demand, entry: NodeEntry, available: Vector) -> Rank:
+        """The rank of a node for the demand, where so much is available on it: the lowest is the best."""
+        group = entry.group
+        assert group is not None, "the node takes new allocations"
+        if available is group.available:
+            return (group.score, entry.id)
+        return (self._score(group.capacity, available, self._weights), entry.id)
+
     def _entry(self, node: Node) -> NodeEntry:
         entry = self._entries.get(node.id)
         if entry is None:
@@ -174,6 +193,8 @@ class NodeIndex:
         group, or the one that the node is in now, which then is the only one so far in front that has room."""
         entry = self._entries[node_id]
         group, node = entry.group, entry.node
+        if self.changed is not None:
+            self.changed.add(entry)
         if group is None:
             return
         if node.allocations_left <= 0:
@@ -402,6 +423,11 @@ class NodeIndex:
     def answered(self, found: PredicateClass, node_ids: Sequence[str]) -> None:
         """Follow the RM's answer about these nodes for the class."""
         self.rankings.answered(found, node_ids)
+        self._note(node_ids)
+
+    def _note(self, node_ids: Iterable[str]) -> None:
+        for entry in filter(None, map(self._entries.get, node_ids)) if self.changed is not None else ():
+            self.changed.add(entry)
 
     def lost(self) -> list[str]:
         """The accepted nodes that are not found in their turn, for `check`."""

@@ -22,6 +22,7 @@ from .asks import ApplicationAsks, AskClass
 from .demands import Demands, FreedNodes, fitting, key_of
 from .devices import items_of_ask, needed_amounts
 from .gangs import AwaitingAsks, Gang
+from .groups import Groups, is_used
 from .leaves import LeafOrder
 from .limits import BlockedBy
 from .node_groups import Demand
@@ -66,6 +67,9 @@ class PartitionIndex:
         # How many places for new names the next index gets, if a name finds no place in this one.
         self.spare = spare
         self.demands = Demands(partition, self.nodes, self.names)
+        # Groups of asks that want something of the topology.
+        self.groups = Groups(self, partition.settings.topology) if is_used(partition) else None
+        self.demands.groups = self.groups
         # The negated headroom where no maximum applies.
         self.no_limits: Vector = (-UNLIMITED,) * self.nodes.width
         # Ask classes and reserved nodes that are blocked by a limit.
@@ -117,6 +121,8 @@ class PartitionIndex:
         """The ask class whose first ask is next, of those that fit under every maximum and limit, and whose demand is
         schedulable or fits a freed node. None if there is none, or if the budget of the pass is spent. O(depth * log
         n), amortised."""
+        if self.groups is not None:
+            self.groups.settle()
         if not self.demands.schedulable:
             return None
         if self.shares_are_stale:
@@ -153,7 +159,10 @@ class PartitionIndex:
         if any(name not in self.names for name in amounts):
             return None
         need = self.nodes.vector(amounts)
-        return self.nodes.best(Demand(ask.ask.resource, items, required_node(ask.ask.tags), ask.refused, need, 0, 0))
+        demand = Demand(ask.ask.resource, items, required_node(ask.ask.tags), ask.refused, need, 0, 0)
+        if self.groups is not None and self.groups.wants(ask):
+            return self.groups.best_for(ask, demand)
+        return self.nodes.best(demand)
 
     def next_to_explain(self, most: int) -> list[ApplicationAsks]:
         """The next asks of applications to explain, at most `most`. They move to the end of the order."""
@@ -260,9 +269,10 @@ class PartitionIndex:
     # Demands and ask classes
 
     def close(self, demand: Demand) -> None:
-        """Close the demand: no node fits it now. Its asks may still reserve nodes."""
+        """Close the demand: no node fits it now. Its asks may still reserve nodes, except members of groups: a group
+        waits for a domain, and nodes that it kept would be missing elsewhere."""
         self.demands.close(demand)
-        if demand.aged:
+        if demand.aged and demand.group_of_asks is None:
             self.reserving.start_reserving(demand)
 
     def open(self, demand: Demand) -> None:
@@ -271,6 +281,20 @@ class PartitionIndex:
         self.demands.open(demand)
         if demand.reserved:
             self.reservations.demand_opened(demand)
+
+    def quota_changed(self, demand: Demand, application: Application) -> None:
+        """Look again at the asks of a group of which more or fewer start together."""
+        self.demands.risen += 1
+        leaf = self.leaf_of(application)
+        line = leaf.lines.get(application, {}).get(demand)
+        if line is None:
+            return
+        ask_class = line.ask_class
+        if ask_class in self.parked and ask_class.in_the_way() is None:
+            self.parked.unblock(ask_class)
+            ask_class.show()
+        leaf.found = None
+        leaf.enter(0, ask_class.bits)
 
     def closed_singly_that_fit(self, room: Vector) -> Iterator[Demand]:
         """The closed demands that fit the room, of those that open singly, the oldest first."""

@@ -192,6 +192,16 @@ class PlaceTrees:
                 best, lowest = place, steps
         return best.node.node if best is not None else None
 
+    def steps_of(self, demand: Demand, available: Vector) -> int:
+        """The price of the demand's best place where so much is available, which covers it, in steps."""
+        free = self._free(available)
+        amounts, slack = tuple([available[place] for place in self._plain]), self._slack(available, free)
+        for steps, level, need in self._plan_of(demand).looks:
+            room = (*available, slack) if level == SEVERAL else (*amounts, slack)
+            if (level < 0 or level in free) and covers(room, need):
+                return steps
+        raise AssertionError(f"no place for {demand.items}, which fits")
+
     def best_but(self, demand: Demand, refused: Container[str]) -> Node | None:
         """As `best`, of the nodes that are not refused."""
         best: Place | None = None
@@ -353,6 +363,7 @@ class PricedNodes(NodeIndex):
         self._follow(node)
 
     def answered(self, found: PredicateClass, node_ids: Sequence[str]) -> None:
+        self._note(node_ids)
         if found in self.of_classes:
             self._kept += len(node_ids)
             for entry in filter(None, map(self._entries.get, node_ids)):
@@ -360,6 +371,9 @@ class PricedNodes(NodeIndex):
 
     def after(self, demand: Demand, available: Vector) -> Vector:
         return self.trees.after(demand, available)
+
+    def rank_of(self, demand: Demand, entry: NodeEntry, available: Vector) -> Rank:
+        return (self.trees.steps_of(demand, available), self._has_devices(entry), entry.id)
 
     def forget(self, demand: Demand) -> None:
         super().forget(demand)

@@ -161,6 +161,8 @@ class ReservingDemands:
         not possible, or if none of its asks is old enough."""
         if demand.open or demand.reserving or not demand.possible or not demand.aged:
             return
+        if demand.group_of_asks is not None:
+            return  # a group waits for a domain
         found = demand.predicate_class
         if found is not None and (found.question or demand in self._demands.unasked):
             return  # before the RM has answered

@@ -17,6 +17,7 @@ from . import gangs
 from .asks import ApplicationAsks
 from .devices import places_of
 from .gangs import AwaitingAsks, Gang
+from .groups import Groups
 from .leaves import LeafOrder
 from .limits import limits_of
 from .ordered import covers
@@ -33,6 +34,8 @@ def add_ask(index: PartitionIndex, ask: PendingAsk) -> None:
     demand, leaf = index.demands.of(ask), index.leaf_of(ask.application)
     if ask.reservations:
         index.demand_of_reserved[ask] = demand
+    if index.groups is not None and demand.group_of_asks is not None:
+        index.groups.add_ask(ask, demand)
     if ask.free:
         leaf.add_ask(ask, demand, ask.pending * demand.weight)
     else:
@@ -67,6 +70,8 @@ def leave_line(index: PartitionIndex, ask: PendingAsk, line: ApplicationAsks | A
     """Remove the ask from its line at once. The caller settles what has the line."""
     del index.lines[ask]
     line.remove_ask(ask)
+    if index.groups is not None and isinstance(line, ApplicationAsks):
+        index.groups.remove_ask(ask, line.ask_class.demand)
 
 
 def remove_ask(index: PartitionIndex, ask: PendingAsk) -> None:
@@ -79,6 +84,8 @@ def remove_ask(index: PartitionIndex, ask: PendingAsk) -> None:
     if isinstance(line, AwaitingAsks):
         line.gang.settle(line.group.name)
     elif isinstance(line, ApplicationAsks):
+        if index.groups is not None:
+            index.groups.remove_ask(ask, line.ask_class.demand)
         line.ask_class.leaf.taken(line)
 
 
@@ -153,6 +160,8 @@ def left_queue(index: PartitionIndex, application: Application) -> None:
 def place_ask(index: PartitionIndex, fact: Allocated | PredicateAsked, ask: PendingAsk) -> None:
     """Follow an allocation of a repeat of the ask, or a question to the RM about it. Either way its room on the node is
     taken. O(log n); called for every allocation."""
+    if index.groups is not None:
+        _count_member(index.groups, index, fact, ask)
     if fact.question and isinstance(fact, Allocated):
         _confirm(index, fact, ask)
         return
@@ -162,6 +171,8 @@ def place_ask(index: PartitionIndex, fact: Allocated | PredicateAsked, ask: Pend
         ask_class = line.ask_class
         leaf = ask_class.leaf
         index.nodes.book(fact.node_id, ask_class.demand)
+        if index.groups is not None and ask_class.demand.group_of_asks is not None:
+            index.groups.placed(ask, ask_class.demand)
         if not ask.free:
             line.remove_ask(ask)
             leaf.taken(line)
@@ -187,6 +198,16 @@ def place_ask(index: PartitionIndex, fact: Allocated | PredicateAsked, ask: Pend
         index.packing.allocated(application, index.partition.nodes[fact.node_id])
     if not application.asks:
         asks_less(index, application)
+
+
+def _count_member(groups: Groups, index: PartitionIndex, fact: Allocated | PredicateAsked, ask: PendingAsk) -> None:
+    node = index.partition.nodes[fact.node_id]
+    if isinstance(fact, PredicateAsked):
+        groups.hold(fact.question, node, ask.application, ask.ask)
+        return
+    if fact.question:
+        groups.give_back(fact.question)
+    groups.hold(fact.uuid, node, ask.application, fact)
 
 
 def _place_aside(index: PartitionIndex, ask: PendingAsk, line: ApplicationAsks | AwaitingAsks, node: Node) -> None:
@@ -302,6 +323,8 @@ def _leave_ask_classes(index: PartitionIndex, application: Application, group: T
         line.remove_keys({ask.ask.allocation_key for ask in asks})
         for ask in asks:
             del index.lines[ask]
+            if index.groups is not None:
+                index.groups.remove_ask(ask, demand)
         leaf.taken(line)
         leaf.changed(sum(ask.pending for ask in asks) * demand.weight)
     return [ask for asks in by_line.values() for ask in asks]
@@ -342,6 +365,8 @@ def change_node(index: PartitionIndex, node: Node) -> None:
     ask it is reserved for may fit. O(log n) for each demand that fits."""
     unblock(index)
     group = index.nodes.place(node)
+    if index.groups is not None:
+        index.groups.gained = True
     if node.reservation is not None:
         index.reservations.node_changed(node)
         index.reserved_nodes.node_changed(node)
@@ -428,7 +453,9 @@ def shares_changed(index: PartitionIndex, application: Application) -> None:
 
 def add_preemptor(index: PartitionIndex, ask: PendingAsk) -> None:
     """Add the ask to those that may preempt on any node. Does nothing if it may not, or is bound to a node."""
-    if index.preemptors is not None and ask.ask.allow_preempt_other and not required_node(ask.ask.tags):
+    if index.preemptors is None or not ask.ask.allow_preempt_other or required_node(ask.ask.tags):
+        return
+    if index.groups is None or not index.groups.wants(ask):
         index.preemptors.add_ask(ask)
 
 

@@ -41,6 +41,7 @@ def read_partition(message: config_pb2.PartitionConfig) -> settings.PartitionSet
         message.preemption_interval_ms, sort.pack, message.quota_preemption_enabled,
         message.reservation_share or DEFAULT.reservation_share,
         message.queue_reservation_share or DEFAULT.queue_reservation_share, read_resource(message.devices),
+        tuple(settings.TopologyLevel(one.level, one.attribute) for one in message.topology),
     )  # fmt: skip
 
 
@@ -66,6 +67,7 @@ def write_partition(partition: settings.PartitionSettings) -> config_pb2.Partiti
         placement_rules=[write_rule(rule) for rule in partition.placement_rules],
         limits=[write_limit(limit) for limit in partition.limits],
         devices=write_resource(partition.devices) if partition.devices else None,
+        topology=[config_pb2.TopologyLevel(level=one.level, attribute=one.attribute) for one in partition.topology],
     )
 
 

@@ -1,0 +1,384 @@
+"""Domains of nodes, and how many members of a group fit in each (semantics section 21).
+
+    Domain    the nodes with the same path of attributes at a level; all nodes; a host
+    Shape     what a member wants of a node: how many copies of it fit on each node, and in each domain
+    Domains   all domains of a partition, and the shapes that are counted
+
+Counts follow the nodes late: a node that changes is noted, and a shape takes in what has changed when it is next asked
+about. So nodes that change cost nothing for shapes of which nothing waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from ..limits import SHAPES_COUNTED
+from ..rules.resource import Items
+from ..rules.topology import ALL_NODES, Path, host_of, path_of
+from ..settings import TopologyLevel
+from ..state import Node, Refusals
+from .node_groups import Demand, NodeEntry
+from .nodes import ChangedNodes, NodeIndex
+from .ordered import Rank, Vector, covers
+from .trees import BitTree, PassBudget
+
+# The level of the domain of all nodes.
+ALL_LEVEL = -1
+
+# What makes members one shape: amounts, a required node, refusals; and of slices their level and size.
+ShapeKey = tuple[Items, str, Refusals, int, int]
+
+
+@dataclass(slots=True, eq=False)
+class Domain:
+    """`level`: its place from the coarsest, which is 0. `parent` None: it has all nodes."""
+
+    path: Path
+    level: int
+    parent: Domain | None
+    children: dict[Path, Domain] = field(default_factory=dict)
+    nodes: dict[NodeEntry, None] = field(default_factory=dict)
+    capacity: dict[str, int] = field(default_factory=dict)
+    allocated: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def used(self) -> int:
+        """How much of what it has most of in use, in thousandths."""
+        capacity = self.capacity
+        return max(
+            (1000 * amount // (capacity.get(name, 0) or 1) for name, amount in self.allocated.items()), default=0
+        )
+
+    def add(self, capacity: dict[str, int], allocated: dict[str, int], times: int) -> None:
+        for sums, amounts in ((self.capacity, capacity), (self.allocated, allocated)):
+            for name, amount in amounts.items():
+                sums[name] = sums.get(name, 0) + times * amount
+
+    def at(self, level: int) -> Iterator[Domain]:
+        """The domains of a level within this one."""
+        if level == self.level:
+            yield self
+            return
+        for child in self.children.values():
+            if child.level <= level:
+                yield from child.at(level)
+
+    def is_in(self, other: Domain) -> bool:
+        one: Domain | None = self
+        while one is not None and one is not other:
+            one = one.parent
+        return one is other
+
+
+@dataclass(slots=True, eq=False)
+class Standing:
+    """A node in its domains: from all nodes down to the host, and the amounts that they count of it."""
+
+    chain: tuple[Domain, ...]
+    capacity: dict[str, int] = field(default_factory=dict)
+    allocated: dict[str, int] = field(default_factory=dict)
+
+
+class Domains:
+    """The domains of a partition. A domain exists while it has nodes."""
+
+    def __init__(self, levels: tuple[TopologyLevel, ...], nodes: NodeIndex, budget: PassBudget) -> None:
+        """Empty: `node_changed` adds nodes."""
+        self.levels = levels
+        self.nodes = nodes
+        self.budget = budget
+        self.host_level = len(levels)
+        self.all_nodes = Domain(ALL_NODES, ALL_LEVEL, None)
+        # By level and path. The last level has the hosts.
+        self.by_level: list[dict[Path, Domain]] = [{} for _ in range(len(levels) + 1)]
+        self.standing: dict[NodeEntry, Standing] = {}
+        self.shapes: dict[ShapeKey, Shape] = {}
+        self.changed = ChangedNodes()
+        self._seen = 0
+
+    # Changes of nodes
+
+    def node_changed(self, node: Node) -> bool:
+        """Follow the attributes of a node. Returns whether it is in other domains than before."""
+        entry = self.nodes.entry_of(node)
+        path = path_of(self.levels, node.attributes)
+        known = self.standing.get(entry)
+        self.changed.add(entry)
+        if known is not None and known.chain[-2].path == path:
+            return False
+        if known is not None:
+            self._leave(entry, known)
+        chain = [self.all_nodes]
+        for level in range(len(path)):
+            chain.append(self._domain(path[: level + 1], level, chain[-1]))
+        chain.append(self._domain(host_of(node.id), self.host_level, chain[-1]))
+        self.standing[entry] = Standing(tuple(chain))
+        for domain in chain:
+            domain.nodes[entry] = None
+        return True
+
+    def node_removed(self, node: Node) -> None:
+        entry = self.nodes.entry_of(node)
+        known = self.standing.pop(entry, None)
+        self.changed.remove(entry)
+        if known is not None:
+            self._leave(entry, known)
+
+    def _domain(self, path: Path, level: int, parent: Domain) -> Domain:
+        found = self.by_level[level].get(path)
+        if found is None:
+            found = self.by_level[level][path] = parent.children[path] = Domain(path, level, parent)
+        return found
+
+    def _leave(self, entry: NodeEntry, standing: Standing) -> None:
+        for shape in self.shapes.values():
+            shape.leave(entry, standing.chain)
+        for domain in reversed(standing.chain):
+            del domain.nodes[entry]
+            domain.add(standing.capacity, standing.allocated, -1)
+            if not domain.nodes and domain.parent is not None:
+                del self.by_level[domain.level][domain.path]
+                del domain.parent.children[domain.path]
+        for shape in self.shapes.values():
+            shape.list_again(domain for domain in standing.chain[1:] if domain.nodes)
+
+    def settle(self) -> None:
+        """Take in what is used on nodes that have changed. O(levels) for each."""
+        if self._seen == self.changed.count:
+            return
+        for entry in self.changed.since(self._seen):
+            standing, node = self.standing[entry], entry.node
+            for domain in standing.chain:
+                domain.add(standing.capacity, standing.allocated, -1)
+            standing.capacity, standing.allocated = dict(node.capacity), dict(node.allocated)
+            for domain in standing.chain:
+                domain.add(standing.capacity, standing.allocated, 1)
+        self._seen = self.changed.count
+
+    # Queries
+
+    def path_of(self, node: Node) -> tuple[Path, ...]:
+        """The paths of the domains of a node, the coarsest first, without that of all nodes."""
+        path = path_of(self.levels, node.attributes)
+        return (*(path[: level + 1] for level in range(len(path))), host_of(node.id))
+
+    def level_of(self, path: Path) -> int:
+        return self.host_level if path and path[0] is None else len(path) - 1
+
+    def find(self, path: Path) -> Domain | None:
+        return self.all_nodes if not path else self.by_level[self.level_of(path)].get(path)
+
+    def shape_of(self, demand: Demand, slice_level: int = -1, slice_size: int = 0) -> Shape:
+        """The shape of a demand, up to date. O(nodes) if it is not counted already."""
+        key = (demand.items, demand.required_node, demand.refused, slice_level, slice_size)
+        shape = self.shapes.pop(key, None)
+        if shape is None:
+            if len(self.shapes) >= SHAPES_COUNTED:
+                oldest = next(iter(self.shapes))
+                self.nodes.forget(self.shapes.pop(oldest).demand)
+            shape = Shape(self, demand, slice_level, slice_size)
+        self.shapes[key] = shape
+        shape.settle()
+        return shape
+
+
+class Shape:
+    """How many copies of a demand fit: on nodes, and in domains. `slice_size`: so many copies have to be in one domain
+    of `slice_level`; then domains of this level and above count slices, else copies."""
+
+    def __init__(self, domains: Domains, demand: Demand, slice_level: int, slice_size: int) -> None:
+        self.domains = domains
+        # One of its own: that of the ask may be gone before the shape.
+        self.demand = Demand(
+            demand.resource, demand.items, demand.required_node, demand.refused, demand.need, 0, -1,
+            demand.predicate_class, demand.on_devices,
+        )  # fmt: skip
+        self.slice_level, self.slice_size = slice_level, slice_size
+        # The copies on each node that has room, and the rank of the node by the node sort policy.
+        self.copies: dict[NodeEntry, int] = {}
+        self.ranks: dict[NodeEntry, Rank] = {}
+        # In each domain: copies, and what it counts.
+        self.raw: dict[Domain, int] = {}
+        self.counts: dict[Domain, int] = {}
+        # By level, when first asked for: its domains by what they count, the tightest first. And their ranks.
+        self.trees: dict[int, BitTree[Domain]] = {}
+        self.listed: dict[Domain, Rank] = {}
+        # Of a domain, when first asked for: its nodes with room by rank.
+        self.nodes: dict[Domain, BitTree[NodeEntry]] = {}
+        self.seen = domains.changed.count
+        domains.settle()
+        for entry, standing in domains.standing.items():
+            self._update(entry, standing.chain)
+
+    def settle(self) -> None:
+        """Take in the nodes that have changed. O(levels * log n) for each."""
+        self.domains.settle()
+        changed, seen = self.domains.changed, self.seen
+        if seen != changed.count:
+            self.seen = changed.count
+            for entry in changed.since(seen):
+                self._update(entry, self.domains.standing[entry].chain)
+
+    def leave(self, entry: NodeEntry, chain: tuple[Domain, ...]) -> None:
+        """Follow a node that leaves its domains."""
+        self._count(entry, chain, 0)
+        self._rank(entry, chain, None)
+        for domain in chain[1:]:
+            if len(domain.nodes) == 1:  # it goes with its last node
+                rank = self.listed.pop(domain, None)
+                if rank is not None and domain.level in self.trees:
+                    self.trees[domain.level].remove(rank)
+                self.nodes.pop(domain, None)
+                self.raw.pop(domain, None)
+                self.counts.pop(domain, None)
+
+    def _update(self, entry: NodeEntry, chain: tuple[Domain, ...]) -> None:
+        copies = self.copies_on(entry)
+        self._count(entry, chain, copies)
+        group = entry.group
+        rank = self.domains.nodes.rank_of(self.demand, entry, group.available) if copies and group is not None else None
+        self._rank(entry, chain, rank)
+        self.list_again(chain[1:])
+
+    def list_again(self, domains: Iterable[Domain]) -> None:
+        """List domains by what they count and have in use now."""
+        for domain in domains:
+            if domain.level in self.trees:
+                self._list(domain)
+
+    def _count(self, entry: NodeEntry, chain: tuple[Domain, ...], copies: int) -> None:
+        more = copies - self.copies.pop(entry, 0)
+        if copies:
+            self.copies[entry] = copies
+        if not more:
+            return
+        size, slices = self.slice_size, 0
+        for domain in reversed(chain):
+            had = self.raw.get(domain, 0)
+            self.raw[domain] = had + more
+            if size and domain.level == self.slice_level:
+                slices = (had + more) // size - had // size
+            self.counts[domain] = self.counts.get(domain, 0) + (slices if size else more)
+
+    def _rank(self, entry: NodeEntry, chain: tuple[Domain, ...], rank: Rank | None) -> None:
+        was = self.ranks.pop(entry, None)
+        if rank is not None:
+            self.ranks[entry] = rank
+        if was == rank:
+            return
+        for domain in chain if self.nodes else ():
+            tree = self.nodes.get(domain)
+            if tree is not None:
+                if was is not None:
+                    tree.remove(was)
+                if rank is not None:
+                    tree.put(entry, rank, 1)
+
+    def _list(self, domain: Domain) -> None:
+        rank = (self.counts.get(domain, 0), -domain.used, domain.path)
+        was = self.listed.get(domain)
+        if rank != was:
+            tree = self.trees[domain.level]
+            if was is not None:
+                tree.remove(was)
+            tree.put(domain, rank, 1)
+            self.listed[domain] = rank
+
+    def copies_on(self, entry: NodeEntry) -> int:
+        """How many copies fit on the node, one placed after the other."""
+        group, demand = entry.group, self.demand
+        if group is None or not covers(group.available, demand.need) or not self.may_take(entry):
+            return 0
+        return copies_in(self.domains.nodes, demand, group.available, entry.node.allocations_left)
+
+    def may_take(self, entry: NodeEntry) -> bool:
+        demand = self.demand
+        if demand.required_node and demand.required_node != entry.id:
+            return False
+        return not (demand.node_specific and (demand.predicate_class or demand.refused) and demand.avoids(entry.id))
+
+    # Queries
+
+    def count(self, domain: Domain) -> int:
+        """How many copies fit in the domain; of slices, how many slices."""
+        return self.counts.get(domain, 0)
+
+    def fits(self, level: int, count: int, scope: Domain) -> bool:
+        """Whether one domain of the level within `scope` has room for so many."""
+        return next(self.tightest(level, count, scope), None) is not None
+
+    def tightest(self, level: int, count: int, scope: Domain) -> Iterator[Domain]:
+        """The domains of the level within `scope` that have room for so many: the one with the least room first, then
+        the one that is used most, then by path. O(log n) each for domains of all nodes, else O(domains in `scope`)."""
+        if level == scope.level:
+            if self.count(scope) >= count:
+                yield scope
+            return
+        if scope.level != ALL_LEVEL:
+            inside = [domain for domain in scope.at(level) if self.count(domain) >= count]
+            self.domains.budget.left -= len(inside) // 8
+            yield from sorted(inside, key=lambda one: (self.count(one), -one.used, one.path))
+            return
+        tree = self.trees.get(level)
+        if tree is None:
+            tree = self.trees[level] = BitTree(self.domains.budget)
+            for domain in self.domains.by_level[level].values():
+                self._list(domain)
+        start: Rank = (count,)
+        while (found := tree.first(1, start)) is not None:
+            yield found
+            start = (*self.listed[found], 0)  # right behind it
+
+    def best_in(self, domain: Domain) -> NodeEntry | None:
+        """The best node of the domain by the node sort policy. O(log n), and O(nodes of the domain) at first."""
+        tree = self.nodes.get(domain)
+        if tree is None:
+            tree = self.nodes[domain] = BitTree(self.domains.budget)
+            for entry in domain.nodes:
+                if entry in self.ranks:
+                    tree.put(entry, self.ranks[entry], 1)
+        return tree.first(1)
+
+
+def copies_in(nodes: NodeIndex, demand: Demand, available: Vector, most: int) -> int:
+    """How many copies of the demand fit where so much is available, at most `most`."""
+    if not demand.on_devices:
+        fits = (int(have // want) for have, want in zip(available, demand.need, strict=True) if want > 0)
+        return max(0, min(most, min(fits, default=most)))
+    copies = 0
+    while copies < most and covers(available, demand.need):
+        available = nodes.after(demand, available)
+        copies += 1
+    return copies
+
+
+def placed_one_by_one(
+    nodes: NodeIndex, domain: Domain, members: Iterable[tuple[Shape, int]]
+) -> list[list[NodeEntry]] | None:
+    """The nodes in the domain for members of several shapes, placed one after the other by the node sort policy, in
+    the order of shapes; for each shape one node for each member. None if one of them finds no node. O(nodes of the
+    domain * members)."""
+    free = {entry: entry.group.available for entry in domain.nodes if entry.group is not None}
+    left = {entry: entry.node.allocations_left for entry in free}
+    found: list[list[NodeEntry]] = []
+    for shape, count in members:
+        demand, chosen = shape.demand, list[NodeEntry]()
+        ranks = {
+            entry: nodes.rank_of(demand, entry, available)
+            for entry, available in free.items()
+            if left[entry] > 0 and covers(available, demand.need) and shape.may_take(entry)
+        }
+        for _ in range(count):
+            if not ranks:
+                return None
+            best = min(ranks, key=ranks.__getitem__)
+            chosen.append(best)
+            free[best] = nodes.after(demand, free[best])
+            left[best] -= 1
+            if left[best] > 0 and covers(free[best], demand.need):
+                ranks[best] = nodes.rank_of(demand, best, free[best])
+            else:
+                del ranks[best]
+        found.append(chosen)
+    return found

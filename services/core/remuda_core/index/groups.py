@@ -1,0 +1,604 @@
+"""Groups of asks that want something of the topology, and where their members are placed (semantics section 21).
+
+    Group     the members of a group: its pending asks by their demands, and in which domains its allocations are
+    Groups    all groups of a partition; which domains the next members of a group are placed in
+
+A group is bound while it has an allocation or held room: its domain at a level is the one that has most of them. That
+follows from the allocations and their nodes, so no fact says it, and a node that moves takes the group along.
+
+Each group has demands of its own. A closed demand of a group opens when a domain may have room for what its next step
+places: all members of a start, a slice, or one member. Closed demands that wait for the same are looked at together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from operator import neg
+from typing import Any, NamedTuple, Protocol
+
+from ..limits import DOMAINS_TRIED
+from ..rules.resource import Resource, add
+from ..rules.topology import APPLICATION, REQUIRED, Path, Wish, place_of, wish_of
+from ..settings import TopologyLevel
+from ..state import Allocation, Application, Node, Partition, PendingAsk, Question
+from .domains import ALL_LEVEL, Domain, Domains, Shape, placed_one_by_one
+from .node_groups import Demand, NodeEntry
+from .nodes import NodeIndex
+from .trees import PassBudget
+
+# (application ID, name of the group in it)
+GroupKey = tuple[str, str]
+# An allocation by its UUID, or held room by the number of the question.
+HeldBy = str | int
+
+
+class Awaited(NamedTuple):
+    """What a closed demand waits for: `count` copies, or slices, of a shape in one domain of `level` within `scope`."""
+
+    shape: Shape
+    level: int
+    count: int
+    scope: Path
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    key: GroupKey
+    application: Application
+    # The asks in lines with their demands and free repeats, and how many members of each demand that are.
+    asks: dict[PendingAsk, tuple[Demand, int]] = field(default_factory=dict)
+    free: dict[Demand, int] = field(default_factory=dict)
+    # The allocations and held room, and how many of them are in each domain, by level.
+    members: int = 0
+    counts: list[dict[Path, int]] = field(default_factory=list)
+
+    def count(self, paths: Iterable[tuple[int, Path]], more: int) -> None:
+        self.members += more
+        for level, path in paths:
+            at = self.counts[level]
+            left = at.get(path, 0) + more
+            if left:
+                at[path] = left
+            else:
+                del at[path]
+
+    def set_free(self, ask: PendingAsk, demand: Demand | None, repeats: int) -> None:
+        """Note the free repeats of an ask in the line of a demand; 0: it is in no line."""
+        known = self.asks.pop(ask, None)
+        if known is not None:
+            left = self.free[known[0]] - known[1]
+            if left:
+                self.free[known[0]] = left
+            else:
+                del self.free[known[0]]
+        if demand is not None and repeats:
+            self.asks[ask] = (demand, repeats)
+            self.free[demand] = self.free.get(demand, 0) + repeats
+
+    def most(self, level: int) -> Path | None:
+        """The domain of the level with most members; of equal ones the smallest path."""
+        counts = self.counts[level]
+        return min(counts, key=lambda path: (-counts[path], path)) if counts else None
+
+
+class Place(NamedTuple):
+    """Where the next member is placed: on a node, or on the best node of a domain."""
+
+    ask: PendingAsk
+    shape: Shape
+    domain: Domain
+    node: NodeEntry | None = None
+    # Of a start: how many members of the demand are placed from this one on. None: the domain is final.
+    left: int = 0
+    demand: Demand | None = None
+
+
+class Index(Protocol):
+    """The index of the partition, as groups see it."""
+
+    @property
+    def partition(self) -> Partition: ...
+    @property
+    def nodes(self) -> NodeIndex: ...
+    @property
+    def budget(self) -> PassBudget: ...
+    @property
+    def lines(self) -> Mapping[PendingAsk, Any]: ...
+    def open(self, demand: Demand) -> None: ...
+    def quota_changed(self, demand: Demand, application: Application) -> None: ...
+
+
+class Groups:
+    """The groups of a partition with a topology."""
+
+    def __init__(self, index: Index, levels: tuple[TopologyLevel, ...]) -> None:
+        self.index = index
+        self.levels = levels
+        self.domains = Domains(levels, index.nodes, index.budget)
+        index.nodes.changed = self.domains.changed
+        self.by_key: dict[GroupKey, Group] = {}
+        # The groups of each application, for levels that all its asks share.
+        self.of_application: dict[str, dict[Group, None]] = {}
+        # Where each allocation and each held room is counted.
+        self.held: dict[HeldBy, tuple[tuple[Group, ...], tuple[tuple[int, Path], ...]]] = {}
+        # Closed demands by what they wait for. None: not known, so they are tried again when any node gains room.
+        self.waiting: dict[Awaited | None, dict[Demand, None]] = {}
+        self.waits_for: dict[Demand, Awaited | None] = {}
+        # What the demand that was looked at last waits for.
+        self.failed: Awaited | None = None
+        # A node has gained room since closed demands were looked at. And groups with other members than before.
+        self.gained = False
+        self.changed: dict[Group, None] = {}
+
+    # Members
+
+    def member_of(self, ask: PendingAsk) -> tuple[Group, Wish] | None:
+        """The group of the ask, which is made if there is none; None if it wants nothing of the topology."""
+        fact, application = ask.ask, ask.application
+        wish = wish_of(fact.tags, application.tags, fact.task_group, fact.allocation_key)
+        return (self._group(application, wish.group), wish) if wish is not None else None
+
+    def wants(self, ask: PendingAsk) -> bool:
+        fact = ask.ask
+        return wish_of(fact.tags, ask.application.tags, fact.task_group, fact.allocation_key) is not None
+
+    def _group(self, application: Application, name: str) -> Group:
+        key = (application.id, name)
+        group = self.by_key.get(key)
+        if group is None:
+            counts: list[dict[Path, int]] = [{} for _ in range(len(self.levels) + 1)]
+            group = self.by_key[key] = Group(key, application, counts=counts)
+            self.of_application.setdefault(application.id, {})[group] = None
+            self.changed[group] = None
+        return group
+
+    def add_ask(self, ask: PendingAsk, demand: Demand) -> None:
+        """Note that the ask is in the line of the demand."""
+        group = demand.group_of_asks
+        assert isinstance(group, Group), "only demands of groups are noted"
+        group.set_free(ask, demand, ask.free)
+        self.changed[group] = None
+
+    def placed(self, ask: PendingAsk, demand: Demand) -> None:
+        """Note that a repeat of the ask was placed."""
+        group = demand.group_of_asks
+        assert isinstance(group, Group), "only demands of groups are noted"
+        group.set_free(ask, demand, ask.free)
+        self.changed[group] = None
+
+    def remove_ask(self, ask: PendingAsk, demand: Demand) -> None:
+        """Note that the ask has left the line of the demand."""
+        group = demand.group_of_asks
+        if isinstance(group, Group):
+            group.set_free(ask, None, 0)
+            self.changed[group] = None
+
+    def hold(self, held_by: HeldBy, node: Node, application: Application, fact: Any) -> None:
+        """Count an allocation or held room, if its tags make it a member of a group."""
+        wish = wish_of(fact.tags, application.tags, fact.task_group, fact.allocation_key)
+        if wish is None:
+            return
+        groups = (self._group(application, wish.group),)
+        if wish.outer:
+            groups = (*groups, self._group(application, APPLICATION))
+        where = self._where(node)
+        self.held[held_by] = (groups, where)
+        for group in groups:
+            group.count(where, 1)
+            self.changed[group] = None
+
+    def give_back(self, held_by: HeldBy) -> None:
+        """Count an allocation or held room no more. Does nothing if it was no member."""
+        found = self.held.pop(held_by, None)
+        if found is not None:
+            for group in found[0]:
+                group.count(found[1], -1)
+                self.changed[group] = None
+
+    def _where(self, node: Node) -> tuple[tuple[int, Path], ...]:
+        return tuple((self.domains.level_of(path), path) for path in self.domains.path_of(node))
+
+    # Nodes
+
+    def node_changed(self, node: Node, questions: Iterable[int] = ()) -> None:
+        """Follow other attributes of a node: members on it are in other domains."""
+        if self.domains.node_changed(node):
+            where = self._where(node)
+            for held_by in (*node.allocations, *questions):
+                found = self.held.get(held_by)
+                if found is not None and found[1] != where:
+                    self.held[held_by] = (found[0], where)
+                    for group in found[0]:
+                        group.count(found[1], -1)
+                        group.count(where, 1)
+                        self.changed[group] = None
+
+    # Closed demands
+
+    def closed(self, demand: Demand) -> None:
+        awaited, self.failed = self.failed, None
+        self.waiting.setdefault(awaited, {})[demand] = None
+        self.waits_for[demand] = awaited
+
+    def not_closed(self, demand: Demand) -> None:
+        if demand in self.waits_for:
+            awaited = self.waits_for.pop(demand)
+            of_one = self.waiting[awaited]
+            del of_one[demand]
+            if not of_one:
+                del self.waiting[awaited]
+
+    def settle(self) -> None:
+        """Before the next ask is sought: measure what groups with other members place next, and open demands that
+        may have found room. O(members) for each group that has changed, O(log n) for each kind of what demands wait
+        for where a node has gained room."""
+        if self.changed:
+            changed, self.changed = self.changed, {}
+            for group in changed:
+                self._settle(group)
+        if self.gained:
+            self.gained = False
+            for awaited, demands in list(self.waiting.items()):
+                if awaited is None or self._may_fit(awaited):
+                    for demand in list(demands):
+                        if demand.possible:
+                            self.index.open(demand)
+
+    def _may_fit(self, awaited: Awaited) -> bool:
+        scope = self.domains.find(awaited.scope)
+        awaited.shape.settle()
+        return scope is not None and awaited.shape.fits(awaited.level, awaited.count, scope)
+
+    def _settle(self, group: Group) -> None:
+        if REQUIRED in group.application.tags:
+            self._open_others(group)
+        if not group.asks and not group.members:
+            if self.by_key.get(group.key) is group:
+                del self.by_key[group.key]
+                of_one = self.of_application[group.application.id]
+                del of_one[group]
+                if not of_one:
+                    del self.of_application[group.application.id]
+            return
+        for demand in list(group.free):
+            quota = self._quota(group, demand)
+            if quota != demand.quota:
+                demand.quota = quota
+                demand.negated = tuple(map(neg, self.index.nodes.vector(quota)))
+                self.index.quota_changed(demand, group.application)
+            if not demand.open and demand.possible:
+                self.index.open(demand)
+
+    def _open_others(self, group: Group) -> None:
+        """Look again at the other groups of an application whose asks share a level: it has other members."""
+        for one in self.of_application.get(group.application.id, ()):
+            for demand in one.free:
+                if demand.wish is not None and demand.wish.outer and not demand.open and demand.possible:
+                    self.index.open(demand)
+
+    def _quota(self, group: Group, demand: Demand) -> Resource:
+        """What the next step of the group places, as maxima and limits see it."""
+        wish = demand.wish
+        assert wish is not None, "a demand of a group has a wish"
+        if not wish.gang or self._starts(group, wish) == 1:
+            return demand.resource
+        total: dict[str, int] = {}
+        for ask, repeats, _ in self._starting(group, wish):
+            add(total, ask.ask.resource, repeats)
+        return total
+
+    # What is placed next
+
+    def _starts(self, group: Group, wish: Wish) -> int:
+        """How many members are placed together next; 0: all that are pending."""
+        if not group.members:
+            return wish.size
+        if wish.slice_size and not self._incomplete(group, wish):
+            return wish.slice_size
+        return 1
+
+    def _incomplete(self, group: Group, wish: Wish) -> list[Path]:
+        """The domains in which the group has a part of a slice: those that miss least first."""
+        level, size = place_of(self.levels, wish.slice_level), wish.slice_size
+        counts = self.counts_at(group, level)
+        return sorted((path for path in counts if counts[path] % size), key=lambda path: (-(counts[path] % size), path))
+
+    def counts_at(self, group: Group, level: int) -> dict[Path, int]:
+        return group.counts[level] if level >= 0 else {}
+
+    def _starting(self, group: Group, wish: Wish) -> list[tuple[PendingAsk, int, Demand]]:
+        """The asks of the next start with the number of repeats, the largest first, then by priority and age."""
+        left = self._starts(group, wish) or sum(group.free.values())
+        first = sorted(group.asks.items(), key=lambda one: (-one[0].ask.priority, one[0].seq))
+        found = []
+        for ask, (demand, free) in first:
+            if left > 0:
+                found.append((ask, min(left, free), demand))
+                left -= free
+        return sorted(found, key=lambda one: (-one[2].weight, -one[0].ask.priority, one[0].seq))
+
+    def next_places(self, demand: Demand, ask: PendingAsk) -> list[Place]:
+        """Where the next members of the ask's group are placed: one for each member of a start, else one. Empty if
+        there is no room; then `failed` is what the demand waits for."""
+        group, wish = demand.group_of_asks, demand.wish
+        assert isinstance(group, Group) and wish is not None, "only asks of groups are placed here"
+        self.failed = None
+        if any(level and place_of(self.levels, level) < 0 for level in (wish.required, wish.slice_level, wish.outer)):
+            return []
+        if wish.gang and self._starts(group, wish) != 1:
+            return self._start(group, wish)
+        scope = self._scope(group, wish)
+        shape = self.domains.shape_of(demand)
+        if scope is None:
+            return []
+        domain = self._within(group, wish, shape, scope, group.free.get(demand, 1))
+        if domain is None or not shape.raw.get(domain):
+            self.failed = Awaited(shape, scope.level, 1, scope.path)
+            return []
+        return [Place(ask, shape, domain)]
+
+    def node_for(self, place: Place) -> Node | None:
+        """The node of a place, as things stand now."""
+        if place.node is not None:
+            return place.node.node
+        place.shape.settle()
+        domain, demand = place.domain, place.demand
+        if demand is not None and demand.wish is not None and isinstance(demand.group_of_asks, Group):
+            within = self._within(demand.group_of_asks, demand.wish, place.shape, domain, place.left)
+            domain = within if within is not None else domain
+        entry = place.shape.best_in(domain)
+        return entry.node if entry is not None else None
+
+    def best_for(self, ask: PendingAsk, demand: Demand) -> Node | None:
+        """The best node for an ask that is in no line, beside its group: a real ask that replaces a placeholder."""
+        member = self.member_of(ask)
+        assert member is not None, "the ask is a member of a group"
+        group, wish = member
+        scope = self._scope(group, wish)
+        if scope is None or wish.slice_size:
+            return None  # a slice has no place for one more
+        shape = self.domains.shape_of(demand)
+        domain = self._within(group, wish, shape, scope, 1)
+        entry = shape.best_in(domain) if domain is not None else None
+        return entry.node if entry is not None else None
+
+    def _scope(self, group: Group, wish: Wish) -> Domain | None:
+        """The domain to which the members of a group are bound; all nodes, if it is bound to none. None: it was bound
+        to one that has no node any more, or its members are in no domain of the level."""
+        scope = self.domains.all_nodes
+        outer = self.by_key.get((group.application.id, APPLICATION)) if wish.outer else None
+        for whose, level in ((outer, wish.outer), (group, wish.required)):
+            if whose is not None and whose.members and level:
+                path = whose.most(place_of(self.levels, level))
+                found = self.domains.find(path) if path is not None else None
+                if found is None:
+                    return None
+                scope = found
+        return scope
+
+    def _within(self, group: Group, wish: Wish, shape: Shape, scope: Domain, remaining: int) -> Domain | None:
+        """The domain for one member, in `scope`. `remaining`: how many members are yet to be placed with it."""
+        if wish.slice_size:
+            for path in self._incomplete(group, wish):
+                domain = self.domains.find(path)
+                if domain is not None and domain.is_in(scope) and shape.raw.get(domain):
+                    return domain
+            return None
+        preferred = place_of(self.levels, wish.preferred) if wish.preferred else -1
+        if preferred > scope.level:
+            scope = self._preferred(group, shape, scope, preferred, remaining)
+        spread = place_of(self.levels, wish.spread) if wish.spread else -1
+        return self._least_used_by(group, shape, scope, spread) if spread > scope.level else scope
+
+    def _preferred(self, group: Group, shape: Shape, scope: Domain, preferred: int, remaining: int) -> Domain:
+        """The domain of the level `preferred`: of those in which the group is, else the one that keeps the members
+        close together."""
+        for level in range(preferred, scope.level, -1):
+            if group.members:
+                known = ((-count, path) for path, count in group.counts[level].items())
+                near = (self.domains.find(path) for _, path in sorted(known))
+                found = next((one for one in near if one is not None and one.is_in(scope) and shape.raw.get(one)), None)
+            else:
+                found = next(shape.tightest(level, remaining, scope), None)
+            if found is not None:
+                return found if level == preferred else self._closest(shape, found, preferred, remaining)
+        return self._closest(shape, scope, preferred, remaining)
+
+    def _closest(self, shape: Shape, scope: Domain, level: int, remaining: int) -> Domain:
+        """The tightest domain of the level for all that remain, else the one with room for most."""
+        best = next(shape.tightest(level, remaining, scope), None)
+        if best is not None:
+            return best
+        some = [domain for domain in scope.at(level) if shape.raw.get(domain)]
+        self.index.budget.left -= len(some) // 8
+        return min(some, key=lambda one: (-shape.raw[one], -one.used, one.path)) if some else scope
+
+    def _least_used_by(self, group: Group, shape: Shape, scope: Domain, level: int) -> Domain:
+        """The domain of the level with fewest members of the group that has room, and of these the one with the best
+        node. O(domains in `scope`)."""
+        counts, best = group.counts[level], scope
+        least: tuple[Any, ...] | None = None
+        for domain in scope.at(level):
+            self.index.budget.left -= 1
+            if not shape.raw.get(domain):
+                continue
+            count = counts.get(domain.path, 0)
+            if least is None or count <= least[0]:
+                entry = shape.best_in(domain)
+                assert entry is not None, "it has room"
+                rank = (count, shape.ranks[entry])
+                if least is None or rank < least:
+                    least, best = rank, domain
+        return best
+
+    # Starts
+
+    def _start(self, group: Group, wish: Wish) -> list[Place]:
+        """Places for all members that start together; empty if no domain has room for all of them."""
+        together = self._starting(group, wish)
+        count = sum(repeats for _, repeats, _ in together)
+        if not together or count < self._starts(group, wish) or self._comes_later(group, wish):
+            return []  # not all of them were asked for
+        scope = self._scope(group, wish)
+        if scope is None:
+            return []
+        level = max(place_of(self.levels, wish.required) if wish.required else ALL_LEVEL, scope.level)
+        if wish.slice_size:
+            return self._start_slices(group, wish, together, scope, level)
+        shapes = [
+            (self.domains.shape_of(demand), [(ask, repeats) for ask, repeats, one in together if one is demand])
+            for demand in dict.fromkeys(demand for _, _, demand in together)
+        ]
+        # Where the members of this shape fit, all others are tried. Those that are bound to a node decide.
+        key = next((place for place, (shape, _) in enumerate(shapes) if shape.demand.required_node), 0)
+        key_shape, needed = shapes[key][0], sum(repeats for _, repeats in shapes[key][1])
+        finest = place_of(self.levels, wish.preferred) if wish.preferred else level
+        for at in range(max(finest, level), level - 1, -1):
+            tried = 0
+            for domain in key_shape.tightest(at, needed, scope):
+                if wish.outer and not self._fits_application(group, domain, wish):
+                    continue
+                if len(shapes) == 1:
+                    members = [ask for ask, repeats in shapes[0][1] for _ in range(repeats)]
+                    dynamic = together[0][2] if wish.spread or finest > domain.level else None
+                    return [
+                        Place(ask, key_shape, domain, None, len(members) - place, dynamic)
+                        for place, ask in enumerate(members)
+                    ]
+                self.index.budget.left -= len(domain.nodes) // 8
+                found = placed_one_by_one(
+                    self.index.nodes, domain,
+                    [(shape, sum(repeats for _, repeats in asks)) for shape, asks in shapes],
+                )  # fmt: skip
+                if found is not None:
+                    return [
+                        Place(ask, shape, domain, entry)
+                        for (shape, asks), entries in zip(shapes, found, strict=True)
+                        for ask, entry in zip(
+                            (ask for ask, repeats in asks for _ in range(repeats)), entries, strict=True
+                        )
+                    ]
+                tried += 1
+                if tried == DOMAINS_TRIED:
+                    break
+        self.failed = Awaited(key_shape, level, needed, scope.path)
+        return []
+
+    def _comes_later(self, group: Group, wish: Wish) -> bool:
+        """Whether placeholders of the application are yet to be asked for: they are the size of a gang."""
+        application = group.application
+        if wish.size or not application.placeholder_ask or not any(ask.ask.placeholder for ask in group.asks):
+            return False
+        asked = dict(application.allocated_placeholder)
+        for ask in application.asks.values():
+            if ask.ask.placeholder:
+                add(asked, ask.ask.resource, ask.pending + ask.asked)
+        return any(asked.get(name, 0) < amount for name, amount in application.placeholder_ask.items())
+
+    def _fits_application(self, group: Group, domain: Domain, wish: Wish) -> bool:
+        """Whether the domain that all asks of the application share, and that this one is in, may have room for all of
+        them, if it is not chosen yet."""
+        whole = self.by_key.get((group.application.id, APPLICATION))
+        if whole is not None and whole.members:
+            return True
+        level = place_of(self.levels, wish.outer)
+        outer: Domain | None = domain
+        while outer is not None and outer.level > level:
+            outer = outer.parent
+        if outer is None or outer.level != level:
+            return False
+        needed: dict[Shape, int] = {}
+        for one in self.of_application.get(group.application.id, ()):
+            for demand, free in one.free.items():
+                shape = self.domains.shape_of(demand)
+                needed[shape] = needed.get(shape, 0) + free
+        return all(shape.count(outer) >= count for shape, count in needed.items())
+
+    def _start_slices(
+        self, group: Group, wish: Wish, together: list[tuple[PendingAsk, int, Demand]], scope: Domain, level: int
+    ) -> list[Place]:
+        size = wish.slice_size
+        members = [ask for ask, repeats, _ in together for _ in range(repeats)]
+        if len(members) % size:
+            return []  # a slice is not complete yet
+        members.sort(key=lambda ask: (ask.ask.allocation_key, ask.seq))
+        slices, slice_level = len(members) // size, place_of(self.levels, wish.slice_level)
+        demand = self._largest([demand for _, _, demand in together])
+        shape = self.domains.shape_of(demand, slice_level, size)
+        finest = place_of(self.levels, wish.preferred) if wish.preferred else level
+        for at in range(min(max(finest, level), slice_level), level - 1, -1):
+            for domain in shape.tightest(at, slices, scope):
+                if wish.outer and not self._fits_application(group, domain, wish):
+                    continue
+                racks = self._domains_of_slices(shape, domain, slices)
+                places = [rack for rack in racks for _ in range(size)]
+                shapes = {one: self.domains.shape_of(one) for one in dict.fromkeys(d for _, _, d in together)}
+                of_ask = {ask: shapes[one] for ask, _, one in together}
+                return [Place(ask, of_ask[ask], rack) for ask, rack in zip(members, places, strict=True)]
+        self.failed = Awaited(shape, level, slices, scope.path)
+        return []
+
+    def _largest(self, demands: list[Demand]) -> Demand:
+        """A demand that covers all of them: where it fits so many times, so many of them fit in any order."""
+        different = list(dict.fromkeys(demands))
+        if len(different) == 1:
+            return different[0]
+        need = tuple(map(max, zip(*(demand.need for demand in different), strict=True)))
+        resource: dict[str, int] = {}
+        items: dict[str, int] = {}
+        for demand in different:
+            for sums, amounts in ((resource, demand.resource.items()), (items, demand.items)):
+                for name, amount in amounts:
+                    sums[name] = max(sums.get(name, 0), amount)
+        first = max(different, key=lambda demand: sum(need.devices for need in demand.on_devices))
+        return Demand(
+            resource, tuple(sorted(items.items())), first.required_node, first.refused, need, 0, 0,
+            first.predicate_class, first.on_devices,
+        )  # fmt: skip
+
+    def _domains_of_slices(self, shape: Shape, scope: Domain, slices: int) -> list[Domain]:
+        """A domain for each slice: as few domains as possible, at last the tightest that has room for the rest."""
+        size, left = shape.slice_size, slices
+        with_room = [domain for domain in scope.at(shape.slice_level) if shape.counts.get(domain)]
+        self.index.budget.left -= len(with_room) // 8
+
+        def rank(domain: Domain) -> tuple[Any, ...]:
+            room = shape.counts[domain]
+            return (room, shape.raw[domain] - size * room, shape.raw[domain], -domain.used, domain.path)
+
+        most = sorted(with_room, key=lambda domain: (-shape.counts[domain], rank(domain)))
+        chosen: list[Domain] = []
+        for place, domain in enumerate(most):
+            if shape.counts[domain] >= left:
+                enough = (one for one in most[place:] if shape.counts[one] >= left)
+                return chosen + [min(enough, key=rank)] * left
+            chosen += [domain] * shape.counts[domain]
+            left -= shape.counts[domain]
+        raise AssertionError(f"{scope.path} has no room for {slices} slices")
+
+    # The whole
+
+    def count_all(self, allocations: Iterable[Allocation], questions: Iterable[Question]) -> None:
+        """Count what there is. For an index that is made anew."""
+        for allocation in allocations:
+            self.hold(allocation.fact.uuid, allocation.node, allocation.application, allocation.fact)
+        for question in questions:
+            self.hold_question(question)
+
+    def hold_question(self, question: Question) -> None:
+        ask = question.application.asks.get(question.fact.allocation_key)
+        if ask is not None:
+            self.hold(question.fact.question, question.node, question.application, ask.ask)
+
+
+def is_used(partition: Partition) -> bool:
+    """Whether the partition has a topology, or asks that want something of one it had."""
+    if partition.settings.topology:
+        return True
+    return any(
+        wish_of(ask.ask.tags, application.tags, "", "") is not None
+        for application in partition.applications.values()
+        for ask in application.asks.values()
+        if ask.ask.tags or application.tags
+    )
