@@ -67,6 +67,8 @@ def next_step(partition: Partition, now_ms: int, reservation_delay_ms: int) -> N
         if topology_oracle.member(ask) is not None:  # it reserves no node
             if step := topology_oracle.step(partition, ask):
                 return Next(Allocated, ask.application.id, *step)
+            if (unknown := to_ask_about(partition, ask)) and not partition.questions_paused:
+                return Next(Allocated, ask.application.id, ask.ask.allocation_key, unknown)
             continue
         nodes = packed_node(partition, ask) or best_nodes(partition, ask)
         if nodes or ((unknown := to_ask_about(partition, ask)) and not partition.questions_paused):
@@ -343,6 +345,13 @@ def best_nodes(partition: Partition, ask: PendingAsk, refuses: Callable[[Pending
     if has_prices(partition):
         fine = [n for n in candidates(partition, ask) if bound_to(ask) in ("", n.id) and not refuses(ask, n.id)]
         return first_by_price(partition, [n for n in fine if has_room(n, ask.ask.resource, ask.ask.tags)], ask)
+    if partition.settings.pack == "topology":
+        fine = [n for n in candidates(partition, ask) if bound_to(ask) in ("", n.id) and not refuses(ask, n.id)]
+        fine = [n for n in fine if has_room(n, ask.ask.resource, ask.ask.tags)]
+        if bound_to(ask) or not fine:
+            return {n.id for n in fine}
+        ranks = {n.id: (*topology_oracle.brokenness(partition, n), round(score(partition, n), 9), n.id) for n in fine}
+        return {min(ranks, key=ranks.__getitem__)}
     alike: dict[object, tuple[float, str]] = {}
     for node in candidates(partition, ask):
         wanted = bound_to(ask) in ("", node.id) and not refuses(ask, node.id)

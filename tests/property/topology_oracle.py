@@ -478,3 +478,22 @@ def step(partition: Partition, ask: PendingAsk) -> tuple[str, set[str]] | None:
     """The key of the ask that is placed first, and its node."""
     found = next_members(partition, ask)
     return (found[0][0].ask.allocation_key, {found[0][1]}) if found else None
+
+
+def brokenness(partition: Partition, node: Node) -> tuple[Any, ...]:
+    """Nodes in use first, then domains in use from the finest up, then those with the fewest empty nodes."""
+    cluster = Cluster(partition)
+    attributes = [attribute for _, attribute in cluster.levels]
+
+    def path(one: Node) -> tuple[str, ...]:
+        values = [one.attributes.get(attribute, "") for attribute in attributes]
+        return tuple(values[: values.index("")] if "" in values else values)
+
+    own = path(node)
+    used = {one.id for one in cluster.nodes.values() if any(one.allocated.values())}
+    unused = [
+        not any(one.id in used and path(one)[:depth] == own[:depth] for one in cluster.nodes.values())
+        for depth in range(len(own), -1, -1)
+    ]
+    whole = sum(path(cluster.nodes[i]) == own and i not in used for i in cluster.free)
+    return (node.id not in used, tuple(unused), whole, own)

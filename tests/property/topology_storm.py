@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from msgspec.structs import replace
 
 from remuda_core import commands
@@ -18,6 +20,10 @@ LEVELS = ("zone", "rack", "rack", "host")
 
 
 class TopologyStorm(Storm):
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.seed = seed
+
     def configuration(self) -> Configuration:
         found = super().configuration()
         self.last = replace(found, compatibility="none")
@@ -25,7 +31,8 @@ class TopologyStorm(Storm):
 
     def settings(self, name: str) -> PartitionSettings:
         levels = self.random.choice(((ZONE, RACK),) * 9 + ((RACK,), ()))
-        return replace(super().settings(name), topology=levels)
+        found = replace(super().settings(name), topology=levels)
+        return replace(found, pack="topology") if levels and self.made % 3 == 0 else found
 
     def submit(self) -> Command:
         command = super().submit()
@@ -34,21 +41,23 @@ class TopologyStorm(Storm):
             return replace(command, tags={**command.tags, key: self.random.choice(("zone", "rack"))})
         return command
 
-    def wish(self) -> dict[str, str]:
-        random, found = self.random, dict[str, str]()
-        if random.random() < 0.25:
-            return found
+    def wish(self, key: str, application_id: str) -> dict[str, str]:
+        """A group and what its members want, the same of all of them."""
+        if self.random.random() < 0.2:
+            return {}
+        group = self.random.choice(("g", "h", "i", ""))
+        random, found = Random(f"{self.seed} {application_id} {group or key}"), dict[str, str]()
+        if group:
+            found[PREFIX + "group"] = group
         if random.random() < 0.6:
             found[PREFIX + "required"] = random.choice(LEVELS)
         if random.random() < 0.4:
             found[PREFIX + "preferred"] = random.choice(LEVELS)
         if random.random() < 0.15:
             found[PREFIX + "spread"] = random.choice(LEVELS)
-        if random.random() < 0.2:
+        if random.random() < 0.25:
             found[PREFIX + "slice"] = random.choice(("rack/2", "rack/2", "zone/2", "host/2", "rack/1"))
-        if random.random() < 0.6:
-            found[PREFIX + "group"] = random.choice(("g", "h"))
-        if random.random() < 0.2:
+        if group and random.random() < 0.2:
             found[PREFIX + "size"] = random.choice(("1", "2", "4"))
         return found
 
@@ -58,11 +67,16 @@ class TopologyStorm(Storm):
             return command
         ask, random = command.ask, self.random
         count = random.choice((1, 1, 2, 4)) if not self.gangs else ask.max_allocations
-        return commands.SubmitAsk(replace(ask, tags={**ask.tags, **self.wish()}, max_allocations=count))
+        wish = self.wish(ask.allocation_key, ask.application_id)
+        tags, resource = {**ask.tags, **wish}, ask.resource
+        if PREFIX + "slice" in wish:  # the oracle knows slices of members that are alike
+            resource = {"vcore": 2, "memory": 2}
+            tags = {key: value for key, value in tags.items() if not key.endswith("requiredNode")}
+        return commands.SubmitAsk(replace(ask, tags=tags, max_allocations=count, resource=resource))
 
     def running(self, partition: Partition, node_id: str) -> Allocated:
         found = super().running(partition, node_id)
-        return replace(found, tags={**found.tags, **self.wish()})
+        return replace(found, tags={**found.tags, **self.wish(found.allocation_key, found.application_id)})
 
     def node(self, node_id: str) -> Command:
         command = super().node(node_id)

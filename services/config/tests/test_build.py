@@ -94,6 +94,16 @@ def test_devices() -> None:
         remuda_config.load(partition(text), compatibility="yunikorn-1.4")
 
 
+def test_topology() -> None:
+    text = (
+        "topology: [{level: zone, attribute: si/zone}, {level: rack, attribute: si/rackname}]\nqueues: [{name: root}]"
+    )
+    built = remuda_config.load(partition(text)).partitions[0]
+    assert [(one.level, one.attribute) for one in built.topology] == [("zone", "si/zone"), ("rack", "si/rackname")]
+    with pytest.raises(remuda_config.Invalid, match=r"compatibility: yunikorn-1\.4 has no topology"):
+        remuda_config.load(partition(text), compatibility="yunikorn-1.4")
+
+
 def test_unknown_packing() -> None:
     with pytest.raises(remuda_config.Invalid, match="unknown value 'node': expected none, application or topology"):
         remuda_config.load(partition("nodesortpolicy: {pack: node}\nqueues: [{name: root}]"))

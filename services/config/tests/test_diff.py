@@ -45,6 +45,7 @@ partitions:
     preemption: {enabled: false, threshold: 80, interval: 1m}
     reservations: {share: 30}
     devices: {gpu: 1k}
+    topology: [{level: rack, attribute: si/rackname}]
     placementrules: [{name: user, create: true, filter: {users: [a, b]}, parent: {name: fixed, value: p, create: true}}]
     queues: [{name: root}]
   - {name: gpu, queues: [{name: root}]}
@@ -61,6 +62,7 @@ partitions:
         "partition default: preemption interval, ms (none) -> 60000",
         "partition default: reservation share (none) -> 30",
         "partition default: device of gpu (none) -> 1k",
+        "partition default: topology (none) -> rack by si/rackname",
         "partition gpu: added",
     ]
     assert between(two, one)[-1] == "partition gpu: removed"

@@ -174,6 +174,30 @@ PARTITIONS = {
         "nodesortpolicy: {type: fragmentation}\ndevices: {gpu: 10001}\nqueues: [{name: root}]",
         "partitions[0].devices",
     ),
+    "a level that every topology has": (
+        "topology: [{level: host, attribute: a}]\nqueues: [{name: root}]",
+        "partitions[0].topology[0].level",
+    ),
+    "a level twice": (
+        "topology: [{level: rack, attribute: a}, {level: rack, attribute: b}]\nqueues: [{name: root}]",
+        "partitions[0].topology[1].level",
+    ),
+    "an attribute twice": (
+        "topology: [{level: rack, attribute: a}, {level: block, attribute: a}]\nqueues: [{name: root}]",
+        "partitions[0].topology[1].attribute",
+    ),
+    "a level without an attribute": (
+        "topology: [{level: rack}]\nqueues: [{name: root}]",
+        "partitions[0].topology[0].attribute",
+    ),
+    "too many levels": (
+        f"topology: [{', '.join(f'{{level: l{n}, attribute: a{n}}}' for n in range(9))}]\nqueues: [{{name: root}}]",
+        "partitions[0].topology",
+    ),
+    "packed by a topology that is not there": (
+        "nodesortpolicy: {pack: topology}\nqueues: [{name: root}]",
+        "partitions[0].nodesortpolicy.pack",
+    ),
     "negative weight": (
         "nodesortpolicy: {resourceweights: {memory: -0.1}}\nqueues: [{name: root}]",
         "partitions[0].nodesortpolicy.resourceweights.memory",

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 
 from ..index.asks import ApplicationAsks
 from ..index.domains import ALL_LEVEL, Domain, Shape
-from ..index.groups import Groups
+from ..index.groups import Group, Groups
 from ..index.node_groups import Demand
 from ..index.ordered import covers
 from ..index.partition import PartitionIndex
@@ -83,10 +83,13 @@ def check_closed(demand: Demand, index: PartitionIndex) -> None:
     groups = index.groups
     assert groups is not None, "the demand is that of a group"
     assert demand in groups.waits_for, f"demand {demand.items}: would never be looked at again"
-    if groups.gained or demand.group_of_asks in groups.changed or demand.predicate_class is not None:
+    group = demand.group_of_asks
+    assert isinstance(group, Group), "the demand is that of a group"
+    changed = any(one.application is group.application for one in groups.changed)
+    if groups.gained or changed or demand.predicate_class is not None:
         return
     failed = groups.failed
-    places = groups.next_places(demand, next(iter(groups.by_key[demand.group_of_asks.key].asks)))  # type: ignore[union-attr]
+    places = groups.next_places(demand, next(ask for ask, (one, _) in group.asks.items() if one is demand))
     assert not places, f"demand {demand.items}: closed, but it fits {[one.domain.path for one in places]}"
     groups.failed = failed
 

@@ -296,7 +296,7 @@ class Shape:
         demand = self.demand
         if demand.required_node and demand.required_node != entry.id:
             return False
-        return not (demand.node_specific and (demand.predicate_class or demand.refused) and demand.avoids(entry.id))
+        return not (demand.node_specific and demand.avoids(entry.id))
 
     # Queries
 

@@ -154,11 +154,13 @@ class Groups:
         return group
 
     def add_ask(self, ask: PendingAsk, demand: Demand) -> None:
-        """Note that the ask is in the line of the demand."""
+        """Note that the ask is in the line of the demand. A placeholder may complete a gang whatever group it is in."""
         group = demand.group_of_asks
-        assert isinstance(group, Group), "only demands of groups are noted"
-        group.set_free(ask, demand, ask.free)
-        self.changed[group] = None
+        if isinstance(group, Group):
+            group.set_free(ask, demand, ask.free)
+            self.changed[group] = None
+        if ask.ask.placeholder:
+            self.changed.update(self.of_application.get(ask.application.id, {}))
 
     def placed(self, ask: PendingAsk, demand: Demand) -> None:
         """Note that a repeat of the ask was placed."""
@@ -218,6 +220,8 @@ class Groups:
 
     def closed(self, demand: Demand) -> None:
         awaited, self.failed = self.failed, None
+        if demand.predicate_class is not None:
+            awaited = None  # a node without a verdict is one to ask about
         self.waiting.setdefault(awaited, {})[demand] = None
         self.waits_for[demand] = awaited
 

@@ -15,7 +15,7 @@ from ..rules.devices import is_place
 from ..rules.required_node import required_node
 from ..rules.resource import Resource
 from ..rules.share import weight
-from ..settings import APPLICATION, Timing
+from ..settings import APPLICATION, TOPOLOGY, Timing
 from ..state import Application, Node, Partition, PendingAsk, Queue, Tracker
 from . import gangs
 from .asks import ApplicationAsks, AskClass
@@ -28,6 +28,7 @@ from .limits import BlockedBy
 from .node_groups import Demand
 from .nodes import NodeIndex, Packing
 from .ordered import Rank, Vector
+from .packed_nodes import PackedNodes
 from .preemption import BoundPreemptors, Preemptors
 from .priced_nodes import PricedNodes
 from .queues import UNLIMITED, ParentOrder
@@ -61,6 +62,8 @@ class PartitionIndex:
         self.names = {name: place for place, name in enumerate(names)}
         self.budget = PassBudget()
         nodes = NodeIndex if partition.prices is None else PricedNodes
+        if partition.settings.pack == TOPOLOGY:
+            nodes = PackedNodes
         self.nodes = nodes(partition, self.names, self.budget, spare)
         self.packing = Packing(self.nodes, self.budget) if partition.settings.pack == APPLICATION else None
         self.nodes.packing = self.packing
@@ -70,6 +73,8 @@ class PartitionIndex:
         # Groups of asks that want something of the topology.
         self.groups = Groups(self, partition.settings.topology) if is_used(partition) else None
         self.demands.groups = self.groups
+        if self.groups is not None and isinstance(self.nodes, PackedNodes):
+            self.nodes.standing = self.groups.domains.standing
         # The negated headroom where no maximum applies.
         self.no_limits: Vector = (-UNLIMITED,) * self.nodes.width
         # Ask classes and reserved nodes that are blocked by a limit.

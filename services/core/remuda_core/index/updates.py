@@ -34,7 +34,7 @@ def add_ask(index: PartitionIndex, ask: PendingAsk) -> None:
     demand, leaf = index.demands.of(ask), index.leaf_of(ask.application)
     if ask.reservations:
         index.demand_of_reserved[ask] = demand
-    if index.groups is not None and demand.group_of_asks is not None:
+    if index.groups is not None:
         index.groups.add_ask(ask, demand)
     if ask.free:
         leaf.add_ask(ask, demand, ask.pending * demand.weight)
