@@ -198,13 +198,13 @@ class Group:
         """What is placed together next: one ask for each member, those of highest right first."""
         wish = self.wish
         members = [ask for ask in sorted(self.asks, key=lambda a: (-a.ask.priority, a.seq)) for _ in range(ask.free)]
-        if not (wish.required or wish.slice_size):
+        if not (wish.required or wish.slice_size or (wish.outer and not self.outer_on)):
             return [self.ask]
         if not self.on:
             count = wish.size or len(members)
+        elif wish.slice_size and not self.incomplete():
+            count = wish.slice_size
         else:
-            count = wish.slice_size if wish.slice_size and not self.incomplete() else 1
-        if count == 1 and self.on:
             return [self.ask]
         return members[:count] if len(members) >= count else []
 
@@ -239,8 +239,8 @@ def next_members(partition: Partition, ask: PendingAsk) -> list[tuple[PendingAsk
     asks, within = group.starting(), group.bound()
     if not asks or within is None or not quotas_allow(asks):
         return []
-    starts = bool(wish.required or wish.slice_size) and not (group.on and len(asks) == 1 and not _whole_slice(group))
-    if not starts:
+    begins = wish.required or wish.slice_size or (wish.outer and not group.outer_on)
+    if not begins or (group.on and not _whole_slice(group)):
         chosen = one_member(group, within)
         node_id = cluster.best(chosen, ask)
         return [(ask, node_id)] if node_id is not None else []
@@ -294,9 +294,7 @@ def finer(cluster: Cluster, preferred: str, least: str) -> list[str]:
 
 def coarsest(group: Group) -> str:
     wish = group.wish
-    if wish.required:
-        return wish.required
-    return wish.outer if wish.outer and group.outer_on else ""
+    return wish.required or wish.outer
 
 
 def start(group: Group, asks: list[PendingAsk], within: list[str]) -> list[tuple[PendingAsk, str]]:

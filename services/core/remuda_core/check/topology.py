@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from typing import Any
 
 from ..index.asks import ApplicationAsks
 from ..index.domains import ALL_LEVEL, Domain, Shape
@@ -11,7 +12,7 @@ from ..index.node_groups import Demand
 from ..index.ordered import covers
 from ..index.partition import PartitionIndex
 from ..rules.topology import APPLICATION, Path, host_of, path_of, wish_of
-from ..state import Node, Partition, PendingAsk
+from ..state import Application, Node, Partition, PendingAsk
 from .devices import available_with_devices
 
 # Application, group, and what the ask wants.
@@ -49,7 +50,8 @@ def _check_members(partition: Partition, index: PartitionIndex, groups: Groups) 
         (one.fact.question, one.node, one.application, one.application.asks[one.fact.allocation_key].ask)
         for one in partition.questions.values()
     ]
-    for number, node, application, fact in (*made, *asked):
+    members: list[tuple[str | int, Node, Application, Any]] = [*made, *asked]
+    for number, node, application, fact in members:
         wish = wish_of(fact.tags, application.tags, fact.task_group, fact.allocation_key)
         if wish is not None:
             held.add(number)

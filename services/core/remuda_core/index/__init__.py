@@ -35,7 +35,10 @@ The modules, from what a pass asks down to what the answers are made of. Each im
     preemption     which ask may try to preempt
     reservations   which demands may reserve, what bounds reserved nodes, which reserved ask has room
     asks           ask classes, and the asks of an application by priority and age
+    groups         groups of asks and where their next members are placed; which domains they are bound to
     demands        which demands are open, reserving or closed; freed nodes; sets of demands as bits
+    packed_nodes   the best node for a demand where racks that are broken come first
+    domains        domains of nodes, and how many copies of a member fit in each
     priced_nodes   the best node for a demand where the node sort policy has prices
     nodes          the best node for a demand: node groups by score, packed applications, accepted nodes
     devices        what is free on devices as amounts of vectors

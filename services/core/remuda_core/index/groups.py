@@ -17,9 +17,11 @@ from dataclasses import dataclass, field
 from operator import neg
 from typing import Any, NamedTuple, Protocol
 
+from remuda_proto.constants import TOPOLOGY_REQUIRED
+
 from ..limits import DOMAINS_TRIED
 from ..rules.resource import Resource, add
-from ..rules.topology import APPLICATION, REQUIRED, Path, Wish, place_of, wish_of
+from ..rules.topology import APPLICATION, Path, Wish, place_of, wish_of
 from ..settings import TopologyLevel
 from ..state import Allocation, Application, Node, Partition, PendingAsk, Question
 from .domains import ALL_LEVEL, Domain, Domains, Shape, placed_one_by_one
@@ -34,11 +36,11 @@ HeldBy = str | int
 
 
 class Awaited(NamedTuple):
-    """What a closed demand waits for: `count` copies, or slices, of a shape in one domain of `level` within `scope`."""
+    """What a closed demand waits for: so many copies, or slices, of a shape in one domain of `level` in `scope`."""
 
     shape: Shape
     level: int
-    count: int
+    needed: int
     scope: Path
 
 
@@ -181,7 +183,7 @@ class Groups:
         wish = wish_of(fact.tags, application.tags, fact.task_group, fact.allocation_key)
         if wish is None:
             return
-        groups = (self._group(application, wish.group),)
+        groups: tuple[Group, ...] = (self._group(application, wish.group),)
         if wish.outer:
             groups = (*groups, self._group(application, APPLICATION))
         where = self._where(node)
@@ -207,7 +209,8 @@ class Groups:
         """Follow other attributes of a node: members on it are in other domains."""
         if self.domains.node_changed(node):
             where = self._where(node)
-            for held_by in (*node.allocations, *questions):
+            members: list[HeldBy] = [*node.allocations, *questions]
+            for held_by in members:
                 found = self.held.get(held_by)
                 if found is not None and found[1] != where:
                     self.held[held_by] = (found[0], where)
@@ -252,10 +255,10 @@ class Groups:
     def _may_fit(self, awaited: Awaited) -> bool:
         scope = self.domains.find(awaited.scope)
         awaited.shape.settle()
-        return scope is not None and awaited.shape.fits(awaited.level, awaited.count, scope)
+        return scope is not None and awaited.shape.fits(awaited.level, awaited.needed, scope)
 
     def _settle(self, group: Group) -> None:
-        if REQUIRED in group.application.tags:
+        if TOPOLOGY_REQUIRED in group.application.tags:
             self._open_others(group)
         if not group.asks and not group.members:
             if self.by_key.get(group.key) is group:
@@ -285,7 +288,7 @@ class Groups:
         """What the next step of the group places, as maxima and limits see it."""
         wish = demand.wish
         assert wish is not None, "a demand of a group has a wish"
-        if not wish.gang or self._starts(group, wish) == 1:
+        if not self._begins(group, wish):
             return demand.resource
         total: dict[str, int] = {}
         for ask, repeats, _ in self._starting(group, wish):
@@ -294,13 +297,20 @@ class Groups:
 
     # What is placed next
 
+    def _begins(self, group: Group, wish: Wish) -> bool:
+        """Whether the next step is a start: of the group, of another slice of it, or of the whole application."""
+        if group.members:
+            return wish.slice_size > 0 and not self._incomplete(group, wish)
+        return wish.gang or (bool(wish.outer) and not self._is_bound(group.application))
+
+    def _is_bound(self, application: Application) -> bool:
+        """Whether an ask of an application whose asks share a level is placed."""
+        whole = self.by_key.get((application.id, APPLICATION))
+        return whole is not None and whole.members > 0
+
     def _starts(self, group: Group, wish: Wish) -> int:
-        """How many members are placed together next; 0: all that are pending."""
-        if not group.members:
-            return wish.size
-        if wish.slice_size and not self._incomplete(group, wish):
-            return wish.slice_size
-        return 1
+        """How many members the next start places together; 0: all that are pending."""
+        return wish.slice_size if group.members else wish.size
 
     def _incomplete(self, group: Group, wish: Wish) -> list[Path]:
         """The domains in which the group has a part of a slice: those that miss least first."""
@@ -330,7 +340,7 @@ class Groups:
         self.failed = None
         if any(level and place_of(self.levels, level) < 0 for level in (wish.required, wish.slice_level, wish.outer)):
             return []
-        if wish.gang and self._starts(group, wish) != 1:
+        if self._begins(group, wish):
             return self._start(group, wish)
         scope = self._scope(group, wish)
         shape = self.domains.shape_of(demand)
@@ -447,7 +457,8 @@ class Groups:
         scope = self._scope(group, wish)
         if scope is None:
             return []
-        level = max(place_of(self.levels, wish.required) if wish.required else ALL_LEVEL, scope.level)
+        named = [place_of(self.levels, one) for one in (wish.required, wish.outer) if one]
+        level = max(*named, ALL_LEVEL, scope.level)
         if wish.slice_size:
             return self._start_slices(group, wish, together, scope, level)
         shapes = [
@@ -503,8 +514,7 @@ class Groups:
     def _fits_application(self, group: Group, domain: Domain, wish: Wish) -> bool:
         """Whether the domain that all asks of the application share, and that this one is in, may have room for all of
         them, if it is not chosen yet."""
-        whole = self.by_key.get((group.application.id, APPLICATION))
-        if whole is not None and whole.members:
+        if self._is_bound(group.application):
             return True
         level = place_of(self.levels, wish.outer)
         outer: Domain | None = domain

@@ -426,8 +426,9 @@ class NodeIndex:
         self._note(node_ids)
 
     def _note(self, node_ids: Iterable[str]) -> None:
-        for entry in filter(None, map(self._entries.get, node_ids)) if self.changed is not None else ():
-            self.changed.add(entry)
+        if self.changed is not None:
+            for entry in filter(None, map(self._entries.get, node_ids)):
+                self.changed.add(entry)
 
     def lost(self) -> list[str]:
         """The accepted nodes that are not found in their turn, for `check`."""
