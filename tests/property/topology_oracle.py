@@ -449,7 +449,7 @@ def slices(group: Group, asks: list[PendingAsk], within: list[str]) -> list[tupl
                 fine.append((whole, -cluster.used(node_ids), path, racks, room))
         if fine:
             *_, racks, room = min(fine, key=lambda one: one[:3])
-            found = []
+            found: list[tuple[PendingAsk, str]] = []
             for rack in _racks(cluster, racks, room, size, count):
                 found += filled(group, asks[len(found) : len(found) + size], racks[rack])
             return found
