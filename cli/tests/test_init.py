@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from cli.tests.test_import import queues
 from cli.tests.test_mistakes import command
 from remuda.admin.init import next_commands
-from remuda.client.names import OfRm
 from remuda.drafts import fresh
 from remuda.local.services import SERVICES, check_settings
 from remuda.main import cli
@@ -111,5 +110,5 @@ def test_its_proposals_are_commands(cluster: fresh.Cluster) -> None:
         group: Any = group_of(cli)
         while hasattr(group, "commands"):
             group = group.commands[words.pop(0)]
-        words += ["rm-1"] if isinstance(group, OfRm) else []  # the one that is registered
+        words += ["rm-1"] if text == "remuda queues" else []  # else the command asks which one is registered
         assert name == "remuda" and group.make_context("x", words) is not None
