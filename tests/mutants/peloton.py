@@ -54,7 +54,7 @@ PELOTON: Final = (
         ("applied_without_entitlements", "entitlements follow the pools", "    if changes:\n", "    if False:\n"),
     ),
     *_of(
-        "decide.pool_plan",
+        "decide.apply_pools",
         ("applied_children_are_not_checked", "pools that are applied are not below their children", "            check_own_children(", "            0 and check_own_children("),
         ("applied_pools_are_not_checked", "each pool that is applied is checked", "for check in (check_pool, check_controller_limit, check_numbers):", "for check in ():"),
         ("controllers_above_100", "a controller limit is at most all", "check_controller_limit, check_numbers):", "check_numbers):"),
@@ -75,7 +75,7 @@ PELOTON: Final = (
         ("root_is_no_bound", "pools below root have at most what root has", 'if all(path in existing and existing[path].config == wanted[path] for path in children.get("", ())):', "if True:"),
     ),
     *_of(
-        "decide.enqueue",
+        "decide.admission",
         ("refused_gang_partly_stays", "a gang is enqueued as a whole", "        if refused:\n", "        if refused and all(one.code != GANG_FAILED for one in refused):\n"),
         ("known_run_is_enqueued", "a run that is known is refused", "    if task.mesos_id in state.task_of:", "    if False:"),
         ("work_for_inner_pools", "gangs go to leaves", "        if not pool.is_leaf:", "        if False:"),
@@ -93,7 +93,7 @@ PELOTON: Final = (
         ("room_is_checked_one_by_one", "placements of a gang count together", "tasks[hostname], before)", "tasks[hostname][-1:], before)"),
     ),
     *_of(
-        "decide.together",
+        "decide.placements",
         ("gangs_do_not_connect", "placements of a gang stand or fall together", "group_of[first(other)] = first(one)", "group_of[first(other)] = first(other)"),
         ("part_of_a_gang_is_placed", "whole_gangs", "    if not settings.whole_gangs:\n        return \"\"", "    return \"\""),
         ("gangs_must_be_whole", "without whole_gangs, tasks of a gang are placed one by one", "    if not settings.whole_gangs:\n        return \"\"", ""),
@@ -108,7 +108,7 @@ PELOTON: Final = (
         ("host_after_failures", "without reserve_after_failures a reported failure reserves no host", "    if settings.reserve_after_failures and", "    if"),
     ),
     *_of(
-        "decide.expire",
+        "decide.requeue",
         ("late_timers_count", "the time of a state that is over does nothing", "if run is not None and run.due_ms == due_ms:", "if run is not None and run.due_ms:"),
         ("counters_stay_after_reserving", "after RESERVED the counters begin anew", '"reserving a host timed out", reset=True)', '"reserving a host timed out")'),
         ("preempting_for_ever", "PREEMPTING times out to RUNNING", 'return TaskMoved(run.task.id, run.task.mesos_id, RUNNING, "preempting timed out")', 'return TaskMoved(run.task.id, run.task.mesos_id, PREEMPTING, "preempting timed out")'),
@@ -144,11 +144,11 @@ PELOTON: Final = (
         ("updates_move_anything", "job managers move only what is launched", "if run is not None and update.state in UPDATES.get(run.state, ()):", "if run is not None and update.state != run.state:"),
     ),
     *_of(
-        "decide.reserve",
+        "decide.hosts",
         ("all_hosts_are_reserved", "one host in ten is reserved", "len(state.reserved) >= most", "False"),
         ("others_hosts_are_reserved", "a host is reserved for one task", "if state.reserved.get(one.hostname, run) is not run:", "if False:"),
         ("any_task_reserves", "only a RESERVED task reserves a host", "if run is None or run.state != RESERVED:", "if run is None:"),
-        ("draining_hosts_are_reserved", "a host that drains is not reserved", "    if host.draining:", "    if False:"),
+        ("draining_hosts_are_reserved", "a host that drains is not reserved", '    if host.draining:\n        return f"{one.hostname} drains"', '    if False:\n        return ""'),
         ("small_hosts_are_reserved", "a host that is too small is not reserved", "    if not covers(", "    if False and not covers("),
     ),
     *_of(
@@ -158,7 +158,7 @@ PELOTON: Final = (
         ("reserved_hosts_take_others", "a reserved host takes no other task", "    if reserved is not None and any(", "    if False and any("),
     ),
     *_of(
-        "decide.reconcile",
+        "decide.updates",
         ("new_runs_are_lost", "a report ends nothing that is newer", "and run.since_ms < before_ms", ""),
         ("new_runs_are_killed", "a report ends nothing that is newer", "and run.known_ms < before_ms", ""),
         ("reports_have_no_age", "what is compared was there for some time", " - int(settings.reconciliation_age_s * 1_000)", ""),
@@ -197,15 +197,15 @@ PELOTON: Final = (
         ("reservations_exceed_parent", "reservations of children are at most the parent's", "        if reserved > above.reservation:", "        if False:"),
     ),
     *_of(
-        "evolve.queues",
+        "evolve",
         ("gangs_are_admitted_in_part", "a gang is READY as a whole", "    for run in members:\n        enter(state, run, READY, 0, \"admitted\")", "    for run in members[:1]:\n        enter(state, run, READY, 0, \"admitted\")"),
     ),
     *_of(
-        "evolve.runs",
+        "evolve",
         ("reservations_outlive_their_task", "a reservation ends with the state of its task", "        del state.reserved[run.reserved_host]\n        state.host_changed(run.reserved_host)\n        run.reserved_host = \"\"\n", "        return\n"),
     ),
     *_of(
-        "rules.host_scores",
+        "rules.ranking",
         ("scored_without_tasks", "hosts with fewer tasks are drained first", "        len(tasks),\n", ""),
         ("scored_without_controllers", "hosts with fewer controllers are drained first", "        sum(task.controller for task in tasks),\n", ""),
         ("scored_without_priorities", "hosts with lower priorities are drained first", "        sum(task.priority * weights[task.pool_id] for task in tasks),\n", ""),

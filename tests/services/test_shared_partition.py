@@ -19,7 +19,7 @@ from remuda_core.core import Core
 from remuda_core.facts import Ask
 from remuda_core.settings import Configuration, PartitionSettings, QueueSettings
 from remuda_core.shell.queries import Queries
-from remuda_peloton.sharing.compare import GuestAllocation, GuestAsk
+from remuda_peloton.sharing import GuestAllocation, GuestAsk
 from remuda_peloton.shell.partition import NotReady, Partition
 
 NAME, NOW_MS = "[rm-1]default", 1_700_000_000_000

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from remuda_peloton import evolve, facts
-from remuda_peloton.decide import admission, placements, reconcile
-from remuda_peloton.evolve import runs
+from remuda_peloton.decide import admission, placements, updates
 from remuda_peloton.rules.task import traits
 from remuda_peloton.shell.machine import ResmgrMachine
 from remuda_peloton.state import State
@@ -63,7 +62,7 @@ def ports_are_lost_on_restart(patch: pytest.MonkeyPatch) -> None:
 def orphans_keep_what_they_hold(patch: pytest.MonkeyPatch) -> None:
     """The allocation of a run that was replaced is not returned when it ends."""
     by_fact: dict[Any, Any] = evolve.BY_FACT
-    run_ended = runs.run_ended
+    run_ended = evolve.run_ended
 
     def leak(state: State, fact: facts.RunEnded) -> None:
         orphan = state.orphans.get(fact.run_id)
@@ -81,7 +80,7 @@ def placing_never_times_out(patch: pytest.MonkeyPatch) -> None:
 
 def reports_end_nothing(patch: pytest.MonkeyPatch) -> None:
     """What its host has lost without a word stays, with what it holds."""
-    patch.setattr(reconcile, "_before_ms", lambda *_: 0)
+    patch.setattr(updates, "_before_ms", lambda *_: 0)
 
 
 PELOTON_MUTANTS: tuple[Mutant, ...] = (

@@ -10,7 +10,7 @@ from remuda_bus.memory import MemoryBus
 from remuda_core.state import Node, Queue
 from remuda_peloton.facts import Fact, PlacementQueued
 from remuda_peloton.rules.lifecycle import PLACING, READY, RESERVED, UNALLOCATED
-from remuda_peloton.wire.guest_mapping import key_of
+from remuda_peloton.wire.guests import key_of
 from remuda_proto.guests import is_guest
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si

@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from remuda_core.decide import release
 from remuda_core.evolve import allocations, booking
 from remuda_core.state import Node
-from remuda_peloton.decide import placements, sharing
-from remuda_peloton.sharing.compare import Difference, GuestAllocation, Held, Wish, difference
+from remuda_peloton.decide import hosts, placements
+from remuda_peloton.sharing import Difference, GuestAllocation, Held, Wish, difference
 from remuda_peloton.shell import shared_engine
 from remuda_peloton.shell.partition import Partition
 from remuda_peloton.shell.shared_engine import SharedEngine
-from remuda_peloton.wire import guest_gangs
+from remuda_peloton.wire import guests
 from remuda_rmproxy.inbound import translate
 from remuda_rmproxy.outbound import callbacks
 
@@ -40,7 +40,7 @@ def rms_hear_of_guests(patch: pytest.MonkeyPatch) -> None:
 def late_engines_are_not_fenced(patch: pytest.MonkeyPatch) -> None:
     """An engine goes on whoever has followed it, and is believed."""
     patch.setattr(SharedEngine, "_check", lambda *_: None)
-    patch.setattr(sharing, "_why_not", lambda *_: "")
+    patch.setattr(hosts, "_why_not", lambda *_: "")
     patch.setattr(placements, "why_not_by", lambda *_: "")
 
 
@@ -53,7 +53,7 @@ def allocations_of_ended_runs_stay(patch: pytest.MonkeyPatch) -> None:
 
 def guests_ask_for_less(patch: pytest.MonkeyPatch) -> None:
     """The core keeps half of what a run uses."""
-    ask_of = guest_gangs.ask_of
+    ask_of = guests.ask_of
 
     def modest(wish: Wish, run: Any) -> Any:
         ask = ask_of(wish, run)

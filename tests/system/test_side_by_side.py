@@ -12,7 +12,7 @@ import pytest
 from integrations.peloton.tests.test_server import url
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Refused
-from remuda_peloton.wire.guest_mapping import key_of
+from remuda_peloton.wire.guests import key_of
 from remuda_proto.guests import is_guest
 from remuda_proto.peloton.private.resmgrsvc import resmgrsvc_pb2 as pb
 from remuda_proto.remuda.resmgr.v1 import log_pb2 as peloton_log

@@ -6,8 +6,7 @@ from typing import Final
 
 import msgspec
 
-from .rules.hosts import Host
-from .rules.placement import Placement
+from .rules.hosts import Host, Placement
 from .rules.pools import PoolConfig
 from .rules.ranges import EVERYTHING, Range
 from .rules.resources import Vector

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from .rules.hosts import Host, SharedHosts
-from .rules.placement import Placement
+from .rules.hosts import Host, Placement, SharedHosts
 from .rules.pools import PoolConfig
 from .rules.resources import Vector
 from .rules.task import Task

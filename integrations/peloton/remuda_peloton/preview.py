@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from .commands import DescribedPool
+from .decide.apply_pools import DifferentPool, plan_of
 from .decide.entitle import usage
-from .decide.pool_plan import DifferentPool, plan_of
 from .decide.preemption import preempted_states
 from .limits import PREVIEW_ROWS, PREVIEW_TASKS
 from .rules.entitlement import PoolTree, calculate

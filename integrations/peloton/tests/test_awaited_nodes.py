@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from integrations.peloton.tests.test_shared_metrics import APP, KEY, NODE, ROW, Both
-from remuda_peloton.sharing.compare import GuestAllocation, Held
+from remuda_peloton.sharing import GuestAllocation, Held
 from remuda_peloton.shell.partition import View
 from remuda_peloton.shell.shared_engine import SharedEngine
 from remuda_proto.remuda.resmgr.v1 import hosts_pb2

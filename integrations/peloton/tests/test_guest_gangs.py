@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from remuda_peloton.sharing.compare import Wish
-from remuda_peloton.wire.guest_gangs import ask_of
+from remuda_peloton.sharing import Wish
+from remuda_peloton.wire.guests import ask_of
 from remuda_proto.remuda.resmgr.v1 import hosts_pb2
 
 RUN = hosts_pb2.SharedRun(task_id="t", run_id="t-1", resource=(1.0, 0.0, 0.0, 0.0), preemptible=True, priority=3)

@@ -10,8 +10,7 @@ import pytest
 
 from integrations.peloton.tests.world import World
 from remuda_peloton import commands, evolve
-from remuda_peloton.decide.expire import due_timers
-from remuda_peloton.evolve import runs
+from remuda_peloton.decide.requeue import due_timers
 from remuda_peloton.queries import tasks_by_hosts, why_waiting
 from remuda_peloton.rules.lifecycle import may_follow
 from remuda_peloton.rules.task import Task
@@ -25,14 +24,13 @@ SOME = 0.01
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     """Every change of a state is one that the table has."""
-    enter = runs.enter
+    enter = evolve.enter
 
     def checked(state: Any, run: Any, to: str, *arguments: Any) -> None:
         assert may_follow(run.state, to), (run.state, to)
         enter(state, run, to, *arguments)
 
-    monkeypatch.setattr(runs, "enter", checked)
-    monkeypatch.setattr(evolve.queues, "enter", checked)
+    monkeypatch.setattr(evolve, "enter", checked)
     return World(Settings(sustained_over_allocation_count=1))
 
 
@@ -68,7 +66,7 @@ def test_a_task_that_mesos_has_lost_holds_nothing(world: World, mesos_state: str
 @pytest.mark.parametrize("to", ["LAUNCHING", "LAUNCHED", "RUNNING"])
 def test_a_task_that_waits_for_nothing_holds_its_allocation_once_it_is_launched(world: World, to: str) -> None:
     run = Run(Task("t1", "t1-1", (1.0, 0.0, 1.0, 1.0)), "a", "INITIALIZED", world.now_ms)
-    runs.track(world.state, run)
+    evolve.track(world.state, run)
     assert not any(world.state.pools["a"].allocation.total)
     world.do(commands.UpdateTasksState((commands.StateUpdate("t1", "t1-1", to),)))
     assert states(world) == {"t1": to}
@@ -83,7 +81,7 @@ def test_a_task_that_waits_for_nothing_holds_its_allocation_once_it_is_launched(
 
 def test_an_event_of_a_task_that_waits_for_nothing_books_its_allocation(world: World) -> None:
     run = Run(Task("t1", "t1-1", (1.0, 0.0, 1.0, 1.0)), "a", "INITIALIZED", world.now_ms)
-    runs.track(world.state, run)
+    evolve.track(world.state, run)
     world.report(("t1-1",), "TASK_RUNNING")
     assert states(world) == {"t1": "RUNNING"}
     assert world.state.pools["a"].allocation.total == run.task.resource

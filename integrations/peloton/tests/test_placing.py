@@ -7,10 +7,26 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remuda_peloton.placing.constraints import ALL, ANY, EQUAL, GREATER, LESS, Combined, LabelConstraint, satisfied
-from remuda_peloton.placing.hosts import Hosts, HostView, label_count
-from remuda_peloton.placing.place import SPREAD_JOB, Placed, Wanted, give_back, place_gang
-from remuda_peloton.placing.room_tree import NONE, RoomTree
+from remuda_peloton.placing import (
+    ALL,
+    ANY,
+    EQUAL,
+    GREATER,
+    LESS,
+    NONE,
+    SPREAD_JOB,
+    Combined,
+    Hosts,
+    HostView,
+    LabelConstraint,
+    Placed,
+    RoomTree,
+    Wanted,
+    give_back,
+    label_count,
+    place_gang,
+    satisfied,
+)
 from remuda_peloton.rules.hosts import Host, HostLabel, Room, covers, less, need
 from remuda_peloton.rules.task import Task
 

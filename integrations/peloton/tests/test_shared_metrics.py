@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from remuda_bus.metrics import REGISTRY
-from remuda_peloton.sharing.compare import GuestAllocation, GuestAsk, Held
+from remuda_peloton.sharing import GuestAllocation, GuestAsk, Held
 from remuda_peloton.shell import shared_metrics as metrics
 from remuda_peloton.shell.partition import View
 from remuda_peloton.shell.shared_engine import SharedEngine

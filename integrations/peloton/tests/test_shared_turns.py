@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from integrations.peloton.tests.test_shared_metrics import APP, KEY, NODE, ROW, Both
-from remuda_peloton.sharing.compare import GuestAllocation, Held, difference
+from remuda_peloton.sharing import GuestAllocation, Held, difference
 from remuda_peloton.shell import shared_engine
 from remuda_peloton.shell.partition import View
 from remuda_peloton.shell.shared_engine import SharedEngine

@@ -7,8 +7,7 @@ from remuda_peloton import commands
 from remuda_peloton.check import check
 from remuda_peloton.core import Core
 from remuda_peloton.explain import explanation
-from remuda_peloton.rules.hosts import Host
-from remuda_peloton.rules.placement import Placement
+from remuda_peloton.rules.hosts import Host, Placement
 from remuda_peloton.rules.task import Task
 from remuda_peloton.settings import Settings
 from remuda_peloton.shell.operator_queries import where_to_look

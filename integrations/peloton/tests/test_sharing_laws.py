@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remuda_peloton.sharing.compare import Difference, GuestAllocation, GuestAsk, Held, Wish, difference
+from remuda_peloton.sharing import Difference, GuestAllocation, GuestAsk, Held, Wish, difference
 
 KEYS = st.sampled_from(["k1", "k2", "k3", "k4"])
 APPS = st.sampled_from(["a", "b"])

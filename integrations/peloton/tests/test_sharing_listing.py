@@ -12,11 +12,9 @@ from msgspec.structs import replace
 from integrations.peloton.tests.test_sharing import NAME, share
 from integrations.peloton.tests.world import CAPACITY, LEAVES, TASKS, World, steps, take
 from remuda_peloton import commands
-from remuda_peloton.rules.hosts import Host
-from remuda_peloton.rules.placement import Placement
+from remuda_peloton.rules.hosts import Host, Placement
 from remuda_peloton.settings import Settings
-from remuda_peloton.sharing.compare import Wish
-from remuda_peloton.sharing.listing import Listing, Outdated
+from remuda_peloton.sharing import Listing, Outdated, Wish
 from remuda_peloton.state import State
 from remuda_peloton.wire import snapshots
 from remuda_peloton.wire.host_rpcs import host_of

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from remuda_peloton.rules.hosts import covers, need
 from remuda_peloton.rules.task import Task
-from remuda_peloton.wire.guest_mapping import Unmappable, ask_amounts, host_of_node, queue_of, quota_tags
+from remuda_peloton.wire.guests import Unmappable, ask_amounts, host_of_node, queue_of, quota_tags
 from remuda_proto.names import QUEUE
 
 amounts = st.tuples(*[st.floats(0, 1_000) for _ in range(4)])

@@ -12,9 +12,8 @@ from integrations.peloton.tests.world import CAPACITY, World, steps, take
 from remuda_peloton import commands
 from remuda_peloton.facts import GangDequeued, PlacementQueued
 from remuda_peloton.limits import PLACEMENTS_PER_REQUEST
-from remuda_peloton.rules.hosts import Host
+from remuda_peloton.rules.hosts import Host, Placement
 from remuda_peloton.rules.lifecycle import PLACING, RESERVED
-from remuda_peloton.rules.placement import Placement
 from remuda_peloton.settings import Settings
 
 HOSTS = ("h1", "h2", "h3")

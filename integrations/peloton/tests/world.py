@@ -10,8 +10,8 @@ from remuda_peloton import commands
 from remuda_peloton.check import check
 from remuda_peloton.core import Core
 from remuda_peloton.facts import Fact
+from remuda_peloton.rules.hosts import Placement
 from remuda_peloton.rules.lifecycle import TERMINAL
-from remuda_peloton.rules.placement import Placement
 from remuda_peloton.rules.pools import KindConfig, PoolConfig
 from remuda_peloton.rules.resources import KINDS, Vector, percentage
 from remuda_peloton.rules.task import Task

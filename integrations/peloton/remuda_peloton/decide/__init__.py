@@ -13,19 +13,24 @@ from .. import commands
 from ..facts import Fact
 from ..settings import Settings
 from ..state import State
-from .admission import admit
+from .admission import admit, enqueue_gangs
 from .apply_pools import apply_pools
-from .enqueue import enqueue_gangs
 from .entitle import calculate_entitlements, set_capacity
-from .expire import tick
-from .hosts import drain_hosts, put_hosts, rank_hosts, recover_runs, remove_hosts
+from .hosts import (
+    drain_hosts,
+    preempt_runs,
+    put_hosts,
+    rank_hosts,
+    recover_runs,
+    remove_hosts,
+    reserve_hosts,
+    share_hosts,
+)
 from .placements import dequeue_gangs, get_placements, set_placements
 from .pools import create_pool, delete_pool, update_pool
 from .preemption import evict_chosen, get_preemptible_tasks, preempt
-from .reconcile import reconcile_hosts, reconcile_pools
-from .reserve import reserve_hosts
-from .sharing import preempt_runs, share_hosts
-from .updates import kill_tasks, notify_task_updates, update_tasks_state
+from .requeue import tick
+from .updates import kill_tasks, notify_task_updates, reconcile_hosts, reconcile_pools, update_tasks_state
 
 Decision = Generator[Fact, None, Any]
 

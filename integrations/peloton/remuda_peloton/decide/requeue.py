@@ -1,10 +1,25 @@
-"""How a task goes back that was not placed or not launched."""
+"""Tasks that go back to a queue: they were not placed, not launched, or their state has timed out."""
 
 from __future__ import annotations
 
-from ..facts import GangRequeued, TaskRequeued
-from ..rules.backoff import all_cycles_complete, cycle_complete
-from ..rules.lifecycle import PENDING, READY
+from collections.abc import Generator
+from heapq import heappop, heappush
+
+from ..commands import Tick
+from ..facts import Fact, GangRequeued, TaskMoved, TaskRequeued, TimePassed
+from ..limits import TIMERS_PER_TICK
+from ..rules.lifecycle import (
+    LAUNCHING,
+    PENDING,
+    PLACED,
+    PLACING,
+    PREEMPTING,
+    READY,
+    RESERVED,
+    RUNNING,
+    all_cycles_complete,
+    cycle_complete,
+)
 from ..settings import Settings
 from ..state import Run, State
 
@@ -48,3 +63,43 @@ def _needs_a_host(settings: Settings, run: Run) -> bool:
 
 def _together(state: State, run: Run) -> tuple[Run, ...]:
     return state.members(state.gangs[run.gang]) if run.gang else state.taken_with(run)
+
+
+def tick(state: State, settings: Settings, command: Tick) -> Generator[Fact, None, None]:
+    """Handle at most TIMERS_PER_TICK timers that are due. Timers of tasks that have gone on are dropped."""
+    if not state.timers or state.timers[0][0] > state.now_ms:
+        return
+    due = due_timers(state, TIMERS_PER_TICK)
+    for due_ms, task_id, run_id in due:
+        run = state.run_of(task_id, run_id)
+        if run is not None and run.due_ms == due_ms:
+            yield expired(state, settings, run)
+    yield TimePassed(due[-1][0] if len(due) == TIMERS_PER_TICK else state.now_ms)
+
+
+def due_timers(state: State, limit: int) -> list[tuple[int, str, str]]:
+    """Those that are due, the first ones first. O(`limit` log `limit`), however many there are: in a heap, no timer is
+    due before the one above it."""
+    heap, below = state.timers, [(state.timers[0], 0)]
+    due: list[tuple[int, str, str]] = []
+    while below and len(due) < limit:
+        timer, place = heappop(below)
+        if timer[0] > state.now_ms:
+            break
+        due.append(timer)
+        for child in range(2 * place + 1, min(2 * place + 3, len(heap))):
+            heappush(below, (heap[child], child))
+    return due
+
+
+def expired(state: State, settings: Settings, run: Run) -> Fact:
+    """The fact that follows when the state of a run has timed out."""
+    if run.state == PLACING:
+        return after_placing_timeout(state, settings, run)
+    if run.state == RESERVED:
+        return requeued(state, settings, run, PENDING, "reserving a host timed out", reset=True)
+    if run.state == PREEMPTING:
+        return TaskMoved(run.task.id, run.task.mesos_id, RUNNING, "preempting timed out")
+    if run.state in (LAUNCHING, PLACED):
+        return requeued(state, settings, run, READY, f"{run.state.lower()} timed out")
+    raise AssertionError(f"{run.state} has no time-out")

@@ -6,9 +6,8 @@ from typing import Final
 
 import msgspec
 
-from .allocation import Allocation
 from .resources import Vector, add, exceeding, fits, subtract
-from .task import Traits
+from .task import Allocation, Traits
 
 PENDING_QUEUE: Final = "pending"
 NON_PREEMPTIBLE_QUEUE: Final = "non-preemptible"

@@ -84,3 +84,14 @@ def lacking(room: Room, needed: Room) -> list[str]:
     """The kinds of which there is not enough."""
     rows = zip(ROOM_KINDS, needed, room, strict=True)
     return [kind for kind, want, have in rows if want > 0 and want - have >= EPSILON]
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """`tasks`: pairs of a task's ID and its run's. Agent, ports and offer are the engine's, and passed on."""
+
+    hostname: str
+    tasks: tuple[tuple[str, str], ...]
+    type: int = 0
+    agent_id: str = ""
+    host_offer_id: str = ""
+    ports: tuple[int, ...] = ()

@@ -22,10 +22,9 @@ from remuda_proto.peloton.private.resmgrsvc import resmgrsvc_pb2 as pb
 from remuda_proto.remuda.resmgr.v1 import hosts_pb2
 
 from .. import limits
-from ..placing.hosts import Hosts, HostView
-from ..placing.place import Placed, Wanted, give_back, host_to_reserve, place_gang
+from ..placing import Hosts, HostView, Placed, Wanted, give_back, host_to_reserve, place_gang
 from ..wire.host_rpcs import host_of
-from ..wire.wanted import labels_of, wanted_of
+from ..wire.tasks import labels_of, wanted_of
 
 log = structlog.get_logger()
 

@@ -1,6 +1,7 @@
 """Answers queries of operators, `remuda.api.peloton.<cluster>.<kind>`, in JSON (docs/queries.md).
 
-The leader answers."""
+The leader answers.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ from ..state import State
 from ..story import Story
 from ..wire import pools_rpc
 from ..wire.facts import read_fact
-from ..wire.guest_mapping import application_of, key_of
+from ..wire.guests import application_of, key_of
 from .desk import Desk, Unavailable
 from .pools_file import PoolsFile, PoolsFileError
 

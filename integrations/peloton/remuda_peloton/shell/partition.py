@@ -20,8 +20,8 @@ from remuda_proto.si.v1 import si_pb2 as si
 
 from .. import limits
 from ..rules.resources import Vector
-from ..sharing.compare import GuestAllocation, GuestAsk, Held
-from ..wire.guest_mapping import SLACK, vector_of
+from ..sharing import GuestAllocation, GuestAsk, Held
+from ..wire.guests import SLACK, vector_of
 
 TERMINAL: Final = frozenset({"Failing", "Completed", "Failed", "Expired", "Killed", "Rejected"})
 Row = Mapping[str, Any]

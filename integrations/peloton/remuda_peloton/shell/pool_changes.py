@@ -22,7 +22,7 @@ from remuda_proto.remuda.resmgr.v1 import pools_pb2 as pb
 from .. import limits
 from ..rules.pools import ROOT, PoolConfig
 from ..state import State
-from ..wire import pool_edits, pool_rpcs, pools_rpc
+from ..wire import pool_fields, pool_rpcs, pools_rpc
 from ..wire.rpcs import RpcError
 from .desk import Desk, Unavailable
 from .pools_file import PoolsFile, PoolsFileError
@@ -90,15 +90,15 @@ class PoolChanges:
         if not isinstance(path, str):
             raise Refused(f"path is {shown(path)}, expected that of a pool, or pools in YAML as text")
         if request.get("delete") is True:
-            name, asked = pool_edits.delete(path)
+            name, asked = pool_fields.delete(path)
         elif isinstance(values, dict) and all(isinstance(value, str) for value in values.values()):
-            name, asked = pool_edits.set_fields(self._desk.state, path, values)
+            name, asked = pool_fields.set_fields(self._desk.state, path, values)
         else:
             raise Refused(f"set is {shown(values)}, expected keys with values")
         encoded = await self._desk.answer(name, pool_rpcs.RPCS[name], asked)
-        if problem := pool_edits.problem_of(name, encoded):
+        if problem := pool_fields.problem_of(name, encoded):
             raise Refused(problem)
-        return [f"{path} {'deleted' if name == pool_edits.DELETE else 'set'}"]
+        return [f"{path} {'deleted' if name == pool_fields.DELETE else 'set'}"]
 
 
 async def follow(path: Path, desk: Desk, state: Callable[[], State]) -> None:

@@ -24,10 +24,8 @@ from remuda_proto.remuda.resmgr.v1 import hosts_pb2, log_pb2
 
 from .. import limits
 from ..rules.hosts import Host
-from ..sharing.compare import Difference, Held, difference
-from ..sharing.listing import Listing, Outdated
-from ..wire.guest_gangs import FreePorts, HeldGang, Names, ask_of, placement, why_never
-from ..wire.guest_mapping import application_of, host_of_node, key_of
+from ..sharing import Difference, Held, Listing, Outdated, difference
+from ..wire.guests import FreePorts, HeldGang, Names, application_of, ask_of, host_of_node, key_of, placement, why_never
 from ..wire.host_rpcs import host_of
 from ..wire.messages import codec
 from . import shared_metrics as metrics

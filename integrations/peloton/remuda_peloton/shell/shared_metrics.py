@@ -9,7 +9,7 @@ from typing import Final
 
 from remuda_bus.metrics import counter, gauge, histogram
 
-from ..sharing.compare import Difference, Held
+from ..sharing import Difference, Held
 
 GANGS: Final = gauge("remuda_resmgr_shared_gangs", "Gangs that the engine of shared hosts has, and has not placed yet.")
 RUNS: Final = gauge("remuda_resmgr_shared_runs", "Runs on shared hosts.")

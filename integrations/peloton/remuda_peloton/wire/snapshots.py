@@ -16,13 +16,11 @@ from remuda_replication.log import Position
 
 from ..limits import SNAPSHOT_RECORDS_PER_PIECE
 from ..rules.admission import QUEUES
-from ..rules.allocation import Allocation
-from ..rules.hosts import Host, SharedHosts
+from ..rules.hosts import Host, Placement, SharedHosts
 from ..rules.lifecycle import READY
-from ..rules.placement import Placement
 from ..rules.pools import ROOT, PoolConfig
 from ..rules.resources import as_vector
-from ..rules.task import Task
+from ..rules.task import Allocation, Task
 from ..state import Gang, Pool, Run, State
 from .messages import codec
 

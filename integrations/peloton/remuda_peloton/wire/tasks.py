@@ -1,15 +1,18 @@
-"""Tasks, gangs and placements."""
+"""Tasks, gangs and placements; and tasks as a placement engine reads them, with their constraint and labels."""
 
 from __future__ import annotations
 
 from typing import Final
+
+from google.protobuf.message import DecodeError
 
 from remuda_proto.mesos.v1 import mesos_pb2 as mesos
 from remuda_proto.peloton.api.v0.task import task_pb2
 from remuda_proto.peloton.private.resmgr import resmgr_pb2 as pb
 
 from ..commands import Handed
-from ..rules.placement import Placement
+from ..placing import ALL, ANY, EQUAL, GREATER, LESS, UNREADABLE, Combined, Constraint, Label, LabelConstraint, Wanted
+from ..rules.hosts import Placement
 from ..rules.task import Task
 
 # Fields of a message whose name and meaning a Task shares.
@@ -100,3 +103,44 @@ def _resource(task: Task) -> task_pb2.ResourceConfig:
     return task_pb2.ResourceConfig(
         cpuLimit=cpu, gpuLimit=gpu, memLimitMb=memory, diskLimitMb=disk, fdLimit=task.fd_limit
     )
+
+
+_CONDITIONS = {
+    task_pb2.LabelConstraint.CONDITION_LESS_THAN: LESS,
+    task_pb2.LabelConstraint.CONDITION_EQUAL: EQUAL,
+    task_pb2.LabelConstraint.CONDITION_GREATER_THAN: GREATER,
+}
+
+
+def wanted_of(message: pb.Task) -> Wanted:
+    constraint = constraint_of(message.constraint) if message.HasField("constraint") else None
+    return Wanted(task_of(message), constraint, _pairs(message.labels))
+
+
+def labels_of(payload: bytes) -> tuple[Label, ...]:
+    """`payload`: an encoded mesos.v1.Labels."""
+    labels = mesos.Labels()
+    try:
+        labels.MergeFromString(payload)
+    except DecodeError:
+        return ()
+    return _pairs(labels)
+
+
+def constraint_of(message: task_pb2.Constraint) -> Constraint:
+    """A constraint of an unknown kind or condition is one that no host satisfies."""
+    if message.type == task_pb2.Constraint.AND_CONSTRAINT:
+        return Combined(ALL, tuple(map(constraint_of, message.andConstraint.constraints)))
+    if message.type == task_pb2.Constraint.OR_CONSTRAINT:
+        return Combined(ANY, tuple(map(constraint_of, message.orConstraint.constraints)))
+    label = message.labelConstraint
+    condition = _CONDITIONS.get(label.condition)
+    kinds = (task_pb2.LabelConstraint.TASK, task_pb2.LabelConstraint.HOST)
+    if message.type != task_pb2.Constraint.LABEL_CONSTRAINT or condition is None or label.kind not in kinds:
+        return UNREADABLE
+    pair = (label.label.key, label.label.value)
+    return LabelConstraint(pair, condition, label.requirement, label.kind == task_pb2.LabelConstraint.TASK)
+
+
+def _pairs(labels: mesos.Labels) -> tuple[Label, ...]:
+    return tuple((one.key, one.value) for one in labels.labels)

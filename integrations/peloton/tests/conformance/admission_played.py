@@ -8,14 +8,13 @@ from integrations.peloton.tests.conformance import pools
 from integrations.peloton.tests.conformance.compare import equal, subset
 from integrations.peloton.tests.conformance.rules_played import Differences, decided
 from integrations.peloton.tests.conformance.tables import Case
+from remuda_peloton import evolve
 from remuda_peloton.decide import admission
-from remuda_peloton.evolve import evolve, queues, runs
 from remuda_peloton.facts import GangEnqueued, RunEnded
 from remuda_peloton.limits import LOOKS_PER_LEAF
-from remuda_peloton.rules import allocation
-from remuda_peloton.rules.allocation import Allocation
 from remuda_peloton.rules.lifecycle import KILLED, PENDING
 from remuda_peloton.rules.resources import subtract, vector
+from remuda_peloton.rules.task import Allocation, of_task
 from remuda_peloton.settings import Settings
 from remuda_peloton.state import Pool, Run, State
 
@@ -25,7 +24,7 @@ Step = dict[str, Any]
 def play(case: Case) -> Differences:
     given, expect = case.given, case.expect
     if given.get("op") == "task_allocation":
-        held = allocation.of_task(pools.task_of(given["task"]))
+        held = of_task(pools.task_of(given["task"]))
         for name, theirs in expect["allocation"].items():
             yield from subset(name, pools.amounts(getattr(held, name), theirs), theirs)
         return
@@ -57,19 +56,19 @@ class Board:
         for gang in step["gangs"]:
             number = self.gangs[gang["id"]] = self.state.last_number + 1
             tasks = tuple(pools.task_of(task) for task in gang["tasks"])
-            evolve(self.state, GangEnqueued(number, self.pool.config.id, tasks))
+            evolve.evolve(self.state, GangEnqueued(number, self.pool.config.id, tasks))
 
     def put(self, step: Step) -> None:
         gang, before = step["gang"], (self.pool.demand, self.pool.slack_demand)
         number = self.gangs[gang["id"]] = self.state.last_number + 1
         tasks = tuple(pools.task_of(task) for task in gang["tasks"])
         for task in tasks:
-            runs.track(self.state, Run(task, self.pool.config.id, PENDING, 0))
-        queues.queue_gang(self.state, number, self.pool.config.id, tasks, step["queue"])
+            evolve.track(self.state, Run(task, self.pool.config.id, PENDING, 0))
+        evolve.queue_gang(self.state, number, self.pool.config.id, tasks, step["queue"])
         self.pool.demand, self.pool.slack_demand = before
 
     def invalidate(self, step: Step) -> None:
-        evolve(self.state, RunEnded(step["task"], step["task"] + "-1", KILLED, "killed"))
+        evolve.evolve(self.state, RunEnded(step["task"], step["task"] + "-1", KILLED, "killed"))
 
     def set_entitlement(self, step: Step) -> None:
         pools.set_entitlement(self.state, self.pool.config.id, step)

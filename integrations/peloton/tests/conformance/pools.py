@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from remuda_peloton.evolve import evolve, queues, runs
+from remuda_peloton import evolve
 from remuda_peloton.facts import CapacityChanged, Entitlement, EntitlementsChanged, PoolCreated
 from remuda_peloton.rules.lifecycle import PENDING, READY
 from remuda_peloton.rules.pools import ROOT, KindConfig, PoolConfig, complete
@@ -33,17 +33,17 @@ def state_with(pools: list[dict[str, Any]]) -> State:
     state = State()
     for given in pools:
         if given["id"] != ROOT:
-            evolve(state, PoolCreated(complete(pool_config(given))))
+            evolve.evolve(state, PoolCreated(complete(pool_config(given))))
     return state
 
 
 def set_capacity(state: State, capacity: dict[str, float], slack: dict[str, float]) -> None:
-    evolve(state, CapacityChanged(vector(capacity), slack.get("cpu", 0.0)))
+    evolve.evolve(state, CapacityChanged(vector(capacity), slack.get("cpu", 0.0)))
 
 
 def set_entitlement(state: State, pool_id: str, given: dict[str, Any]) -> None:
     non_slack, slack = vector(given.get("non_slack", {})), vector(given.get("slack", {}))
-    evolve(state, EntitlementsChanged((Entitlement(pool_id, non_slack, non_slack, slack),)))
+    evolve.evolve(state, EntitlementsChanged((Entitlement(pool_id, non_slack, non_slack, slack),)))
 
 
 def task_of(given: dict[str, Any]) -> Task:
@@ -76,9 +76,9 @@ def amounts(held: Vector, kinds: dict[str, float]) -> dict[str, float]:
 
 def track_as_it_is(state: State, run: Run) -> None:
     """Track a run in the state that it has, as if it had come there; READY in the ready queue."""
-    runs.track(state, run)
+    evolve.track(state, run)
     if run.state == READY:
-        queues.make_ready(state, state.last_number + 1, run.pool_id, (run,))
+        evolve.make_ready(state, state.last_number + 1, run.pool_id, (run,))
 
 
 def move(state: State, run: Run, to: str) -> None:
@@ -88,22 +88,22 @@ def move(state: State, run: Run, to: str) -> None:
     if run.gang and to != READY:
         leave_queue(state, run)
     if to == PENDING:
-        runs.enter(state, run, to, 0, "driven")
-        queues.queue_gang(state, state.last_number + 1, run.pool_id, (run.task,), "pending")
+        evolve.enter(state, run, to, 0, "driven")
+        evolve.queue_gang(state, state.last_number + 1, run.pool_id, (run.task,), "pending")
     elif to == READY:
         if run.gang:
             leave_queue(state, run)
-        runs.enter(state, run, to, 0, "driven")
-        queues.make_ready(state, state.last_number + 1, run.pool_id, (run,))
+        evolve.enter(state, run, to, 0, "driven")
+        evolve.make_ready(state, state.last_number + 1, run.pool_id, (run,))
     else:
-        runs.enter(state, run, to, 0, "driven")
+        evolve.enter(state, run, to, 0, "driven")
 
 
 def leave_queue(state: State, run: Run) -> None:
     """Take a gang of one task out of the queue in which it waits."""
     gang = state.gangs[run.gang]
     if gang.queue == READY:
-        queues.leave_ready(state, gang.number)
+        evolve.leave_ready(state, gang.number)
     else:
-        queues.unqueue(state, gang, [])
+        evolve.unqueue(state, gang, [])
     run.gang = 0

@@ -14,14 +14,13 @@ from integrations.peloton.tests.conformance.compare import equal, subset
 from integrations.peloton.tests.conformance.over_grpc import Call, served
 from integrations.peloton.tests.conformance.rules_played import Differences
 from integrations.peloton.tests.conformance.tables import Case
-from remuda_peloton import commands
+from remuda_peloton import commands, evolve
 from remuda_peloton.check import check
 from remuda_peloton.core import Core
-from remuda_peloton.evolve import evolve, queues, runs
 from remuda_peloton.facts import CandidateQueued, HostsRanked
 from remuda_peloton.rules import lifecycle
-from remuda_peloton.rules.allocation import Allocation
 from remuda_peloton.rules.resources import vector
+from remuda_peloton.rules.task import Allocation
 from remuda_peloton.settings import Settings
 from remuda_peloton.state import Run
 from remuda_peloton.wire import pool_rpcs
@@ -93,7 +92,7 @@ class Board:
     def drive(self, step: Step) -> None:
         message = json_format.ParseDict(step["task"], resmgr_pb2.Task())
         run = Run(task_of(message), step["pool"], lifecycle.INITIALIZED, self.now_ms, "driven")
-        runs.track(self.state, run)
+        evolve.track(self.state, run)
         for to in step["path"]:
             assert lifecycle.may_follow(run.state, to), (run.state, to)
             pools.move(self.state, run, to)
@@ -107,7 +106,7 @@ class Board:
     def preemption_queue(self, step: Step) -> None:
         run = self.state.runs.get(step["task"])
         run_id = step["task"] + "-1" if run is None else run.task.mesos_id
-        evolve(self.state, CandidateQueued(step["task"], run_id, step["reason"]))
+        evolve.evolve(self.state, CandidateQueued(step["task"], run_id, step["reason"]))
 
     def put_pending(self, step: Step) -> None:
         messages = [
@@ -117,12 +116,12 @@ class Board:
         tasks = tuple(task_of(json_format.ParseDict(one, resmgr_pb2.Task())) for one in messages)
         for task in tasks:
             if task.id not in self.state.runs:
-                runs.track(self.state, Run(task, step["pool"], lifecycle.PENDING, self.now_ms))
-        queues.queue_gang(self.state, self.state.last_number + 1, step["pool"], tasks, step["queue"])
+                evolve.track(self.state, Run(task, step["pool"], lifecycle.PENDING, self.now_ms))
+        evolve.queue_gang(self.state, self.state.last_number + 1, step["pool"], tasks, step["queue"])
         self.consistent = False
 
     def ordered_hosts(self, step: Step) -> None:
-        evolve(self.state, HostsRanked(tuple(step["hosts"])))
+        evolve.evolve(self.state, HostsRanked(tuple(step["hosts"])))
 
     def set_allocation(self, step: Step) -> None:
         self.state.pools[step["pool"]].allocation = Allocation(total=vector(step["total"]))

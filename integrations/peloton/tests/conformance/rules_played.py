@@ -15,15 +15,15 @@ from remuda_peloton import commands
 from remuda_peloton.core import Core
 from remuda_peloton.decide import preemption
 from remuda_peloton.decide.entitle import usage
-from remuda_peloton.decide.expire import expired
+from remuda_peloton.decide.requeue import expired
 from remuda_peloton.evolve import evolve
 from remuda_peloton.facts import Fact, HostsRanked
-from remuda_peloton.rules import host_scores, lifecycle, ranking, resources
-from remuda_peloton.rules.allocation import Allocation
-from remuda_peloton.rules.backoff import all_cycles_complete, cycle_complete, extra_s
+from remuda_peloton.rules import lifecycle, ranking, resources
 from remuda_peloton.rules.entitlement import PoolTree
+from remuda_peloton.rules.lifecycle import all_cycles_complete, cycle_complete, extra_s
 from remuda_peloton.rules.pools import ROOT, InvalidPool, PoolConfig, check_path, validate
 from remuda_peloton.rules.resources import vector
+from remuda_peloton.rules.task import Allocation
 from remuda_peloton.settings import Settings
 from remuda_peloton.state import State
 from remuda_peloton.wire.rpcs import RPCS
@@ -174,7 +174,7 @@ def scorer(case: Case) -> Differences:
         return
     tasks = {
         host: [
-            host_scores.HostTask(
+            ranking.HostTask(
                 one["pool"], TYPES[one["type"]], one["state"], one["priority"], one["preemptible"], one["controller"],
                 one.get("run_time_s"),
             )
@@ -182,7 +182,7 @@ def scorer(case: Case) -> Differences:
         ]
         for host, listed in given["tasks"].items()
     }  # fmt: skip
-    ordered = host_scores.order(given["hosts"], tasks)
+    ordered = ranking.order(given["hosts"], tasks)
     if "hosts" in expect:
         yield from equal("hosts", ordered, expect["hosts"])
     if "not_empty" in expect:

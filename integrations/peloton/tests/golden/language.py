@@ -16,8 +16,7 @@ from remuda_peloton.core import Core
 from remuda_peloton.decide import admission
 from remuda_peloton.facts import Fact
 from remuda_peloton.limits import LOOKS_PER_LEAF
-from remuda_peloton.rules.hosts import Host
-from remuda_peloton.rules.placement import Placement
+from remuda_peloton.rules.hosts import Host, Placement
 from remuda_peloton.rules.pools import InvalidPool, KindConfig, PoolConfig, find_by_path
 from remuda_peloton.rules.resources import KINDS, Vector, vector
 from remuda_peloton.rules.task import Task

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import OrderedDict
+from collections.abc import Iterator
 
-from ..rules.admission import QUEUES, Room
-from ..rules.allocation import Allocation
-from ..rules.entitlement import PoolTree
-from ..rules.hosts import Host, SharedHosts
-from ..rules.lifecycle import UNPLACED
-from ..rules.placement import Placement
-from ..rules.pools import ROOT, PoolConfig
-from ..rules.resources import ZERO, Vector
-from ..rules.task import Task
-from .gang import Gang, GangQueue
+import msgspec
 
-__all__ = ["Gang", "GangQueue", "Pool", "Run", "State"]
+from .rules.admission import QUEUES, Room
+from .rules.entitlement import PoolTree
+from .rules.hosts import Host, Placement, SharedHosts
+from .rules.lifecycle import UNPLACED
+from .rules.pools import ROOT, PoolConfig
+from .rules.resources import ZERO, Vector
+from .rules.task import Allocation, Task, Traits, traits
 
 
 class Run:
@@ -148,3 +147,51 @@ class State:
         """The runs that are still in the gang."""
         runs = (self.runs.get(task.id) for task in gang.tasks)
         return tuple(run for run in runs if run is not None and run.gang == gang.number)
+
+
+class Gang(msgspec.Struct):
+    """`queue`: a name of rules.admission.QUEUES, or READY. A member whose run does not name this gang has left it."""
+
+    number: int
+    pool_id: str
+    tasks: tuple[Task, ...]
+    queue: str
+
+    @property
+    def traits(self) -> Traits:
+        return traits(self.tasks)
+
+
+class GangQueue:
+    """Numbers of gangs: higher priorities first, then in the order of arrival."""
+
+    def __init__(self) -> None:
+        self._by_priority: dict[int, OrderedDict[int, None]] = {}
+        self._descending: list[int] = []  # negated priorities
+
+    def add(self, number: int, priority: int) -> None:
+        gangs = self._by_priority.get(priority)
+        if gangs is None:
+            gangs = self._by_priority[priority] = OrderedDict()
+            insort(self._descending, -priority)
+        gangs[number] = None
+
+    def remove(self, number: int, priority: int) -> None:
+        gangs = self._by_priority[priority]
+        del gangs[number]
+        if not gangs:
+            del self._by_priority[priority]
+            self._descending.remove(-priority)
+
+    def first(self) -> int | None:
+        return next(iter(self), None)
+
+    def __iter__(self) -> Iterator[int]:
+        for negated in self._descending:
+            yield from self._by_priority[-negated]
+
+    def __len__(self) -> int:
+        return sum(len(gangs) for gangs in self._by_priority.values())
+
+    def __bool__(self) -> bool:
+        return bool(self._descending)

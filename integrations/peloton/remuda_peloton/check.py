@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..rules.admission import QUEUES
-from ..rules.allocation import Allocation, of_task
-from ..rules.lifecycle import PENDING, PLACED, PLACING, READY, RESERVED, TERMINAL, UNALLOCATED
-from ..rules.resources import Vector, total
-from ..state import Pool, State
+from .rules.admission import QUEUES
+from .rules.lifecycle import PENDING, PLACED, PLACING, READY, RESERVED, TERMINAL, UNALLOCATED
+from .rules.resources import Vector, total
+from .rules.task import Allocation, of_task
+from .state import Pool, State
 
 # Sums of doubles in another order differ by less than this.
 CLOSE = 0.01

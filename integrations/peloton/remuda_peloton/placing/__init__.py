@@ -1,1 +1,0 @@
-"""Placing gangs on hosts: values in, placements out; no clock and no network."""
