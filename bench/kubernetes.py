@@ -24,11 +24,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from integrations.kubernetes.tests.control_plane.processes import ControlPlane
 from integrations.kubernetes.tests.manifests import node, pod
-from remuda_kubernetes.api.client import Client
-from remuda_kubernetes.api.errors import NotFound
+from remuda_kubernetes.api.client import NODES, PODS, Client, NotFound
 from remuda_kubernetes.api.objects import Pod
 from remuda_kubernetes.api.reflector import Reflector
-from remuda_kubernetes.api.resources import NODES, PODS
 
 AT_ONCE = 40
 TEMPLATES = 10

@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 
 from remuda.local.services import check_settings
 from remuda_kubernetes.settings import KubernetesSettings
-from remuda_kubernetes.webhook.configuration_maps import MAPS
+from remuda_kubernetes.webhook.review import MAPS
 
 DEPLOY = Path(__file__).parents[2] / "deploy/kubernetes"
 FOLDERS = ("scheduler", "webhook", "plugin", "extender")

@@ -18,13 +18,10 @@ from remuda_core.decide import BY_COMMAND
 from remuda_core.shell.deciding import CommitInProgress
 from remuda_core.state import State
 from remuda_kubernetes import limits
-from remuda_kubernetes.api.client import Client
-from remuda_kubernetes.api.errors import ApiError, Expired
+from remuda_kubernetes.api.client import ApiError, Client, Expired
 from remuda_kubernetes.api.objects import Pod
 from remuda_kubernetes.api.reflector import Reflector
-from remuda_kubernetes.plugin.effects import OpenGate
-from remuda_kubernetes.plugin.plugin import PluginShim, Verdict
-from remuda_kubernetes.plugin.policy import Pin, is_gated
+from remuda_kubernetes.plugin.plugin import OpenGate, Pin, PluginShim, Verdict, is_gated
 from remuda_kubernetes.shell.calls import Calls
 from remuda_kubernetes.shim.applications import Applications
 from remuda_kubernetes.shim.effects import Release, name_of

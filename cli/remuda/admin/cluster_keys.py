@@ -19,10 +19,8 @@ import msgspec
 
 from remuda_bus import subjects
 from remuda_bus.retry import RetryPolicy, retry
-from remuda_kubernetes.api.client import Client
-from remuda_kubernetes.api.credentials import Credentials, in_cluster
-from remuda_kubernetes.api.errors import ApiError, Away, Conflict, NotFound
-from remuda_kubernetes.api.kubeconfig import read_kubeconfig
+from remuda_kubernetes.api.client import ApiError, Away, Client, Conflict, NotFound
+from remuda_kubernetes.api.credentials import Credentials, in_cluster, read_kubeconfig
 from remuda_operations.operators import Operator, operator_in
 
 from .. import limits

@@ -19,10 +19,8 @@ from integrations.kubernetes.tests.manifests import node
 from remuda_bus.nats import NatsBus, connect
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.settings import CoreSettings
-from remuda_kubernetes.api.client import MERGE_PATCH, Client
-from remuda_kubernetes.api.errors import Away, Conflict, NotFound
+from remuda_kubernetes.api.client import MERGE_PATCH, NODES, PODS, Away, Client, Conflict, NotFound
 from remuda_kubernetes.api.objects import Node, Pod
-from remuda_kubernetes.api.resources import NODES, PODS
 from remuda_kubernetes.settings import KubernetesSettings
 from remuda_kubernetes.shell import main as kubernetes_main
 from remuda_operations.queries.core import pages_of

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from remuda_kubernetes.api.storage import BIND_COMPLETED, SELECTED_NODE, Claim, StorageClass, Volume
+from remuda_kubernetes.api.objects import BIND_COMPLETED, SELECTED_NODE, Claim, StorageClass, Volume
 from remuda_kubernetes.shim.effects import Bind, BindVolumes, Effect, Release
 from remuda_kubernetes.shim.shim import Shim
 from remuda_proto.si.v1 import si_pb2 as si

@@ -6,8 +6,7 @@ from typing import Any
 
 from integrations.kubernetes.tests.objects import node, pod
 from remuda_kubernetes.api.objects import Pod
-from remuda_kubernetes.plugin.plugin import PluginShim
-from remuda_kubernetes.plugin.policy import Hold, PluginPolicy
+from remuda_kubernetes.plugin.plugin import Hold, PluginPolicy, PluginShim
 from remuda_kubernetes.shim.effects import RecordEvent
 from remuda_proto.si.v1 import si_pb2 as si
 

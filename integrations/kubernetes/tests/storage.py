@@ -11,10 +11,8 @@ from integrations.kubernetes.tests.cluster import WITHIN_S, Cluster
 from integrations.kubernetes.tests.control_plane import provisioner
 from integrations.kubernetes.tests.control_plane.provisioner import Provisioner
 from integrations.kubernetes.tests.manifests import claim_spec, local_volume
-from remuda_kubernetes.api.client import MERGE_PATCH
-from remuda_kubernetes.api.errors import ApiError, NotFound
-from remuda_kubernetes.api.resources import CLAIMS, VOLUMES
-from remuda_kubernetes.api.storage import Claim
+from remuda_kubernetes.api.client import CLAIMS, MERGE_PATCH, VOLUMES, ApiError, NotFound
+from remuda_kubernetes.api.objects import Claim
 
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 

@@ -9,18 +9,18 @@ import pytest
 
 from integrations.kubernetes.tests.objects import node, pod
 from integrations.kubernetes.tests.reporting_shim import shim
-from remuda_kubernetes.api.objects import Node
-from remuda_kubernetes.api.storage import (
+from remuda_kubernetes.api.objects import (
     BIND_COMPLETED,
     Claim,
     CsiDriver,
     CsiNode,
+    Node,
     StorageCapacity,
     StorageClass,
     Volume,
     VolumeAttachment,
 )
-from remuda_kubernetes.predicates.attachments import MIGRATED
+from remuda_kubernetes.predicates.volumes import MIGRATED
 from remuda_kubernetes.shim.effects import Ask
 from remuda_kubernetes.shim.shim import Shim
 

@@ -16,11 +16,10 @@ from integrations.kubernetes.tests.objects import pod
 from integrations.kubernetes.tests.reporting_shim import shim
 from remuda_bus.retry import RetryPolicy
 from remuda_kubernetes import limits
-from remuda_kubernetes.api.errors import ApiError, Away, Conflict, error_of
-from remuda_kubernetes.api.storage import Claim, Volume
+from remuda_kubernetes.api.client import ApiError, Away, Conflict, error_of
+from remuda_kubernetes.api.objects import Claim, Volume
 from remuda_kubernetes.metrics import Places
-from remuda_kubernetes.shell.calls import Calls
-from remuda_kubernetes.shell.traces import Traces
+from remuda_kubernetes.shell.calls import Calls, Traces
 from remuda_kubernetes.shim import names
 from remuda_kubernetes.shim.effects import (
     Bind,

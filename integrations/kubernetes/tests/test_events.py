@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from remuda_kubernetes import limits
-from remuda_kubernetes.api.errors import Away, NotFound
+from remuda_kubernetes.api.client import Away, NotFound
 from remuda_kubernetes.shell.events import EventWriter
 from remuda_kubernetes.shim.effects import PodName, RecordEvent
 from tests.sim.loop import VirtualLoop

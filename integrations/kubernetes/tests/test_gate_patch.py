@@ -10,8 +10,7 @@ import pytest
 
 from integrations.kubernetes.tests.objects import pod, sent
 from remuda_kubernetes.api.objects import Pod
-from remuda_kubernetes.plugin.gates import gate_patch
-from remuda_kubernetes.plugin.policy import Pin
+from remuda_kubernetes.plugin.plugin import Pin, gate_patch
 from remuda_kubernetes.shim import names
 
 GATED: dict[str, Any] = {"schedulingGates": [{"name": names.GATE}]}

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from remuda_kubernetes import limits
-from remuda_kubernetes.api.errors import Away, Conflict, NotFound
+from remuda_kubernetes.api.client import Away, Conflict, NotFound
 from remuda_kubernetes.shell.lease import Holder, LeaseLost
 
 

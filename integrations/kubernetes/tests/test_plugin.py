@@ -20,10 +20,8 @@ from integrations.kubernetes.tests.reporting_plugin import (
 )
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Namespace
-from remuda_kubernetes.plugin.effects import Approve, OpenGate, Withhold
 from remuda_kubernetes.plugin.extender import answer_filter, answer_preemption
-from remuda_kubernetes.plugin.plugin import WAITING, PluginShim
-from remuda_kubernetes.plugin.policy import Hold, Pin, hold_of, pin_of
+from remuda_kubernetes.plugin.plugin import WAITING, Approve, Hold, OpenGate, Pin, PluginShim, Withhold, hold_of, pin_of
 from remuda_kubernetes.shim import names
 from remuda_kubernetes.shim.effects import Bind, CreatePlaceholder, Effect, ReportAllocation
 from remuda_kubernetes.shim.shim import STATES

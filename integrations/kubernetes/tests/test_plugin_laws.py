@@ -10,9 +10,7 @@ from hypothesis.stateful import rule
 
 from integrations.kubernetes.tests.objects import pod
 from integrations.kubernetes.tests.test_laws import NODES, Machine
-from remuda_kubernetes.plugin.effects import Approve
-from remuda_kubernetes.plugin.plugin import PluginShim
-from remuda_kubernetes.plugin.policy import Hold, PluginPolicy
+from remuda_kubernetes.plugin.plugin import Approve, Hold, PluginPolicy, PluginShim
 
 
 class PluginMachine(Machine):

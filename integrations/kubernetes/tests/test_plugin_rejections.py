@@ -20,9 +20,7 @@ from integrations.kubernetes.tests.late_claims import (
 from integrations.kubernetes.tests.reporting_plugin import NODES, allocated, events, kinds, placed, plugin
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Pod
-from remuda_kubernetes.plugin.effects import Approve, Withhold
-from remuda_kubernetes.plugin.plugin import PluginShim
-from remuda_kubernetes.plugin.policy import Hold
+from remuda_kubernetes.plugin.plugin import Approve, Hold, PluginShim, Withhold
 from remuda_kubernetes.shim import names
 from remuda_kubernetes.shim.effects import Release
 

@@ -16,13 +16,12 @@ from aiohttp import web
 from remuda.embedded import free_port
 from remuda_bus.retry import RetryPolicy
 from remuda_kubernetes import limits
-from remuda_kubernetes.api.errors import Away, Conflict, NotFound, Rejected
+from remuda_kubernetes.api.client import Away, Conflict, NotFound, Rejected
 from remuda_kubernetes.settings import KubernetesSettings
-from remuda_kubernetes.shell.certificates import CertificateStore
-from remuda_kubernetes.shell.plugin import version_of
+from remuda_kubernetes.shell.front import version_of
 from remuda_kubernetes.shell.server import served
 from remuda_kubernetes.shell.start import until_answered
-from remuda_kubernetes.shell.webhook import problem_of
+from remuda_kubernetes.shell.webhook import CertificateStore, problem_of
 from remuda_kubernetes.webhook.certificates import made
 from remuda_kubernetes.webhook.registration import Place
 

@@ -10,11 +10,10 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from remuda_kubernetes.api.client import Client
+from remuda_kubernetes.api.client import PODS, Client
 from remuda_kubernetes.api.credentials import Credentials, FixedToken
 from remuda_kubernetes.api.objects import Pod
 from remuda_kubernetes.api.reflector import Reflector
-from remuda_kubernetes.api.resources import PODS
 
 
 def pod(name: str, version: int) -> dict[str, Any]:

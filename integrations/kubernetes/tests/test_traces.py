@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from integrations.kubernetes.tests.objects import pod
 from remuda_bus import tracing
-from remuda_kubernetes.shell.traces import Traces
+from remuda_kubernetes.shell.calls import Traces
 
 
 @pytest.fixture

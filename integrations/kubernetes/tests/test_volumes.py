@@ -22,7 +22,7 @@ from integrations.kubernetes.tests.late_claims import (
 from integrations.kubernetes.tests.objects import node, pod
 from integrations.kubernetes.tests.reporting_shim import shim
 from remuda_kubernetes import limits
-from remuda_kubernetes.api.storage import StorageClass, Volume
+from remuda_kubernetes.api.objects import StorageClass, Volume
 from remuda_kubernetes.shim.effects import Ask, Bind, BindVolumes, RecordEvent, Release
 from remuda_kubernetes.shim.shim import Shim
 from remuda_proto.si.v1 import si_pb2 as si

@@ -12,9 +12,8 @@ from integrations.kubernetes.tests import manifests
 from integrations.kubernetes.tests.objects import annotated
 from remuda_kubernetes.api.objects import Namespace, PriorityClass
 from remuda_kubernetes.shim import names
-from remuda_kubernetes.webhook.pods import Surroundings
 from remuda_kubernetes.webhook.policy import WebhookPolicy
-from remuda_kubernetes.webhook.review import answer, request_of
+from remuda_kubernetes.webhook.review import Surroundings, answer, request_of
 
 OWN = "system:serviceaccount:remuda:remuda"
 CONTROLLER = "system:serviceaccount:kube-system:replicaset-controller"

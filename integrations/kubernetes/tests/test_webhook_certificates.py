@@ -16,13 +16,12 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
 from remuda_kubernetes import limits
-from remuda_kubernetes.api.errors import NotFound
+from remuda_kubernetes.api.client import NotFound
 from remuda_kubernetes.api.objects import ConfigMap, Metadata
-from remuda_kubernetes.shell.certificates import CertificateStore, certificates_of
+from remuda_kubernetes.shell.webhook import CertificateStore, certificates_of
 from remuda_kubernetes.webhook.certificates import Certificates, made
-from remuda_kubernetes.webhook.configuration_maps import queues_of
 from remuda_kubernetes.webhook.registration import MUTATING, Place, registrations
-from remuda_kubernetes.webhook.user_info import TEMPLATES, Denied
+from remuda_kubernetes.webhook.review import TEMPLATES, Denied, queues_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HOSTS = ("remuda-webhook.remuda.svc",)

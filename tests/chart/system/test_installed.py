@@ -27,8 +27,7 @@ import pytest
 
 from integrations.kubernetes.tests.control_plane.processes import NAMESPACE, ControlPlane, programs
 from remuda.embedded import free_port
-from remuda_kubernetes.api.client import Client
-from remuda_kubernetes.api.errors import Conflict, NotFound
+from remuda_kubernetes.api.client import Client, Conflict, NotFound
 from tests.chart.helm import (
     CHART,
     MISSING,

@@ -12,9 +12,8 @@ import msgspec
 
 from remuda_bus.bus import Unanswered
 from remuda_kubernetes import limits
-from remuda_kubernetes.api.client import JSON, Client
+from remuda_kubernetes.api.client import JSON, ApiError, Away, Client, error_of
 from remuda_kubernetes.api.credentials import Credentials, FixedToken
-from remuda_kubernetes.api.errors import ApiError, Away, error_of
 
 from ..arrivals import Arrivals
 from ..connection import Connection

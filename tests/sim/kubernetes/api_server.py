@@ -14,9 +14,8 @@ from typing import Any
 
 import msgspec
 
-from remuda_kubernetes.api.client import ADDED, BOOKMARK, DELETED, MODIFIED
-from remuda_kubernetes.api.errors import ApiError, error_of
-from remuda_kubernetes.api.storage import SELECTED_NODE
+from remuda_kubernetes.api.client import ADDED, BOOKMARK, DELETED, MODIFIED, ApiError, error_of
+from remuda_kubernetes.api.objects import SELECTED_NODE
 
 from ..environment import loop_time_s, wall_clock_s
 from ..story import Story, Violation

@@ -6,7 +6,7 @@ from remuda_core.core import Core
 from remuda_core.index.limits import held_queue
 from remuda_core.state import Allocation, Application, Partition
 from remuda_core.state.timers import NEVER_MS
-from remuda_kubernetes.plugin.effects import Approve, OpenGate, PluginCall
+from remuda_kubernetes.plugin.plugin import Approve, OpenGate, PluginCall
 from remuda_kubernetes.shim.effects import Bind, Effect, Release
 from remuda_kubernetes.shim.pod_reading import application_of, applications_given, is_placeholder, required_node_of
 from remuda_kubernetes.shim.quantities import Amounts, amounts, total

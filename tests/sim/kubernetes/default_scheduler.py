@@ -9,7 +9,7 @@ from random import Random
 
 import msgspec
 
-from remuda_kubernetes.api.errors import ApiError
+from remuda_kubernetes.api.client import ApiError
 from remuda_kubernetes.plugin.extender import answer_filter
 from remuda_kubernetes.plugin.plugin import SCHEDULER_ERROR
 from remuda_kubernetes.shell.extender import Extender

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from remuda_kubernetes.api.client import MERGE_PATCH
-from remuda_kubernetes.api.objects import Node, Pod, PodVolume
-from remuda_kubernetes.api.storage import Claim, Volume
+from remuda_kubernetes.api.objects import Claim, Node, Pod, PodVolume, Volume
 from remuda_kubernetes.plugin.plugin import PluginShim
-from remuda_kubernetes.predicates import attachments, on_node, volumes
+from remuda_kubernetes.predicates import on_node, volumes
 from remuda_kubernetes.shell.calls import Calls
 from remuda_kubernetes.shim import pod_reading
 from remuda_kubernetes.shim.effects import Bind
@@ -52,12 +51,12 @@ def provisioners_are_not_heard(patch: pytest.MonkeyPatch) -> None:
 
 def exclusive_claims_are_shared(patch: pytest.MonkeyPatch) -> None:
     """A claim for one pod is given to several."""
-    patch.setattr(attachments, "exclusive_claims", lambda *_: [])
+    patch.setattr(volumes, "exclusive_claims", lambda *_: [])
 
 
 def nodes_attach_any_number(patch: pytest.MonkeyPatch) -> None:
     """The limits of drivers do not count."""
-    patch.setattr(attachments, "limits_refusal", lambda *_: "")
+    patch.setattr(volumes, "limits_refusal", lambda *_: "")
 
 
 def pods_with_claims_are_asked_for_once(patch: pytest.MonkeyPatch) -> None:

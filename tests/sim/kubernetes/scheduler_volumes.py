@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from remuda_kubernetes.api.storage import BOUND_BY_CONTROLLER, SELECTED_NODE
+from remuda_kubernetes.api.objects import BOUND_BY_CONTROLLER, SELECTED_NODE
 
 from .api_server import ApiServer, Json
 from .storage import (

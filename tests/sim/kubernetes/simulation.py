@@ -14,12 +14,11 @@ from unittest.mock import patch
 
 from remuda_bus.bus import Bus
 from remuda_kubernetes import limits
-from remuda_kubernetes.plugin.effects import PluginCall
+from remuda_kubernetes.plugin.plugin import PluginCall
 from remuda_kubernetes.settings import KubernetesSettings
 from remuda_kubernetes.shell.extender import Extender
-from remuda_kubernetes.shell.front import Front
+from remuda_kubernetes.shell.front import Front, shim_of
 from remuda_kubernetes.shell.lease import Holder, LeaseLost
-from remuda_kubernetes.shell.plugin import shim_of
 from remuda_kubernetes.shim.effects import Bind, Effect
 from remuda_kubernetes.shim.shim import Shim
 

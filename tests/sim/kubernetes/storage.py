@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, Final
 
 from integrations.kubernetes.tests import manifests
-from remuda_kubernetes.api.storage import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
+from remuda_kubernetes.api.objects import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 
 from .api_server import ApiServer, Json
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from remuda_kubernetes.plugin.effects import Approve, OpenGate, PluginCall
+from remuda_kubernetes.plugin.plugin import Approve, OpenGate, PluginCall
 from remuda_kubernetes.shim.effects import Bind, BindVolumes, Effect
 from remuda_kubernetes.shim.shim import Shim
 

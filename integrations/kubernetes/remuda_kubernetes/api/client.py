@@ -1,6 +1,8 @@
-"""The verbs of the Kubernetes API: list, watch, create, bind, patch, delete.
+"""The verbs of the Kubernetes API: list, watch, create, bind, patch, delete; its errors, and the collections that
+this front end reads.
 
-Every call answers with a value or raises one of the errors of `errors.py`. Calls are not repeated here.
+Every call answers with a value or raises an ApiError, of which there is a class per reaction of a caller. Calls are not
+repeated here.
 """
 
 from __future__ import annotations
@@ -8,16 +10,33 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from http import HTTPStatus
 from types import TracebackType
-from typing import Any, Final, Generic, Self, TypeVar, cast
+from typing import Any, Final, Generic, Literal, Self, TypeVar, cast
 
 import aiohttp
 import msgspec
 
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.credentials import Credentials
-from remuda_kubernetes.api.errors import ApiError, Away, Expired, error_of
-from remuda_kubernetes.api.objects import ListMetadata, Object, Status
+from remuda_kubernetes.api.objects import (
+    Claim,
+    ConfigMap,
+    CsiDriver,
+    CsiNode,
+    ListMetadata,
+    Namespace,
+    Node,
+    Object,
+    Pod,
+    PriorityClass,
+    Status,
+    StorageCapacity,
+    StorageClass,
+    Volume,
+    VolumeAttachment,
+)
 
 T = TypeVar("T", bound=Object)
 
@@ -244,3 +263,71 @@ async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
         for line in lines:
             if line:
                 yield line
+
+
+PODS: Final = Resource("/api/v1/pods", Pod)
+NODES: Final = Resource("/api/v1/nodes", Node)
+NAMESPACES: Final = Resource("/api/v1/namespaces", Namespace)
+CLAIMS: Final = Resource("/api/v1/persistentvolumeclaims", Claim)
+VOLUMES: Final = Resource("/api/v1/persistentvolumes", Volume)
+STORAGE_CLASSES: Final = Resource("/apis/storage.k8s.io/v1/storageclasses", StorageClass)
+CSI_NODES: Final = Resource("/apis/storage.k8s.io/v1/csinodes", CsiNode)
+CSI_DRIVERS: Final = Resource("/apis/storage.k8s.io/v1/csidrivers", CsiDriver)
+STORAGE_CAPACITIES: Final = Resource("/apis/storage.k8s.io/v1/csistoragecapacities", StorageCapacity)
+VOLUME_ATTACHMENTS: Final = Resource("/apis/storage.k8s.io/v1/volumeattachments", VolumeAttachment)
+PRIORITY_CLASSES: Final = Resource("/apis/scheduling.k8s.io/v1/priorityclasses", PriorityClass)
+
+
+def config_maps(namespace: str) -> Resource[ConfigMap]:
+    return Resource(f"/api/v1/namespaces/{namespace}/configmaps", ConfigMap)
+
+
+class ApiError(Exception):
+    """`code`: the HTTP status; 0: there was no answer."""
+
+    def __init__(self, reason: str, code: int) -> None:
+        super().__init__(f"{reason} ({code})" if code else reason)
+        self.reason = reason
+        self.code = code
+
+
+class NotFound(ApiError):
+    """The object does not exist."""
+
+
+class Conflict(ApiError):
+    """The object has changed, or exists, or is bound already."""
+
+
+class Expired(ApiError):
+    """The version from which to watch is too old: list again."""
+
+
+class Rejected(ApiError):
+    """The API server does not accept this call. Trying it again does not help."""
+
+
+class Away(ApiError):
+    """The API server is not reached, overloaded or failing. Try again."""
+
+
+_BY_CODE: dict[int, type[ApiError]] = {
+    HTTPStatus.NOT_FOUND: NotFound,
+    HTTPStatus.CONFLICT: Conflict,
+    HTTPStatus.GONE: Expired,
+    HTTPStatus.TOO_MANY_REQUESTS: Away,
+    HTTPStatus.REQUEST_TIMEOUT: Away,
+    # A token that has expired is renewed before the next try.
+    HTTPStatus.UNAUTHORIZED: Away,
+}
+
+
+def error_of(code: int, reason: str) -> ApiError:
+    if code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return Away(reason, code)
+    return _BY_CODE.get(code, Rejected)(reason, code)
+
+
+def now_text(precision: Literal["seconds", "microseconds"] = "microseconds") -> str:
+    """The time now, in RFC 3339."""
+    return datetime.now(UTC).isoformat(timespec=precision).replace("+00:00", "Z")

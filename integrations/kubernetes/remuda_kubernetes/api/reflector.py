@@ -14,8 +14,7 @@ from typing import Generic, TypeVar
 import structlog
 
 from remuda_kubernetes import limits
-from remuda_kubernetes.api.client import DELETED, INITIAL_END, Change, Client, Resource
-from remuda_kubernetes.api.errors import ApiError, Expired, Rejected
+from remuda_kubernetes.api.client import DELETED, INITIAL_END, ApiError, Change, Client, Expired, Rejected, Resource
 from remuda_kubernetes.api.objects import Object
 
 log = structlog.get_logger()

@@ -7,17 +7,16 @@ that another process binds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
 
 from remuda_kubernetes import limits
-from remuda_kubernetes.api.objects import Pod
-from remuda_kubernetes.api.storage import Claim
-from remuda_kubernetes.plugin.effects import Approve, OpenGate, PluginCall, Withhold
-from remuda_kubernetes.plugin.policy import Hold, PluginPolicy, is_gated
-from remuda_kubernetes.shim import names
-from remuda_kubernetes.shim.books import PodEntry
-from remuda_kubernetes.shim.effects import Bind, CreatePlaceholder, Effect, RecordEvent, SetCondition
+from remuda_kubernetes.api.objects import Claim, Namespace, Pod
+from remuda_kubernetes.shim import names, pod_reading
+from remuda_kubernetes.shim.books import PodEntry, ShimPolicy
+from remuda_kubernetes.shim.effects import Bind, CreatePlaceholder, Effect, PodName, RecordEvent, SetCondition
 from remuda_kubernetes.shim.resume import KeptState
 from remuda_kubernetes.shim.shim import Shim
 
@@ -289,3 +288,161 @@ def _condition(pod: Pod) -> str:
     """What the default scheduler says about a pod that waits."""
     waiting = (one.message for one in pod.status.conditions if one.type == "PodScheduled" and one.status == "False")
     return next(waiting, "") or "no reason given"
+
+
+class Hold(StrEnum):
+    """What keeps the default scheduler from placing a pod before it is approved."""
+
+    GATES = "gates"
+    EXTENDER = "extender"
+
+
+class Pin(StrEnum):
+    """How the node of an approved pod is given to the default scheduler. HARD: as required node affinity. SOFT: as
+    nominated node, so that another node is taken when that one has become unfit. FREE: not at all."""
+
+    HARD = "hard"
+    SOFT = "soft"
+    FREE = "free"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginPolicy(ShimPolicy):
+    """`placed_by`: names of the schedulers that place managed pods. Those of `scheduler_names` are bound as in shim
+    mode. `pin`: where the namespace of a pod has no annotation."""
+
+    placed_by: frozenset[str]
+    hold: Hold
+    pin: Pin = Pin.HARD
+
+    def manages(self, pod: Pod) -> bool:
+        return ShimPolicy.manages(self, pod) or self.holds(pod)
+
+    def holds(self, pod: Pod) -> bool:
+        """Whether another scheduler places the pod, after its approval: it has an application, and does not ask to be
+        left alone (002, PreFilter). A pod with the gate of this front end is held in any case: nobody else removes it.
+        """
+        if pod.spec.scheduler_name not in self.placed_by:
+            return False
+        if is_gated(pod):
+            return True
+        is_ignored = pod.metadata.annotation(names.IGNORE_APPLICATION) == pod_reading.TRUE
+        return not is_ignored and bool(pod_reading.applications_given(pod.metadata))
+
+    def problem_of(self, pod: Pod) -> str:
+        return "" if self.holds(pod) else ShimPolicy.problem_of(self, pod)
+
+    def gates_of(self, pod: Pod) -> list[str]:
+        return [name for name in ShimPolicy.gates_of(self, pod) if name != names.GATE]
+
+    def pin_of(self, namespace: Namespace | None) -> Pin:
+        """Another value of the annotation counts as absent."""
+        said = namespace.metadata.annotation(names.PIN) if namespace is not None else ""
+        return Pin(said) if said in tuple(Pin) else self.pin
+
+
+def is_gated(pod: Pod) -> bool:
+    """Whether the pod has the gate of this front end."""
+    return any(gate.name == names.GATE for gate in pod.spec.scheduling_gates)
+
+
+def hold_of(chosen: str, version: Mapping[str, str]) -> Hold:
+    """`chosen`: gates, extender, or auto: by the version of the API server, as its page `/version` reports it."""
+    if chosen == "auto":
+        return Hold.GATES if minor_of(version) >= limits.GATES_SINCE else Hold.EXTENDER
+    return Hold(chosen)
+
+
+def pin_of(chosen: str, version: Mapping[str, str]) -> Pin:
+    """`chosen`: hard, soft, free, or auto: the most forgiving one that the API server knows and that keeps nodes."""
+    if chosen == "auto":
+        return Pin.SOFT if minor_of(version) >= limits.NOMINATIONS_SINCE else Pin.HARD
+    return Pin(chosen)
+
+
+def minor_of(version: Mapping[str, str]) -> int:
+    """The minor version of Kubernetes 1, by the page `/version`; 0 if it gives none. Vendors append a plus sign."""
+    digits = version.get("minor", "").rstrip("+")
+    return int(digits) if digits.isascii() and digits.isdigit() else 0
+
+
+Operation = dict[str, Any]
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def gate_patch(pod: Pod, node: str, pin: Pin) -> list[Operation]:
+    """Removes the gate, and pins the pod to the node if the pin is hard. Empty: the pod has no gate."""
+    gates = [gate.name for gate in pod.spec.scheduling_gates]
+    if names.GATE not in gates:
+        return []
+    at = f"/spec/schedulingGates/{gates.index(names.GATE)}"
+    operations = [
+        _operation("test", "/metadata/uid", pod.uid),
+        _operation("test", f"{at}/name", names.GATE),
+        {"op": "remove", "path": at},
+    ]
+    if pin is Pin.HARD:
+        operations[1:1] = _affinity(pod, node)
+    return operations
+
+
+def _affinity(pod: Pod, node: str) -> list[Operation]:
+    """One term for the node; or the node in each term that the pod has, because terms are alternatives."""
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    affinity = pod.spec.affinity
+    if affinity is None:
+        return [_operation("add", "/spec/affinity", {"nodeAffinity": _required(field)})]
+    if affinity.node_affinity is None:
+        return [_operation("add", "/spec/affinity/nodeAffinity", _required(field))]
+    at = f"/spec/affinity/nodeAffinity/{_REQUIRED}"
+    required = affinity.node_affinity.required
+    if required is None:
+        return [_operation("add", at, _required(field)[_REQUIRED])]
+    # The terms are those of this version of the pod: another one is read again.
+    operations = [_operation("test", "/metadata/resourceVersion", pod.metadata.resource_version)]
+    for number, term in enumerate(required.node_selector_terms):
+        fields = f"{at}/nodeSelectorTerms/{number}/matchFields"
+        if term.match_fields:
+            operations.append(_operation("add", f"{fields}/-", field))
+        else:
+            operations.append(_operation("add", fields, [field]))
+    return operations
+
+
+def _required(field: dict[str, Any]) -> dict[str, Any]:
+    return {_REQUIRED: {"nodeSelectorTerms": [{"matchFields": [field]}]}}
+
+
+def _operation(kind: str, path: str, value: Any) -> Operation:
+    return {"op": kind, "path": path, "value": value}
+
+
+@dataclass(frozen=True, slots=True)
+class OpenGate:
+    """Remove the gate of a pod, so that the default scheduler places it. `as_seen`: the pod as it was reported last."""
+
+    pod: PodName
+    node: str
+    pin: Pin
+    as_seen: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Approve:
+    """Set the condition `remuda.io/QuotaApproved`, and make the default scheduler try the pod at once. `node`:
+    empty for a pod that is not held."""
+
+    pod: PodName
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Withhold:
+    """The condition `remuda.io/QuotaApproved` is false, and why."""
+
+    pod: PodName
+    reason: str
+    message: str
+
+
+PluginCall = OpenGate | Approve | Withhold

@@ -13,10 +13,15 @@ import msgspec
 
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Pod
-from remuda_kubernetes.predicates import among_pods, attachments, on_node
-from remuda_kubernetes.predicates.among_pods import AntiAffinityOfOthers, Eligible, OwnAffinity, Spread
-from remuda_kubernetes.predicates.pod_groups import anti_affinity_of
-from remuda_kubernetes.predicates.selectors import NOTHING, Labels
+from remuda_kubernetes.predicates import among_pods, on_node, volumes
+from remuda_kubernetes.predicates.among_pods import (
+    AntiAffinityOfOthers,
+    Eligible,
+    OwnAffinity,
+    Spread,
+    anti_affinity_of,
+)
+from remuda_kubernetes.predicates.on_node import NOTHING, Labels
 from remuda_kubernetes.predicates.volumes import claim_names
 from remuda_kubernetes.shim.books import Books, NodeEntry
 
@@ -103,8 +108,8 @@ class Predicates:
             leaving = [one for one in here if one.uid in gone]
             return (
                 among_pods.ports_refusal(pod, there)
-                or attachments.disks_refusal(pod, there)
-                or attachments.limits_refusal(pod, storage, on.node, there, leaving)
+                or volumes.disks_refusal(pod, there)
+                or volumes.limits_refusal(pod, storage, on.node, there, leaving)
                 or storage.refusal(pod, on.node)
             )
 
@@ -119,7 +124,7 @@ class Predicates:
         return check
 
     def _in_use(self, pod: Pod, gone: Collection[str]) -> str:
-        for namespace, name in attachments.exclusive_claims(pod, self._books.storage):
+        for namespace, name in volumes.exclusive_claims(pod, self._books.storage):
             for uid in self._books.users_of((namespace, name)):
                 if uid not in gone:
                     return f"claim {name} is in use by {self._books.pods[uid].pod.key}, and is for one pod"
@@ -157,7 +162,7 @@ def depends_on_pods(pod: Pod) -> bool:
 
 
 def _has_volumes(pod: Pod) -> bool:
-    return attachments.has_disks(pod) or any(True for _ in claim_names(pod))
+    return volumes.has_disks(pod) or any(True for _ in claim_names(pod))
 
 
 def class_of(pod: Pod, attempt: int, *, alone: bool = False) -> str:

@@ -9,23 +9,33 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar
 
 import structlog
 
 from remuda_bus import tracing
+from remuda_bus.bus import Headers
+from remuda_bus.metrics import exemplar_of
 from remuda_bus.retry import RetryPolicy, retry
 from remuda_kubernetes import limits, metrics
-from remuda_kubernetes.api.client import MERGE_PATCH, Client
-from remuda_kubernetes.api.errors import ApiError, Away, Conflict, NotFound, Rejected
-from remuda_kubernetes.api.objects import Pod
-from remuda_kubernetes.api.storage import BOUND_BY_CONTROLLER, SELECTED_NODE, Claim, Volume
+from remuda_kubernetes.api.client import (
+    JSON_PATCH,
+    MERGE_PATCH,
+    ApiError,
+    Away,
+    Client,
+    Conflict,
+    NotFound,
+    Rejected,
+    now_text,
+)
+from remuda_kubernetes.api.objects import BOUND_BY_CONTROLLER, SELECTED_NODE, Claim, Pod, Volume
 from remuda_kubernetes.metrics import Places
-from remuda_kubernetes.plugin.effects import Approve, OpenGate, PluginCall, Withhold
-from remuda_kubernetes.shell.approvals import approve, open_gate, set_condition
+from remuda_kubernetes.plugin.plugin import Approve, OpenGate, Pin, PluginCall, Withhold, gate_patch
 from remuda_kubernetes.shell.events import EventWriter
-from remuda_kubernetes.shell.traces import Traces
+from remuda_kubernetes.shim import names
 from remuda_kubernetes.shim.effects import (
     Bind,
     BindVolumes,
@@ -300,3 +310,83 @@ class Calls:
                 await set_condition(self._client, note)
             case RecordEvent():
                 await self._events.write(note)
+
+
+async def open_gate(client: Client, call: OpenGate) -> None:
+    """Raises NotFound when the pod is gone, ApiError. A pod that has no gate any more is a success."""
+    path = f"/api/v1/namespaces/{call.pod.namespace}/pods/{call.pod.name}"
+    if call.pin is Pin.SOFT:
+        await _patch_status(client, call.pod, {"nominatedNodeName": call.node})
+    pod = call.as_seen
+    for attempt in range(limits.GATE_ATTEMPTS):
+        operations = gate_patch(pod, call.node, call.pin)
+        if not operations:
+            return
+        try:
+            await client.patch(path, operations, JSON_PATCH)
+            return
+        except ApiError as error:
+            # A test of the patch has failed: the pod has changed, or is another one.
+            if error.code not in (409, 422) or attempt + 1 == limits.GATE_ATTEMPTS:
+                raise
+        pod = await client.get(path, Pod)
+        if pod.uid != call.pod.uid:
+            raise Conflict("the name has another pod by now", 409)
+
+
+async def set_condition(client: Client, call: Approve | Withhold) -> None:
+    """Raises NotFound, Conflict when the name has another pod, ApiError."""
+    if isinstance(call, Approve):
+        status, reason, message = "True", "Allocated", f"may run on node {call.node}" if call.node else "is not held"
+    else:
+        status, reason, message = "False", call.reason, call.message
+    condition = {
+        "type": names.APPROVED,
+        "status": status,
+        "reason": reason,
+        "message": message[: limits.EVENT_CHARACTERS],
+        "lastProbeTime": now_text("seconds"),
+    }
+    await _patch_status(client, call.pod, {"conditions": [condition]})
+
+
+async def approve(client: Client, call: Approve) -> None:
+    """The annotation makes the default scheduler try the pod at once: 1.20 does not notice a condition that only gets
+    another value. Raises NotFound, Conflict, ApiError."""
+    await set_condition(client, call)
+    path = f"/api/v1/namespaces/{call.pod.namespace}/pods/{call.pod.name}"
+    annotations = {names.APPROVED_AT: datetime.now(UTC).isoformat()}
+    await client.patch(path, {"metadata": {"uid": call.pod.uid, "annotations": annotations}})
+
+
+async def _patch_status(client: Client, pod: PodName, status: dict[str, object]) -> None:
+    path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
+    await client.patch(path, {"metadata": {"uid": pod.uid}, "status": status})
+
+
+class Traces:
+    """The traces of pods that wait, each from the watch event over the ask and the decision to the binding. Empty while
+    traces are off."""
+
+    def __init__(self) -> None:
+        self._traces: dict[str, Headers] = {}  # by UID
+
+    def seen(self, pod: Pod) -> None:
+        """A watch event. The first one of a pod without a node begins its trace."""
+        if not tracing.enabled():
+            return
+        if pod.spec.node_name or pod.has_ended:
+            self._traces.pop(pod.uid, None)
+        elif pod.uid not in self._traces:
+            with tracing.span("kubernetes.watch", pod=pod.key, uid=pod.uid) as span:
+                self._traces[pod.uid] = span.headers()
+
+    def gone(self, pod: Pod) -> None:
+        self._traces.pop(pod.uid, None)
+
+    def of(self, uid: str) -> Headers | None:
+        return self._traces.get(uid)
+
+    def exported(self, uids: Iterable[str]) -> Mapping[str, Headers]:
+        """Those of these pods that are sampled."""
+        return {uid: found for uid in uids if (found := self._traces.get(uid)) is not None and exemplar_of(found)}

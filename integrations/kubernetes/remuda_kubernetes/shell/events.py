@@ -11,9 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from remuda_kubernetes import limits, metrics
-from remuda_kubernetes.api.client import MERGE_PATCH, Client
-from remuda_kubernetes.api.errors import NotFound
-from remuda_kubernetes.api.times import now_text
+from remuda_kubernetes.api.client import MERGE_PATCH, Client, NotFound, now_text
 from remuda_kubernetes.shim.effects import PodName, RecordEvent
 
 CONTROLLER = "remuda.io/scheduler"

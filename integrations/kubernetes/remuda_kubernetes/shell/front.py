@@ -7,21 +7,20 @@ so nothing depends on what it knew.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import fields, replace
+from functools import partial
 from http import HTTPStatus
 from itertools import groupby
 from typing import Any
 
+import msgspec
 import structlog
 
 from remuda_bus import health
 from remuda_bus.bus import Bus, Refused
 from remuda_kubernetes import limits
-from remuda_kubernetes.api.client import Client, Resource
-from remuda_kubernetes.api.objects import Pod
-from remuda_kubernetes.api.reflector import Reflector
-from remuda_kubernetes.api.resources import (
+from remuda_kubernetes.api.client import (
     CLAIMS,
     CSI_DRIVERS,
     CSI_NODES,
@@ -33,19 +32,36 @@ from remuda_kubernetes.api.resources import (
     STORAGE_CLASSES,
     VOLUME_ATTACHMENTS,
     VOLUMES,
+    Client,
+    Resource,
     config_maps,
 )
+from remuda_kubernetes.api.objects import ConfigMap, Pod
+from remuda_kubernetes.api.reflector import Reflector
 from remuda_kubernetes.metrics import Places, PodCounts
-from remuda_kubernetes.plugin.plugin import PluginShim
+from remuda_kubernetes.plugin.plugin import PluginPolicy, PluginShim, hold_of, pin_of
 from remuda_kubernetes.settings import KubernetesSettings
-from remuda_kubernetes.shell.calls import Calls
-from remuda_kubernetes.shell.kept_state import read_kept_state
+from remuda_kubernetes.shell.calls import Calls, Traces
 from remuda_kubernetes.shell.lease import Holder
-from remuda_kubernetes.shell.traces import Traces
-from remuda_kubernetes.shell.watched_maps import WatchedMaps
-from remuda_kubernetes.shim.config_maps import MapsConfiguration
-from remuda_kubernetes.shim.effects import Ask, Effect, Message, Release, ReportAllocation, ReportNode, Submit, Withdraw
+from remuda_kubernetes.shell.start import until_answered
+from remuda_kubernetes.shim.config_maps import MapsConfiguration, configuration_of, values_of
+from remuda_kubernetes.shim.effects import (
+    Ask,
+    Effect,
+    Message,
+    RecordEvent,
+    Release,
+    ReportAllocation,
+    ReportNode,
+    Submit,
+    Withdraw,
+    name_of,
+)
+from remuda_kubernetes.shim.resume import AllocationRow, ApplicationRow, AskRow, KeptState, NodeRow
 from remuda_kubernetes.shim.shim import Shim
+from remuda_operations.queries.core import ask_core, pages_of
+from remuda_operations.queries.errors import NoAnswer, RequestRefused
+from remuda_operations.queries.rows import PageToken
 from remuda_proto.remuda.v1 import predicates_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk.resource_manager import ResourceManager
@@ -351,3 +367,119 @@ _SENDERS: dict[type[Effect], Callable[[ResourceManager, Any], Coroutine[Any, Any
     ReportAllocation: _report_allocations,
     ReportNode: _report_nodes,
 }
+
+
+def shim_of(settings: KubernetesSettings, version: Mapping[str, str]) -> Shim:
+    if settings.mode == "shim":
+        return Shim(settings.policy)
+    policy = plugin_policy(settings, version)
+    log.info("lets other schedulers place pods", placed_by=sorted(policy.placed_by), hold=policy.hold, pin=policy.pin)
+    return PluginShim(policy)
+
+
+async def version_of(client: Client) -> dict[str, str]:
+    """The page `/version` of the API server, for which it waits."""
+    page = await until_answered(lambda: client.call("GET", "/version"), "waits for the Kubernetes API server")
+    return msgspec.json.decode(page, type=dict[str, str])
+
+
+def plugin_policy(settings: KubernetesSettings, version: Mapping[str, str]) -> PluginPolicy:
+    of = settings.policy
+    return PluginPolicy(
+        **{field.name: getattr(of, field.name) for field in fields(of)},
+        placed_by=frozenset(settings.placed_by),
+        hold=hold_of(settings.hold, version),
+        pin=pin_of(settings.pin, version),
+    )
+
+
+class _Position(msgspec.Struct):
+    log_seq: int
+
+
+class _Page(msgspec.Struct):
+    nodes: list[NodeRow] = []
+    applications: list[ApplicationRow] = []
+    asks: list[AskRow] = []
+    allocations: list[AllocationRow] = []
+    next: PageToken | None = None
+
+
+async def read_kept_state(bus: Bus, rm_id: str) -> tuple[KeptState, int] | None:
+    """The state, and the sequence of a commit that it contains. None: there was no answer in time.
+
+    Asks are read before allocations: an ask that is allocated meanwhile is in both."""
+    try:
+        async with asyncio.timeout(limits.KEPT_STATE_WITHIN_S):
+            while True:
+                try:
+                    return await _read(bus, rm_id)
+                except (NoAnswer, RequestRefused) as error:  # a core may just take over
+                    log.info("waits for what the scheduler knows", rm=rm_id, error=str(error))
+                    await asyncio.sleep(limits.KEPT_STATE_RETRY_S)
+    except TimeoutError:
+        return None
+
+
+async def _read(bus: Bus, rm_id: str) -> tuple[KeptState, int]:
+    at = (await ask_core(bus, "digest", _Position, rm=rm_id)).log_seq
+    state = KeptState()
+    pages = partial(pages_of, bus, shape=_Page, rm=rm_id, min_log_seq=at)
+    for kind in ("nodes", "applications", "asks", "allocations"):
+        async for page in pages(kind):
+            state.nodes += page.nodes
+            state.applications += page.applications
+            state.asks += page.asks
+            state.allocations += page.allocations
+    return state, at
+
+
+Record = Callable[[RecordEvent], None]
+
+
+class WatchedMaps:
+    """`names`: of the maps, the last on top. `on_change`: called when `configuration` is another one."""
+
+    def __init__(self, names: tuple[str, ...], record: Record, on_change: Callable[[], None]) -> None:
+        self._names = names
+        self._record = record
+        self._on_change = on_change
+        self._maps: dict[str, ConfigMap] = {}
+        self._values: dict[str, dict[str, str]] = {}
+        self._newest = ""  # the map that was changed last
+        self.configuration = MapsConfiguration()
+
+    def changed(self, of: ConfigMap) -> None:
+        name = of.metadata.name
+        if name not in self._names:
+            return
+        self._maps[name], self._newest = of, name
+        try:
+            self._values[name] = values_of(of)
+        except ValueError as error:
+            self.rejected(str(error))
+            return
+        self._take()
+
+    def gone(self, of: ConfigMap) -> None:
+        if self._maps.pop(of.metadata.name, None) is not None:
+            self._values.pop(of.metadata.name, None)
+            self._take()
+
+    def _take(self) -> None:
+        try:
+            configuration = configuration_of(self._values[name] for name in self._names if name in self._values)
+        except ValueError as error:
+            self.rejected(str(error))
+            return
+        if configuration != self.configuration:
+            self.configuration = configuration
+            self._on_change()
+
+    def rejected(self, reason: str) -> None:
+        """The newest change has no effect: what was valid before stays."""
+        of = self._maps.get(self._newest)
+        if of is not None:
+            note = f"the configuration stays as it was: {reason}"
+            event = RecordEvent("ConfigMap", name_of(of.metadata), "ConfigurationRejected", "Configuration", note, True)
+            self._record(event)

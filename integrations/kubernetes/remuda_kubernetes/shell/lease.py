@@ -15,10 +15,8 @@ from collections.abc import Callable
 import structlog
 
 from remuda_kubernetes import limits
-from remuda_kubernetes.api.client import Client
-from remuda_kubernetes.api.errors import ApiError, Conflict, NotFound
+from remuda_kubernetes.api.client import ApiError, Client, Conflict, NotFound, now_text
 from remuda_kubernetes.api.objects import Lease, LeaseSpec
-from remuda_kubernetes.api.times import now_text
 
 log = structlog.get_logger()
 

@@ -7,10 +7,9 @@ import structlog
 from remuda_bus.bus import Bus
 from remuda_kubernetes.api.client import Client
 from remuda_kubernetes.api.credentials import Credentials, in_cluster
-from remuda_kubernetes.plugin.policy import minor_of
+from remuda_kubernetes.plugin.plugin import minor_of
 from remuda_kubernetes.settings import KubernetesSettings
-from remuda_kubernetes.shell.front import Front
-from remuda_kubernetes.shell.plugin import shim_of, version_of
+from remuda_kubernetes.shell.front import Front, shim_of, version_of
 
 log = structlog.get_logger()
 
@@ -32,7 +31,7 @@ async def main(bus: Bus | None, settings: KubernetesSettings) -> None:
 
 def credentials_of(settings: KubernetesSettings) -> Credentials:
     if settings.kubeconfig is not None:
-        from remuda_kubernetes.api.kubeconfig import read_kubeconfig  # it reads YAML, and a pod has no such file
+        from remuda_kubernetes.api.credentials import read_kubeconfig  # it reads YAML, and a pod has no such file
 
         return read_kubeconfig(settings.kubeconfig, settings.context)
     return in_cluster()

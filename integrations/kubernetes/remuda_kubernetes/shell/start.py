@@ -10,7 +10,7 @@ import structlog
 from remuda_bus import health
 from remuda_bus.retry import retry
 from remuda_kubernetes import limits
-from remuda_kubernetes.api.errors import ApiError
+from remuda_kubernetes.api.client import ApiError
 
 log = structlog.get_logger()
 T = TypeVar("T")

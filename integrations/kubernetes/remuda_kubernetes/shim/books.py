@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Namespace, Node, Pod, PriorityClass
-from remuda_kubernetes.predicates.pod_groups import PodGroups
+from remuda_kubernetes.predicates.among_pods import PodGroups
 from remuda_kubernetes.predicates.volumes import Storage, claim_names
 from remuda_kubernetes.shim import pod_reading
 from remuda_kubernetes.shim.effects import Effect, PodName, RecordEvent, name_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from remuda_kubernetes.api.objects import Metadata
-from remuda_kubernetes.api.storage import Claim, Volume
+from remuda_kubernetes.api.objects import Claim, Metadata, Volume
 from remuda_proto.si.v1 import si_pb2 as si
 
 # To the scheduler

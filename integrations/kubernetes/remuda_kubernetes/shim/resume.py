@@ -16,9 +16,9 @@ from remuda_kubernetes.shim import messages, names
 from remuda_kubernetes.shim.applications import ENDED, STARTED, Applications
 from remuda_kubernetes.shim.books import ApplicationEntry, Books, NodeEntry, PodEntry
 from remuda_kubernetes.shim.effects import Release, ReportAllocation, ReportNode, Withdraw
+from remuda_kubernetes.shim.namespaces import is_carrier
 from remuda_kubernetes.shim.quantities import Amounts
 from remuda_kubernetes.shim.questions import Questions
-from remuda_kubernetes.shim.quotas import is_carrier
 from remuda_proto.si.v1 import si_pb2 as si
 
 

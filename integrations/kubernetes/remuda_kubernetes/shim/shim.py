@@ -27,10 +27,10 @@ from remuda_kubernetes.shim.effects import (
     ReportAllocation,
     SetCondition,
 )
+from remuda_kubernetes.shim.namespaces import Quotas
 from remuda_kubernetes.shim.nodes import Nodes
 from remuda_kubernetes.shim.quantities import measured
 from remuda_kubernetes.shim.questions import Questions
-from remuda_kubernetes.shim.quotas import Quotas
 from remuda_kubernetes.shim.resume import KeptState, Resumption
 from remuda_kubernetes.shim.volumes import Volumes
 from remuda_proto.si.v1 import si_pb2 as si

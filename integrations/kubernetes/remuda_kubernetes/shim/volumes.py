@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from remuda_kubernetes.api.objects import Node, Pod
-from remuda_kubernetes.api.storage import (
+from remuda_kubernetes.api.objects import (
     Claim,
     CsiDriver,
     CsiNode,
+    Node,
+    Pod,
     StorageCapacity,
     StorageClass,
     Volume,

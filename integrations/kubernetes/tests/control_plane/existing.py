@@ -19,11 +19,8 @@ from typing import Any, Self, TypeVar
 from ruamel.yaml import YAML
 
 from integrations.kubernetes.tests.control_plane.processes import NAMESPACE, ControlPlane
-from remuda_kubernetes.api.client import Client
-from remuda_kubernetes.api.credentials import Credentials
-from remuda_kubernetes.api.errors import Conflict
-from remuda_kubernetes.api.kubeconfig import read_kubeconfig
-from remuda_kubernetes.api.resources import NODES
+from remuda_kubernetes.api.client import NODES, Client, Conflict
+from remuda_kubernetes.api.credentials import Credentials, read_kubeconfig
 
 T = TypeVar("T")
 

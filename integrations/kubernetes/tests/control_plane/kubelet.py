@@ -8,11 +8,9 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from remuda_kubernetes.api.client import Client
-from remuda_kubernetes.api.errors import ApiError, Conflict, NotFound
+from remuda_kubernetes.api.client import PODS, ApiError, Client, Conflict, NotFound
 from remuda_kubernetes.api.objects import Pod
 from remuda_kubernetes.api.reflector import Reflector
-from remuda_kubernetes.api.resources import PODS
 
 ENDS_AFTER = "test/ends-after"
 

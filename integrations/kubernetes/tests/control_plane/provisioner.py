@@ -10,11 +10,9 @@ import asyncio
 from contextlib import suppress
 
 from integrations.kubernetes.tests.manifests import local_volume
-from remuda_kubernetes.api.client import MERGE_PATCH, Client
-from remuda_kubernetes.api.errors import Conflict, NotFound
+from remuda_kubernetes.api.client import CLAIMS, MERGE_PATCH, Client, Conflict, NotFound
+from remuda_kubernetes.api.objects import SELECTED_NODE, Claim
 from remuda_kubernetes.api.reflector import Reflector
-from remuda_kubernetes.api.resources import CLAIMS
-from remuda_kubernetes.api.storage import SELECTED_NODE, Claim
 
 NAME = "test.remuda.io/provisioner"
 HANDED_OVER = "volume.beta.kubernetes.io/storage-provisioner"

@@ -19,11 +19,10 @@ from hypothesis import strategies as st
 
 from integrations.kubernetes.tests.control_plane.processes import ControlPlane
 from integrations.kubernetes.tests.manifests import node, pod
-from remuda_kubernetes.api.client import MERGE_PATCH, Client, Resource
+from remuda_kubernetes.api.client import CLAIMS as CLAIMS_THERE
+from remuda_kubernetes.api.client import CSI_NODES, MERGE_PATCH, NODES, PODS, STORAGE_CLASSES, Client, Resource
+from remuda_kubernetes.api.client import VOLUMES as VOLUMES_THERE
 from remuda_kubernetes.api.objects import Pod
-from remuda_kubernetes.api.resources import CLAIMS as CLAIMS_THERE
-from remuda_kubernetes.api.resources import CSI_NODES, NODES, PODS, STORAGE_CLASSES
-from remuda_kubernetes.api.resources import VOLUMES as VOLUMES_THERE
 from remuda_kubernetes.shim.books import ShimPolicy
 from remuda_kubernetes.shim.shim import Shim
 

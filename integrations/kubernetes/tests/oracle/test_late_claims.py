@@ -26,10 +26,8 @@ from integrations.kubernetes.tests.oracle.test_default_scheduler import (
     rounds,
 )
 from integrations.kubernetes.tests.storage import NO_PROVISIONER, with_claims
-from remuda_kubernetes.api.client import MERGE_PATCH, Client
-from remuda_kubernetes.api.objects import Object, Pod
-from remuda_kubernetes.api.resources import NODES
-from remuda_kubernetes.api.storage import SELECTED_NODE, Claim, StorageClass, Volume
+from remuda_kubernetes.api.client import MERGE_PATCH, NODES, Client
+from remuda_kubernetes.api.objects import SELECTED_NODE, Claim, Object, Pod, StorageClass, Volume
 from remuda_kubernetes.shim.books import ShimPolicy
 from remuda_kubernetes.shim.shim import Shim
 

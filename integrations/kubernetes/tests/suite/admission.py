@@ -13,8 +13,7 @@ from integrations.kubernetes.tests.control_plane.existing import Plane
 from integrations.kubernetes.tests.manifests import pod
 from remuda.embedded import NatsServer, free_port
 from remuda_bus.nats import NatsBus
-from remuda_kubernetes.api.client import Client
-from remuda_kubernetes.api.errors import ApiError, Conflict, NotFound, Rejected
+from remuda_kubernetes.api.client import ApiError, Client, Conflict, NotFound, Rejected
 from remuda_kubernetes.api.objects import Pod
 from remuda_kubernetes.settings import KubernetesSettings
 from remuda_kubernetes.shell import main as kubernetes_main

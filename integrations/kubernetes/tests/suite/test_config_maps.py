@@ -15,8 +15,7 @@ from integrations.kubernetes.tests.manifests import pod
 from integrations.kubernetes.tests.suite.admission import MAPS, webhook
 from remuda.embedded import NatsServer
 from remuda_bus.nats import NatsBus
-from remuda_kubernetes.api.client import MERGE_PATCH
-from remuda_kubernetes.api.errors import Rejected
+from remuda_kubernetes.api.client import MERGE_PATCH, Rejected
 from remuda_kubernetes.shim import names
 from tests.system.web_client import web_service
 

@@ -15,8 +15,7 @@ from integrations.kubernetes.tests.control_plane.existing import Plane
 from integrations.kubernetes.tests.manifests import pod
 from integrations.kubernetes.tests.suite.admission import DRY_RUN, TEAM, created, webhook
 from remuda.embedded import NatsServer
-from remuda_kubernetes.api.client import Client
-from remuda_kubernetes.api.errors import Rejected
+from remuda_kubernetes.api.client import Client, Rejected
 from remuda_kubernetes.shim import names
 from tests.system.running import until
 

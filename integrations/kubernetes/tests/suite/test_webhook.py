@@ -14,8 +14,7 @@ from integrations.kubernetes.tests.control_plane.existing import Plane
 from integrations.kubernetes.tests.manifests import pod
 from integrations.kubernetes.tests.suite.admission import MAPS, OPEN, TEAM, WRONG_MAP, created, webhook
 from remuda.embedded import NatsServer
-from remuda_kubernetes.api.client import Client
-from remuda_kubernetes.api.errors import ApiError, Rejected
+from remuda_kubernetes.api.client import ApiError, Client, Rejected
 from remuda_kubernetes.shim import names
 from remuda_kubernetes.webhook.registration import MUTATING, NAME, VALIDATING
 from tests.system.running import until

@@ -23,10 +23,8 @@ from integrations.kubernetes.tests.manifests import node, pod
 from remuda.local.supervisor import Program, Supervisor
 from remuda.local.system import Layout, System
 from remuda_bus.bus import BusError
-from remuda_kubernetes.api.client import Client
-from remuda_kubernetes.api.errors import ApiError
+from remuda_kubernetes.api.client import PODS, ApiError, Client
 from remuda_kubernetes.api.objects import Pod
-from remuda_kubernetes.api.resources import PODS
 from remuda_kubernetes.shim.quantities import request_of, total
 from tests.chaos import BUG
 

@@ -11,13 +11,10 @@ import pytest
 
 from integrations.kubernetes.tests.control_plane.processes import ControlPlane, programs
 from integrations.kubernetes.tests.manifests import node, pod
-from remuda_kubernetes.api.client import Client, Resource
-from remuda_kubernetes.api.credentials import Credentials, FixedToken
-from remuda_kubernetes.api.errors import Away, Conflict, Expired, NotFound, Rejected
-from remuda_kubernetes.api.kubeconfig import read_kubeconfig
+from remuda_kubernetes.api.client import NODES, PODS, Away, Client, Conflict, Expired, NotFound, Rejected, Resource
+from remuda_kubernetes.api.credentials import Credentials, FixedToken, read_kubeconfig
 from remuda_kubernetes.api.objects import Object, Pod
 from remuda_kubernetes.api.reflector import Reflector
-from remuda_kubernetes.api.resources import NODES, PODS
 
 pytestmark = pytest.mark.skipif(programs() is None, reason="no control plane: run `make kubernetes`")
 IN_DEFAULT = "/api/v1/namespaces/default/pods"
