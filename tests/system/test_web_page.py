@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from remuda.embedded import NatsServer
 from remuda_sdk import node
@@ -113,6 +114,13 @@ async def test_what_the_welcome_shows_connects_a_resource_manager(web: Web) -> N
         finally:
             process.kill()
             await process.wait()
+
+
+async def test_without_an_rm_the_family_s_interface_shows_the_configuration_of_the_file(web: Web) -> None:
+    shown = yaml.safe_load((await web.client.get("/config")).text)
+    names = [queue["name"] for queue in yaml.safe_load(QUEUES)["partitions"][0]["queues"][0]["queues"]]
+    assert [queue["name"] for queue in shown["partitions"][0]["queues"][0]["queues"]] == names
+    assert await web.get("/partitions") == [] and await web.get("/clusters") == []
 
 
 async def test_a_link_shows_what_its_sender_saw(web: Web) -> None:

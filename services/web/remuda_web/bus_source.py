@@ -126,8 +126,8 @@ class BusSource:
         except BusError as error:
             raise _unreadable(error) from error
 
-    async def configuration(self, rm: str) -> str:
-        for request in ({"rm": rm}, {}):
+    async def configuration(self, rm: str | None) -> str:
+        for request in ({},) if rm is None else ({"rm": rm}, {}):
             try:
                 versions = (await configuration.query(self._bus, "history", request))["versions"]
                 if versions:

@@ -42,7 +42,7 @@ class KeptSource:
 
         return (await self._rows.get((rm, "stats"), read))[0]
 
-    async def configuration(self, rm: str) -> str:
+    async def configuration(self, rm: str | None) -> str:
         return await self._source.configuration(rm)
 
     async def configurations(self, kind: str, request: Row) -> Row:

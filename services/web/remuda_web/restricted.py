@@ -197,7 +197,7 @@ class RestrictedSource:
             raise self._forbidden()
         return await self._source.configurations(kind, request)
 
-    async def configuration(self, rm: str) -> str:
+    async def configuration(self, rm: str | None) -> str:
         raise self._forbidden()
 
     async def problem(self, text: str) -> str:

@@ -83,8 +83,8 @@ class Source(Protocol):
 
     async def stats(self, rm: str) -> Row: ...
 
-    async def configuration(self, rm: str) -> str:
-        """The text of the configuration that the RM has; "": the built-in one."""
+    async def configuration(self, rm: str | None) -> str:
+        """The text of the configuration that the RM has (None: that of the file); "": the built-in one."""
         ...
 
     async def configurations(self, kind: str, request: Row) -> Row:

@@ -38,7 +38,7 @@ class Rows:
     async def rows(self, rm: str, kind: str, **filters: str) -> list[Row]:
         return self.kinds.get(kind, [])
 
-    async def configuration(self, rm: str) -> str:
+    async def configuration(self, rm: str | None) -> str:
         return ""
 
     async def events(self, start: int, count: int) -> Events:

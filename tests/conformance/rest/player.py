@@ -69,7 +69,7 @@ class CoreSource:
     async def stats(self, rm: str) -> Row:
         return self._ask("stats")
 
-    async def configuration(self, rm: str) -> str:
+    async def configuration(self, rm: str | None) -> str:
         return self.text
 
     async def problem(self, text: str) -> str:

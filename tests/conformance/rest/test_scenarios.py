@@ -53,8 +53,8 @@ class Joined:
     async def stats(self, rm: str) -> Row:
         return await self._sources[rm].stats(rm)
 
-    async def configuration(self, rm: str) -> str:
-        return await self._sources[rm].configuration(rm)
+    async def configuration(self, rm: str | None) -> str:
+        return "" if rm is None else await self._sources[rm].configuration(rm)
 
     async def problem(self, text: str) -> str:
         return ""

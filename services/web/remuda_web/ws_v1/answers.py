@@ -201,11 +201,11 @@ class Answers:
         return families.text()
 
     async def configuration_text(self, rm: str | None = None) -> str:
-        """Of this RM, or of the first one by name: the reference has one."""
+        """Of this RM, or of the first one by name: the reference has one. Without an RM: of the file."""
         rms = self._source.rms()
         if rm is not None and rm not in rms:
             raise Failure(400, "RM not found")
-        return await self._source.configuration(rm or rms[0]) if rms else ""
+        return await self._source.configuration(rm or next(iter(rms), None))
 
     async def validate(self, text: str) -> Json:
         problem = await self._source.problem(text) if text.strip() else ""
