@@ -67,7 +67,8 @@ def next_step(partition: Partition, now_ms: int, reservation_delay_ms: int) -> N
         if topology_oracle.member(ask) is not None:  # it reserves no node
             if step := topology_oracle.step(partition, ask):
                 return Next(Allocated, ask.application.id, *step)
-            if (unknown := to_ask_about(partition, ask)) and not partition.questions_paused:
+            unknown = to_ask_about(partition, ask) if topology_oracle.fits_quotas(partition, ask) else set()
+            if unknown and not partition.questions_paused:
                 return Next(Allocated, ask.application.id, ask.ask.allocation_key, unknown)
             continue
         nodes = packed_node(partition, ask) or best_nodes(partition, ask)
@@ -131,7 +132,11 @@ def places(partition: Partition, pending: PendingAsk) -> set[str]:
     fine = [a for a in free if serves_devices(a, pending)]
     same = {a.node.id for a in fine if takes(a.node, pending) and bound_to in ("", a.node.id)}
     same = {node_id for node_id in same if node_id not in pending.refused}
-    return same or (untried(partition, pending) if free else set())
+    if same or not free:
+        return same
+    if topology_oracle.member(pending) is not None:
+        return topology_oracle.beside(partition, pending)
+    return untried(partition, pending)
 
 
 def smaller(placeholder: Allocation, pending: PendingAsk) -> bool:

@@ -265,6 +265,23 @@ def _comes_later(group: Group) -> bool:
     return any(asked[name] < amount for name, amount in application.placeholder_ask.items())
 
 
+def beside(partition: Partition, ask: PendingAsk) -> set[str]:
+    """The node on which a real ask replaces a placeholder that stands elsewhere: in the domain of its group."""
+    group = Group(partition, ask)
+    within = group.bound()
+    if within is None or group.wish.slice_size:
+        return set()
+    base = group.wish.required or (group.wish.outer if group.outer_on else "")
+    node_id = group.cluster.best(within_domain(group, within, base, 1), ask)
+    return {node_id} if node_id is not None else set()
+
+
+def fits_quotas(partition: Partition, ask: PendingAsk) -> bool:
+    """What is placed next with the ask, or as much of it as was asked for."""
+    group = Group(partition, ask)
+    return quotas_allow(group.starting() or [one for one in group.asks for _ in range(one.free)] or [ask])
+
+
 def quotas_allow(asks: list[PendingAsk]) -> bool:
     """All of them together fit under every maximum and limit."""
     from .oracle import below, held_for, limits_of

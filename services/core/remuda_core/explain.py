@@ -15,6 +15,8 @@ A constraint is of one of these kinds:
     too_large           it can never run on the nodes there are, whatever leaves them
     node                no node has room, or the node that it is bound to has none
     device              the closest node has room in all, but not on as many of its devices as the ask wants
+    domain, slice       no domain has room for all members of its group that start together, or for one more
+    level               it names a level of the topology that is not configured any more
     unknown_node        the node it is bound to does not exist
     unschedulable_node  the node it is bound to is not ready, or the only nodes that are large enough accept no asks
     full_node           nodes have room, but have their maximum of allocations
@@ -38,6 +40,7 @@ from remuda_proto.guests import name_for
 from .cycle.devices import needs_on
 from .cycle.preempt import obstacle
 from .evolve.booking import sum_pending
+from .explain_topology import topology_constraints
 from .facts import Ask, Constraint
 from .index.asks import ApplicationAsks
 from .index.devices import obtainable_on_devices
@@ -127,7 +130,18 @@ class Explanations:
 QUESTION: Final = "question"
 # Those that looking at the nodes finds, and that stay until a node changes.
 OF_NODES: Final = frozenset(
-    {"node", "device", "too_large", "unknown_node", "unschedulable_node", "full_node", "predicate", "reserved"}
+    [
+        "node",
+        "device",
+        "too_large",
+        "unknown_node",
+        "unschedulable_node",
+        "full_node",
+        "predicate",
+        "reserved",
+        "domain",
+        "slice",
+    ]
 )
 
 
@@ -269,6 +283,8 @@ def node_constraints(partition: Partition, pending: PendingAsk, index: Partition
         count = len(asked.asked)
         return [Constraint(QUESTION, "", f"the RM is asked about {count} node{'s' if count != 1 else ''}")]
     bound_to = required_node(pending.ask.tags)
+    if domains := topology_constraints(pending, index):
+        return domains
     if bound_to:
         node = partition.nodes.get(bound_to)
         if node is None:

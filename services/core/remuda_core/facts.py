@@ -365,7 +365,7 @@ class Constraint(msgspec.Struct, frozen=True, gc=False):
     @property
     def key(self) -> tuple[str, str, str]:
         """Identifies the constraint over time. Node constraints are equal whichever node they name."""
-        if self.constraint in ("node", "device", "too_large", "predicate", "reserved"):
+        if self.constraint in ("node", "device", "too_large", "predicate", "reserved", "domain", "slice"):
             return self.constraint, "", ""
         return self.constraint, self.where, self.resource
 

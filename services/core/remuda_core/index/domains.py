@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from ..limits import SHAPES_COUNTED
+from ..limits import ALLOCATIONS_PER_NODE, SHAPES_COUNTED
+from ..rules.devices import place_name
 from ..rules.resource import Items
 from ..rules.topology import ALL_NODES, Path, host_of, path_of
 from ..settings import TopologyLevel
@@ -351,6 +352,23 @@ def copies_in(nodes: NodeIndex, demand: Demand, available: Vector, most: int) ->
         available = nodes.after(demand, available)
         copies += 1
     return copies
+
+
+def copies_when_empty(nodes: NodeIndex, shape: Shape, entry: NodeEntry) -> int:
+    """How many copies of the shape the node would take if all allocations had left, also one that takes no asks now."""
+    node = entry.node
+    if not shape.may_take(entry):
+        return 0
+    devices: dict[str, int] = {}
+    for resource, each in node.devices.items():
+        for place, amount in enumerate(sorted(each.room.values(), reverse=True), start=1):
+            devices[place_name(resource, place)] = amount
+    return copies_in(nodes, shape.demand, nodes.vector({**nodes_left(node), **devices}), ALLOCATIONS_PER_NODE)
+
+
+def nodes_left(node: Node) -> dict[str, int]:
+    """The capacity of the node without what others than allocations take."""
+    return {name: amount - node.occupied.get(name, 0) for name, amount in node.capacity.items()}
 
 
 def placed_one_by_one(

@@ -21,7 +21,7 @@ from remuda_proto.constants import TOPOLOGY_REQUIRED
 
 from ..limits import DOMAINS_TRIED
 from ..rules.resource import Resource, add
-from ..rules.topology import APPLICATION, Path, Wish, place_of, wish_of
+from ..rules.topology import APPLICATION, HOST, Path, Wish, place_of, wish_of
 from ..settings import TopologyLevel
 from ..state import Allocation, Application, Node, Partition, PendingAsk, Question
 from .domains import ALL_LEVEL, Domain, Domains, Shape, placed_one_by_one
@@ -94,6 +94,21 @@ class Place(NamedTuple):
     # Of a start: how many members of the demand are placed from this one on. None: the domain is final.
     left: int = 0
     demand: Demand | None = None
+
+
+class Step(NamedTuple):
+    """The next step of a group, for `explain`: whether it `fits`; else what it needs in one domain of a level in
+    `scope`, of which `missing` members were not asked for yet. `scope` None: its members are in no domain."""
+
+    fits: bool
+    unknown_level: str = ""
+    starts: bool = False
+    members: int = 1
+    missing: int = 0
+    level: int = ALL_LEVEL
+    needed: int = 1
+    scope: Domain | None = None
+    shape: Shape | None = None
 
 
 class Index(Protocol):
@@ -446,6 +461,36 @@ class Groups:
                     least, best = rank, domain
         return best
 
+    def name_of(self, level: int) -> str:
+        """The name of a level, for people."""
+        if level == ALL_LEVEL:
+            return "partition"
+        return self.levels[level].level if level < len(self.levels) else HOST
+
+    def next_step(self, demand: Demand, ask: PendingAsk) -> Step:
+        """What the group of the ask places next, and what is in its way. Changes nothing."""
+        group, wish = demand.group_of_asks, demand.wish
+        assert isinstance(group, Group) and wish is not None, "only asks of groups have steps"
+        known = (wish.required, wish.slice_level, wish.outer)
+        unknown = next((level for level in known if level and place_of(self.levels, level) < 0), "")
+        if unknown:
+            return Step(False, unknown)
+        failed, starts = self.failed, self._begins(group, wish)
+        fits, awaited, self.failed = bool(self.next_places(demand, ask)), self.failed, failed
+        members, missing = 1, 0
+        if starts:
+            members = sum(repeats for _, repeats, _ in self._starting(group, wish))
+            missing = max(self._starts(group, wish) - members, 0)
+            if wish.slice_size:
+                missing = max(missing, -members % wish.slice_size)
+        scope, level = self._scope(group, wish), place_of(self.levels, wish.required or wish.outer)
+        if awaited is None:
+            return Step(fits, "", starts, members + missing, missing, level, 1, scope)
+        return Step(
+            fits, "", starts, members + missing, missing, awaited.level, awaited.needed,
+            self.domains.find(awaited.scope), awaited.shape,
+        )  # fmt: skip
+
     # Starts
 
     def _start(self, group: Group, wish: Wish) -> list[Place]:
@@ -454,6 +499,8 @@ class Groups:
         count = sum(repeats for _, repeats, _ in together)
         if not together or count < self._starts(group, wish) or self._comes_later(group, wish):
             return []  # not all of them were asked for
+        if not all(demand.possible for _, _, demand in together):
+            return []  # no node has a resource that one of them wants
         scope = self._scope(group, wish)
         if scope is None:
             return []

@@ -22,7 +22,18 @@ from remuda_rmproxy.records.partitions import PlainNames
 NANOSECONDS_PER_MS = 1_000_000
 # Constraints of AskWaiting that mean "no node fits". All others are quotas, limits and states that hold the ask back.
 NO_NODE_FITS = frozenset(
-    {"node", "device", "too_large", "unknown_node", "unschedulable_node", "full_node", "predicate", "reserved"}
+    [
+        "node",
+        "device",
+        "too_large",
+        "unknown_node",
+        "unschedulable_node",
+        "full_node",
+        "predicate",
+        "reserved",
+        "domain",
+        "slice",
+    ]
 )
 
 RESPONSES: dict[str, type[Any]] = {
