@@ -14,6 +14,7 @@ from .peloton import PELOTON
 from .predicate_classes import PREDICATE_CLASSES
 from .preemption import PREEMPTION
 from .recovery import EXPLAIN, RECOVERY
+from .topology import TOPOLOGY
 
 SHARES: Final = _of(
     "rules.share",
@@ -400,5 +401,5 @@ GUESTS: Final = (
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     *SHARES, *LIMITS, *LIFE, *EXECUTION, *ACCESS, *PROPERTIES, *QUOTAS, *PLACEMENT, *SUBMIT, *NODES, *QUEUES, *ASKS, *GANGS, *RESERVATIONS, *PASS, *PREEMPTION, *RECOVERY, *EXPLAIN,
-    *ADMINISTRATION, *GUESTS, *PREDICATE_CLASSES, *DEVICES, *PELOTON,
+    *ADMINISTRATION, *GUESTS, *PREDICATE_CLASSES, *DEVICES, *TOPOLOGY, *PELOTON,
 )  # fmt: skip

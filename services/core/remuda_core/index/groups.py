@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from operator import neg
 from typing import Any, NamedTuple, Protocol
 
-from remuda_proto.constants import TOPOLOGY_REQUIRED
+from remuda_proto.constants import TOPOLOGY_HOST, TOPOLOGY_REQUIRED
 
 from ..limits import DOMAINS_TRIED
 from ..rules.resource import Resource, add
-from ..rules.topology import APPLICATION, HOST, Path, Wish, place_of, wish_of
+from ..rules.topology import APPLICATION, Path, Wish, place_of, wish_of
 from ..settings import TopologyLevel
 from ..state import Allocation, Application, Node, Partition, PendingAsk, Question
 from .domains import ALL_LEVEL, Domain, Domains, Shape, placed_one_by_one
@@ -465,7 +465,7 @@ class Groups:
         """The name of a level, for people."""
         if level == ALL_LEVEL:
             return "partition"
-        return self.levels[level].level if level < len(self.levels) else HOST
+        return self.levels[level].level if level < len(self.levels) else TOPOLOGY_HOST
 
     def next_step(self, demand: Demand, ask: PendingAsk) -> Step:
         """What the group of the ask places next, and what is in its way. Changes nothing."""
