@@ -36,7 +36,7 @@ COLOURS = {
 }  # fmt: skip
 BACKGROUND = "#242933"
 FONT = f"{SIZE}px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace"
-STYLE = f"text{{{{font:{FONT};white-space:pre}}}}.b{{{{font-weight:bold}}}}"
+STYLE = f"text{{font:{FONT};white-space:pre}}.b{{font-weight:bold}}"
 
 
 @dataclass(frozen=True)

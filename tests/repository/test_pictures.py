@@ -25,4 +25,5 @@ def test_casts_ask_for_nothing_from_elsewhere() -> None:
         text = file.read_text()
         assert "prefers-reduced-motion" in text
         assert not re.findall(r'(?:href|src)="(?!#)', text) and "<script" not in text
+        assert re.search(r"<style>text\{font:[^{}]*monospace;white-space:pre\}", text), "columns stand below each other"
         assert len(text) < 300_000
