@@ -41,6 +41,10 @@ HOLDER_CHECK_TIMEOUT_S = 1.0
 log = structlog.get_logger()
 
 
+class LeaseLost(BusError):
+    """The process no longer holds the lease: another process may work now."""
+
+
 class Lease:
     """A lease of this process: acquired, renewed and given back. `key`: the key of the lease. `holder`: the name of the
     process, shown to people. `bucket`: a bucket whose entries expire. `token`: a random value in the entry, which keeps
@@ -129,6 +133,11 @@ class Lease:
     async def lost(self) -> None:
         """Return when the lease is no longer held: another process has it, or it was not renewed in time."""
         await self._lost.wait()
+
+    async def work_until_lost(self) -> None:
+        """End the tasks beside this one when the lease is no longer held: raises LeaseLost then."""
+        await self._lost.wait()
+        raise LeaseLost("the lease was lost")
 
     async def release(self, **last: object) -> None:
         """Give the lease back, so that the next holder need not wait for its expiry. `last`: additional fields of the

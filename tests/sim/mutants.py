@@ -194,9 +194,9 @@ def decided_bindings_are_forgotten(patch: pytest.MonkeyPatch) -> None:
         response = take(resumption, row)
         if response is None or not response.new:
             return response
-        entry = resumption._books.pods[row.key]
+        entry = resumption._cache.pods[row.key]
         entry.uuid = row.uuid
-        resumption._books.put_on(entry, row.node)
+        resumption._cache.put_on(entry, row.node)
         return None
 
     patch.setattr(Resumption, "_take_allocation", forgetful)
@@ -213,7 +213,7 @@ def bound_already_is_a_failure(patch: pytest.MonkeyPatch) -> None:
         return None
 
     def no_release_of_bound_pods(shim: Shim, uid: str, node: str, reason: str) -> None:
-        entry = shim.books.pods.get(uid)
+        entry = shim.cache.pods.get(uid)
         if entry is not None and entry.uuid:
             shim._send_back(entry, reason)
 
@@ -227,9 +227,9 @@ def released_before_it_is_gone(patch: pytest.MonkeyPatch) -> None:
 
     def confirm(shim: Shim, release: Any) -> None:
         released(shim, release)
-        entry = shim.books.pods.get(release.allocationKey)
+        entry = shim.cache.pods.get(release.allocationKey)
         if entry is not None and entry.release is not None:
-            shim.books.emit(Release(entry.release))
+            shim.cache.emit(Release(entry.release))
             entry.release, entry.uuid = None, ""
 
     patch.setattr(Shim, "_released", confirm)
@@ -287,7 +287,7 @@ def gates_are_opened_at_once(patch: pytest.MonkeyPatch) -> None:
 
     def hasty(shim: PluginShim, pod: Pod) -> None:
         pod_changed(shim, pod)
-        if is_gated(pod) and shim.books.is_live:
+        if is_gated(pod) and shim.cache.is_live:
             shim._calls.append(OpenGate(name_of(pod.metadata), "", Pin.FREE, pod))
 
     patch.setattr(PluginShim, "pod_changed", hasty)

@@ -16,10 +16,10 @@ from remuda_bus.settings import load
 from remuda_config.shell import ConfigSettings
 from remuda_config.shell import main as config_main
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_replication.lease import LeaseLost
 from remuda_replication.process import Settings
 from remuda_rmproxy.records.status_codes import OUTAGE
 from remuda_rmproxy.settings import RmproxySettings
-from remuda_rmproxy.shell import LeaseLost
 from remuda_rmproxy.shell import main as rmproxy_main
 from remuda_sdk import RegistrationFailed, ResourceManager
 from tests.patience import PATIENCE

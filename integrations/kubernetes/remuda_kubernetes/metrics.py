@@ -6,7 +6,7 @@ from collections import Counter
 
 from remuda_bus.metrics import OTHERS, counter, gauge, histogram
 from remuda_kubernetes import limits
-from remuda_kubernetes.shim.books import Books, PodEntry
+from remuda_kubernetes.shim.cache import Cache, PodEntry
 
 OF = ("namespace", "queue")
 PODS = gauge(
@@ -33,9 +33,9 @@ class Places:
     def __init__(self) -> None:
         self._queues: dict[str, set[str]] = {}
 
-    def of(self, books: Books, entry: PodEntry) -> tuple[str, str]:
+    def of(self, cache: Cache, entry: PodEntry) -> tuple[str, str]:
         namespace = entry.pod.metadata.namespace
-        application = books.applications.get(entry.application)
+        application = cache.applications.get(entry.application)
         return self._bounded(namespace, application.queue if application is not None else "")
 
     def _bounded(self, namespace: str, queue: str) -> tuple[str, str]:
@@ -58,12 +58,12 @@ class PodCounts:
         self._places = places
         self._shown: set[tuple[str, str, str]] = set()
 
-    def update(self, books: Books) -> None:
+    def update(self, cache: Cache) -> None:
         counts: Counter[tuple[str, str, str]] = Counter()
-        for entry in books.pods.values():
+        for entry in cache.pods.values():
             if entry.application:
                 state = "bound" if entry.is_bound else "placed" if entry.uuid else "waiting"
-                counts[*self._places.of(books, entry), state] += 1
+                counts[*self._places.of(cache, entry), state] += 1
         for labels in self._shown - counts.keys():
             PODS.remove(*labels)
         for labels, count in counts.items():

@@ -9,7 +9,7 @@ from pydantic import field_validator, model_validator
 
 from remuda_bus import subjects
 from remuda_bus.settings import ReadableFile, Texts, setting
-from remuda_kubernetes.shim.books import ShimPolicy
+from remuda_kubernetes.shim.cache import ShimPolicy
 from remuda_kubernetes.webhook.policy import WebhookPolicy, check_patterns
 from remuda_replication.process import Settings
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from integrations.kubernetes.tests.objects import node
-from remuda_kubernetes.shim.books import ShimPolicy
+from remuda_kubernetes.shim.cache import ShimPolicy
 from remuda_kubernetes.shim.shim import Shim
 
 

@@ -76,7 +76,7 @@ def test_bound_claim_counts_before_its_volume_is_observed() -> None:
     add_claim(it, "a", volume=csi("a"), of="fast")
     add_claim(it, "b", volume=csi("b"), of="fast")
     it.pod_changed(pod("other", app="app", node="n1", **with_claims("a")))
-    it.volumes.volume_gone(it.books.storage.volumes["pv-a"])
+    it.volumes.volume_gone(it.cache.storage.volumes["pv-a"])
     it.pod_changed(pod("p", app="app", **with_claims("b")))
     assert feasible(it) == {"n2"}
 
@@ -120,7 +120,7 @@ def test_volume_that_is_not_detached_yet_counts() -> None:
     for name in "ab":
         it.volumes.attachment_gone(attached(f"va-{name}", f"pv-{name}"))
     assert feasible(it) == {"n1", "n2"}
-    assert not it.books.storage.attached
+    assert not it.cache.storage.attached
 
 
 @pytest.mark.parametrize("volume", [None, "pv-unknown"], ids=["inline", "unknown"])
@@ -253,7 +253,7 @@ def test_claim_of_one_pod_is_in_use_everywhere() -> None:
     assert feasible(it, "p", "uid-there") == {"n1", "n2"}
     it.pod_gone(pod("there", node="n1", **with_claims("c")))
     assert feasible(it) == {"n1", "n2"}
-    assert not it.books._claim_users
+    assert not it.cache._claim_users
 
 
 def capacity(name: str, zone: str, amount: str = "9Gi", **of: Any) -> StorageCapacity:

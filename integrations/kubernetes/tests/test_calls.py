@@ -163,7 +163,7 @@ async def test_node_is_blamed_for_refused_bindings_only(
         it.allocation(si.AllocationResponse(new=[si.Allocation(allocationKey=f"uid-{name}", UUID=name, nodeID="n1")]))
         calls.add([one for one in it.take() if isinstance(one, Bind)])
         async with asyncio.timeout(5):
-            while it.books.pods[f"uid-{name}"].uuid:
+            while it.cache.pods[f"uid-{name}"].uuid:
                 await failed.acquire()
     running.cancel()
     with suppress(asyncio.CancelledError):

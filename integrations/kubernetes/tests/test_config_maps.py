@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from remuda_kubernetes.api.objects import ConfigMap
-from remuda_kubernetes.shell.front import WatchedMaps
+from remuda_kubernetes.shell.controller import WatchedMaps
 from remuda_kubernetes.shim.config_maps import configuration_of, values_of
 from remuda_kubernetes.shim.effects import RecordEvent
 from remuda_kubernetes.shim.task_groups import PlaceholderUser

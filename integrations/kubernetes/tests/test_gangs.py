@@ -7,7 +7,7 @@ import json
 from integrations.kubernetes.tests.objects import pod
 from integrations.kubernetes.tests.reporting_shim import shim
 from remuda_kubernetes.shim import names
-from remuda_kubernetes.shim.books import ShimPolicy
+from remuda_kubernetes.shim.cache import ShimPolicy
 from remuda_kubernetes.shim.effects import Ask, CreatePlaceholder, RecordEvent, Submit
 from remuda_kubernetes.shim.resume import ApplicationRow, KeptState
 from remuda_kubernetes.shim.shim import Shim

@@ -213,8 +213,8 @@ def test_claim_that_is_deleted_meanwhile_has_its_pod_placed_again() -> None:
     allocated(it, "n1")
     it.volumes.claim_gone(claim())
     assert [type(one) for one in kept(it, Bind, Release, Ask)] == [Release]
-    assert it.books.storage.waits_for(it.books.pods["uid-p"].pod) == "claim c does not exist"
-    assert not it.books.storage.reserved
+    assert it.cache.storage.waits_for(it.cache.pods["uid-p"].pod) == "claim c does not exist"
+    assert not it.cache.storage.reserved
 
 
 def test_pod_is_bound_when_the_volume_of_its_claim_is_known() -> None:
@@ -299,7 +299,7 @@ def test_node_that_was_selected_counts_no_more_when_the_time_is_over() -> None:
     it = made()
     allocated(it, "n1")
     assert feasible(it) == {"n1"}
-    for _ in range(int(it.books.policy.volume_sweeps) + 2):
+    for _ in range(int(it.cache.policy.volume_sweeps) + 2):
         it.sweep()
     assert feasible(it) == {"n1", "n2"}
     it.volumes.claim_changed(claim(selected="n1"))
@@ -331,7 +331,7 @@ def test_node_that_was_selected_counts_no_more_when_its_pod_has_lost_it(how: str
 
 def restarted(of_claim: Any, *volumes: Volume) -> Shim:
     """A front end that finds an allocation on n1 whose pod is not bound."""
-    it = Shim(shim().books.policy)
+    it = Shim(shim().cache.policy)
     for name in ("n1", "n2"):
         it.node_changed(node(name))
     it.volumes.class_changed(storage_class())

@@ -14,7 +14,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from integrations.kubernetes.tests.objects import node, pod
 from remuda_kubernetes.api.objects import Pod
-from remuda_kubernetes.shim.books import ShimPolicy
+from remuda_kubernetes.shim.cache import ShimPolicy
 from remuda_kubernetes.shim.effects import Ask, Bind, DeletePod, Effect, Release, ReportAllocation, ReportNode, Submit
 from remuda_kubernetes.shim.resume import AllocationRow, ApplicationRow, AskRow, KeptState, NodeRow
 from remuda_kubernetes.shim.shim import Shim

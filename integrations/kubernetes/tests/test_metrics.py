@@ -26,18 +26,18 @@ def test_pods_are_counted_by_state() -> None:
     new = si.Allocation(allocationKey="uid-p", UUID="u", nodeID="n1", applicationID="default.app")
     it.allocation(si.AllocationResponse(new=[new]))
     it.pod_changed(pod("q", app="app", queue="root.a", node="n1"))
-    counts.update(it.books)
+    counts.update(it.cache)
     assert [counted(state) for state in ("waiting", "placed", "bound")] == [1, 1, 1]
     it.pod_gone(pod("r", app="app"))
     it.pod_changed(pod("p", app="app", queue="root.a", node="n1"))
-    counts.update(it.books)
+    counts.update(it.cache)
     assert [counted(state) for state in ("waiting", "placed", "bound")] == [None, None, 2]
-    counts.update(shim().books)  # the registry is that of the process
+    counts.update(shim().cache)  # the registry is that of the process
     assert counted("bound") is None
 
 
 def places_of(it: Shim, places: Places) -> set[tuple[str, str]]:
-    return {places.of(it.books, entry) for entry in it.books.pods.values()}
+    return {places.of(it.cache, entry) for entry in it.cache.pods.values()}
 
 
 def test_queues_of_a_namespace_have_a_bound() -> None:

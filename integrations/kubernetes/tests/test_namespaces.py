@@ -10,7 +10,7 @@ from integrations.kubernetes.tests.objects import pod
 from integrations.kubernetes.tests.reporting_shim import shim
 from remuda_kubernetes.api.objects import Namespace
 from remuda_kubernetes.shim import names
-from remuda_kubernetes.shim.books import ShimPolicy
+from remuda_kubernetes.shim.cache import ShimPolicy
 from remuda_kubernetes.shim.effects import RecordEvent, Submit, Withdraw
 from remuda_kubernetes.shim.namespaces import tags_of
 from remuda_kubernetes.shim.resume import ApplicationRow, KeptState

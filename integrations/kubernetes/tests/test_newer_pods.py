@@ -46,9 +46,9 @@ def test_pod_with_claims_is_not_asked_for(predicates: bool) -> None:
 
 
 def test_pod_with_claims_that_runs_already_is_booked() -> None:
-    it = Shim(shim().books.policy)
+    it = Shim(shim().cache.policy)
     it.pod_changed(pod("p", app="app", cpu="1", node="n1", **CLAIMS))
-    it.node_changed(shim("n1").books.nodes["n1"].node)
+    it.node_changed(shim("n1").cache.nodes["n1"].node)
     it.report()
     (reported,) = [one for one in it.take() if isinstance(one, ReportNode)]
     assert [one.allocationKey for one in reported.node.existingAllocations] == ["uid-p"]
@@ -159,7 +159,7 @@ def test_resize_that_waits_for_room_counts_and_one_that_is_infeasible_does_not()
 
 
 def test_what_a_pod_has_grown_by_is_known_after_a_restart() -> None:
-    it = Shim(shim().books.policy)
+    it = Shim(shim().cache.policy)
     it.node_changed(node("n1"))
     it.pod_changed(pod("p", app="app", cpu="3", node="n1"))
     allocation = AllocationRow("u-p", "default.app", "uid-p", "n1", resource={"vcore": 1_000, "pods": 1})
@@ -194,7 +194,7 @@ def test_room_of_a_node_is_never_booked_twice(steps: list[tuple[str, str, str]])
     for name, cpu, step in steps:
         if name in sizes and step == "end":
             del sizes[name]
-            it.pod_gone(it.books.pods[f"uid-{name}"].pod)
+            it.pod_gone(it.cache.pods[f"uid-{name}"].pod)
         elif name in sizes and step == "resize":
             sizes[name] = int(cpu) * 1_000
             of = {"scheduler": "other"} if name == "o" else {"app": "app"}

@@ -121,7 +121,7 @@ def test_allocated_pod_is_approved_for_its_node_until_it_is_bound() -> None:
     assert kinds(it.take()) == ["Submit", "Ask"]
     allocated(it, "p")
     effects = it.take()
-    assert Approve(it.books.pods["uid-p"].name, "n1") in effects
+    assert Approve(it.cache.pods["uid-p"].name, "n1") in effects
     assert "QuotaApproved" in events(effects)
     assert it.filter(placed("p"), NODES).nodes == ("n1",)
     it.pod_changed(placed("p", node="n1"))
@@ -137,7 +137,7 @@ def test_reason_of_the_scheduler_is_that_of_the_extender() -> None:
         si.UpdateContainerSchedulingStateRequest(allocationKey="uid-p", state=STATES.SKIPPED, reason="quota of root.a")
     )
     effects = it.take()
-    assert Withhold(it.books.pods["uid-p"].name, "SchedulingSkipped", "quota of root.a") in effects
+    assert Withhold(it.cache.pods["uid-p"].name, "SchedulingSkipped", "quota of root.a") in effects
     assert it.filter(placed("p"), NODES).reason == "quota of root.a"
 
 

@@ -59,7 +59,7 @@ NOT_BOUND = "the default scheduler: default/p was not bound to node n1"
 
 def first_refusal(it: PluginShim) -> str:
     """Of the pod `p`, as `explain` shows it."""
-    ask = it.questions.ask(it.books.pods["uid-p"]).ask
+    ask = it.questions.ask(it.cache.pods["uid-p"]).ask
     return next(it.questions.verdicts("uid-p", ask.tags[names.TAG_PREDICATE_CLASS], NODES)).reason
 
 
@@ -118,12 +118,12 @@ def test_later_reason_is_not_that_of_another_node() -> None:
     allocated(it, "p", "n2", "u-again")
     it.take()
     it.pod_changed(not_bound("p"))
-    assert it.books.pods["uid-p"].unfit["n1"][1] == NOT_BOUND
+    assert it.cache.pods["uid-p"].unfit["n1"][1] == NOT_BOUND
 
 
 def accepted(it: PluginShim) -> dict[str, bool]:
     """The verdicts about the nodes for the pod `p`, by its class."""
-    entry = it.books.pods["uid-p"]
+    entry = it.cache.pods["uid-p"]
     ask = it.questions.ask(entry).ask
     told = it.questions.verdicts("uid-p", ask.tags[names.TAG_PREDICATE_CLASS], NODES)
     return {verdict.node_id: verdict.accepted for verdict in told if verdict.accepted}
@@ -190,7 +190,7 @@ def test_approval_is_kept_while_the_volumes_of_the_pod_are_bound(begun: str) -> 
     else:
         it.volumes.volume_changed(volume("v", **given_to("c", "uid-c")))
     it.take()
-    for _ in range(int(it.books.policy.volume_sweeps)):
+    for _ in range(int(it.cache.policy.volume_sweeps)):
         it.sweep()
         assert "Release" not in kinds(it.take())
     it.sweep()

@@ -10,7 +10,7 @@ from integrations.kubernetes.tests.objects import node, pod
 from integrations.kubernetes.tests.reporting_shim import shim
 from remuda_kubernetes.predicates.predicates import class_of
 from remuda_kubernetes.shim import names
-from remuda_kubernetes.shim.books import ShimPolicy
+from remuda_kubernetes.shim.cache import ShimPolicy
 from remuda_kubernetes.shim.effects import Ask, Bind, DeletePod, Release, ReportNode
 from remuda_kubernetes.shim.resume import AllocationRow, ApplicationRow, AskRow, KeptState, NodeRow, ReplacementRow
 from remuda_kubernetes.shim.shim import Shim
@@ -240,7 +240,7 @@ def resumed(*, ask: str = "", allocation: str = "", affinity: Any = ALONE) -> Sh
     state = KeptState([NodeRow("n1")], [ApplicationRow("default.app", "Running")])
     tags = {names.TAG_PREDICATE_CLASS: ask or allocation}
     if ask:
-        known = it.questions.ask(it.books.pods["uid-p"]).ask
+        known = it.questions.ask(it.cache.pods["uid-p"]).ask
         amounts = {name: one.value for name, one in known.resourceAsk.resources.items()}
         state.asks = [AskRow("default.app", "uid-p", amounts, tags={**known.tags, **tags})]
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from integrations.kubernetes.tests.objects import node
-from remuda_kubernetes.shim.books import ShimPolicy
+from remuda_kubernetes.shim.cache import ShimPolicy
 from remuda_kubernetes.shim.effects import ReportNode
 from remuda_kubernetes.shim.resume import KeptState, NodeRow
 from remuda_kubernetes.shim.shim import Shim

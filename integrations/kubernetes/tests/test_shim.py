@@ -8,7 +8,7 @@ from integrations.kubernetes.tests.objects import node, pod
 from integrations.kubernetes.tests.reporting_shim import shim
 from remuda_kubernetes import limits
 from remuda_kubernetes.shim import names
-from remuda_kubernetes.shim.books import ShimPolicy
+from remuda_kubernetes.shim.cache import ShimPolicy
 from remuda_kubernetes.shim.effects import (
     Ask,
     Bind,

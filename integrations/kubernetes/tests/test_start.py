@@ -18,7 +18,7 @@ from remuda_bus.retry import RetryPolicy
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.client import Away, Conflict, NotFound, Rejected
 from remuda_kubernetes.settings import KubernetesSettings
-from remuda_kubernetes.shell.front import version_of
+from remuda_kubernetes.shell.controller import version_of
 from remuda_kubernetes.shell.server import served
 from remuda_kubernetes.shell.start import until_answered
 from remuda_kubernetes.shell.webhook import CertificateStore, problem_of

@@ -11,7 +11,7 @@ from integrations.kubernetes.tests.objects import pod
 from integrations.kubernetes.tests.reporting_shim import shim
 from remuda_kubernetes.api.objects import Namespace, Pod
 from remuda_kubernetes.shim import names
-from remuda_kubernetes.shim.books import ShimPolicy
+from remuda_kubernetes.shim.cache import ShimPolicy
 from remuda_kubernetes.shim.effects import Ask, RecordEvent, Release, SetCondition, Submit
 from remuda_kubernetes.shim.resume import ApplicationRow, AskRow, KeptState
 from remuda_kubernetes.shim.shim import Shim

@@ -141,7 +141,7 @@ def test_pod_is_bound_when_its_late_claim_is() -> None:
 @pytest.mark.parametrize(("given_s", "within_s"), [(None, limits.VOLUME_BIND_TIMEOUT_S), (30.0, 30.0)])
 def test_late_claim_that_is_not_bound_in_time_is_given_up(given_s: float | None, within_s: float) -> None:
     it = late()
-    it.books.policy = replace(it.books.policy, volume_bind_timeout_s=given_s)
+    it.cache.policy = replace(it.cache.policy, volume_bind_timeout_s=given_s)
     allocated(it, "n1")
     for _ in range(int(within_s / limits.SWEEP_EVERY_S)):
         it.sweep()

@@ -13,7 +13,7 @@ import time
 import structlog
 
 from remuda_bus import health, subjects
-from remuda_bus.bus import Bus, BusError
+from remuda_bus.bus import Bus
 from remuda_replication.lease import Lease
 from remuda_replication.process import Settings
 from remuda_replication.rms.faults import Faults
@@ -44,10 +44,6 @@ from remuda_rmproxy.sessions.session_decisions import SessionDecisions
 from remuda_rmproxy.settings import RmproxySettings
 
 log = structlog.get_logger()
-
-
-class LeaseLost(BusError):
-    """Another process may work now."""
 
 
 async def main(bus: Bus, settings: Settings, *, core_timeout_s: float = limits.CORE_TIMEOUT_S) -> None:
@@ -98,7 +94,7 @@ async def _work(bus: Bus, lease: Lease, settings: RmproxySettings, core_timeout_
         guests = GuestRequests(bus, halts, read_admissions(settings.guests))
         watch = RecordWatch(registry, publishers, heartbeats, cursor_check, worker, dead_letters)
 
-        group.create_task(_wait_until_lease_lost(lease))
+        group.create_task(lease.work_until_lost())
         group.create_task(watch.run(bus))
         group.create_task(cursor_check.run())
         group.create_task(forgetter.run())
@@ -122,8 +118,3 @@ async def _work(bus: Bus, lease: Lease, settings: RmproxySettings, core_timeout_
 
 def clock_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-async def _wait_until_lease_lost(lease: Lease) -> None:
-    await lease.lost()
-    raise LeaseLost("the lease was lost")

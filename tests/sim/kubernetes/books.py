@@ -39,7 +39,7 @@ class Books:
     @property
     def registered(self) -> bool:
         """A front end has compared the cluster with what the scheduler knows."""
-        return any(shim.books.is_live for shim in self.shims.values())
+        return any(shim.cache.is_live for shim in self.shims.values())
 
     # On the way
 
@@ -67,7 +67,7 @@ class Books:
         """A front end is about to have this done."""
         self._volumes.wanted(effect, shim)
         if isinstance(effect, Bind | OpenGate | Approve) and effect.node:
-            entry = shim.books.pods.get(effect.pod.uid)  # None: it has ended since
+            entry = shim.cache.pods.get(effect.pod.uid)  # None: it has ended since
             self._decided.setdefault(effect.pod.uid, {})[effect.node] = entry.uuid if entry is not None else ""
         elif isinstance(effect, Release) and effect.release.terminationType != si.STOPPED_BY_RM:
             self._confirmed(effect.release)
@@ -106,8 +106,8 @@ class Books:
                 if of.asks and "not answered" in of.refusal and min(of.refused.values(), default=NEVER_MS) < NEVER_MS:
                     return f"class {name} waits: {of.refusal}"
         for shim in self.shims.values():
-            for entry in shim.books.pods.values():
-                if shim.books.is_live and entry.is_waiting and entry.unfit:
+            for entry in shim.cache.pods.values():
+                if shim.cache.is_live and entry.is_waiting and entry.unfit:
                     return f"{entry.pod.key} is kept off nodes for a while"
         return self._waits_for_the_default_scheduler()
 
@@ -117,8 +117,8 @@ class Books:
             if pod["spec"]["schedulerName"] != OTHER or pod["spec"].get("nodeName") or has_ended(pod):
                 continue
             for shim in self.shims.values():
-                entry = shim.books.pods.get(uid)
-                if shim.books.is_live and entry is not None and (entry.uuid or entry.unfit):
+                entry = shim.cache.pods.get(uid)
+                if shim.cache.is_live and entry is not None and (entry.uuid or entry.unfit):
                     return f"{uid} is approved, or kept off nodes for a while"
         return ""
 
@@ -183,7 +183,7 @@ class Books:
                             f"asks {sorted(asked - waiting.keys())} have no pod that waits")  # fmt: skip
 
     def _has_reason(self, uid: str) -> bool:
-        entries = (shim.books.pods.get(uid) for shim in self.shims.values() if shim.books.is_live)
+        entries = (shim.cache.pods.get(uid) for shim in self.shims.values() if shim.cache.is_live)
         return any(entry is not None and entry.condition[1] for entry in entries)
 
     def _within_quotas(self, partition: Partition, pods: list[Json]) -> None:

@@ -35,7 +35,7 @@ def volumes_are_taken_from_others(patch: pytest.MonkeyPatch) -> None:
 
 def pods_do_not_wait_for_their_volumes(patch: pytest.MonkeyPatch) -> None:
     """A pod is bound as soon as it is allocated."""
-    patch.setattr(Shim, "begin", lambda shim, entry, node: shim.books.emit(Bind(entry.name, node)))
+    patch.setattr(Shim, "begin", lambda shim, entry, node: shim.cache.emit(Bind(entry.name, node)))
 
 
 def volumes_are_everywhere(patch: pytest.MonkeyPatch) -> None:

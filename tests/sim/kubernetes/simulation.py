@@ -16,8 +16,8 @@ from remuda_bus.bus import Bus
 from remuda_kubernetes import limits
 from remuda_kubernetes.plugin.plugin import PluginCall
 from remuda_kubernetes.settings import KubernetesSettings
+from remuda_kubernetes.shell.controller import Controller, shim_of
 from remuda_kubernetes.shell.extender import Extender
-from remuda_kubernetes.shell.front import Front, shim_of
 from remuda_kubernetes.shell.lease import Holder, LeaseLost
 from remuda_kubernetes.shim.effects import Bind, Effect
 from remuda_kubernetes.shim.shim import Shim
@@ -76,7 +76,7 @@ OnEffect = Callable[[Effect | PluginCall, Shim], None]
 
 def observed(shim: Shim, decided: OnEffect, wanted: OnEffect) -> Shim:
     """`decided`: called with each effect at once, `wanted` before it is carried out."""
-    take, emit = shim.take, shim.books.emit
+    take, emit = shim.take, shim.cache.emit
 
     def emitted(effect: Effect) -> None:
         decided(effect, shim)
@@ -88,7 +88,7 @@ def observed(shim: Shim, decided: OnEffect, wanted: OnEffect) -> Shim:
             wanted(effect, shim)
         return effects
 
-    shim.books.emit = emitted  # type: ignore[method-assign]
+    shim.cache.emit = emitted  # type: ignore[method-assign]
     shim.take = taken  # type: ignore[method-assign]
     return shim
 
@@ -172,7 +172,7 @@ class KubernetesSimulation(Simulation):
         shim = self.books.shims[process.name] = observed(
             shim_of(settings, {"major": "1", "minor": str(self.minor)}), self.books.decided, self._wanted
         )
-        await Front(bus, client, settings, shim, self.minor).run()
+        await Controller(bus, client, settings, shim, self.minor).run()
 
     def _wanted(self, effect: Effect | PluginCall, shim: Shim) -> None:
         """Now and then the user has another pod of that name by the time a binding arrives."""

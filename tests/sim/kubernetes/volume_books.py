@@ -53,7 +53,7 @@ class VolumeBooks:
 
     def decided(self, effect: Effect | PluginCall, shim: Shim) -> None:
         """Like the default scheduler, a front end that has not seen the drivers of a node takes it for unlimited."""
-        if isinstance(effect, Bind | BindVolumes) and effect.node not in shim.books.storage.csi_nodes:
+        if isinstance(effect, Bind | BindVolumes) and effect.node not in shim.cache.storage.csi_nodes:
             self._unlimited.add(effect.pod.uid)
 
     def wanted(self, effect: Effect | PluginCall, shim: Shim) -> None:
@@ -63,7 +63,7 @@ class VolumeBooks:
         if pod is None or pod["metadata"]["uid"] != effect.pod.uid:
             return
         if isinstance(effect, OpenGate | Approve) and effect.node:
-            entry = shim.books.pods.get(effect.pod.uid)
+            entry = shim.cache.pods.get(effect.pod.uid)
             if entry is not None and entry.uuid and entry.uuid not in self._approvals:  # it may be written again
                 self._approvals.add(entry.uuid)
                 self._approved(pod, effect.node, shim)
@@ -77,7 +77,7 @@ class VolumeBooks:
         """For a node where its claims can be, as far as the front end has seen them."""
         node, name = self._server.find("nodes", node_name, ""), pod["metadata"]["name"]
         for claim_name in claims_of(pod):
-            known, claim = shim.books.storage.claims.get(("default", claim_name)), self._server.find(CLAIMS, claim_name)
+            known, claim = shim.cache.storage.claims.get(("default", claim_name)), self._server.find(CLAIMS, claim_name)
             if known is None or claim is None or known.metadata.uid != claim["metadata"]["uid"]:
                 continue  # it has gone since
             if known.is_bound:
@@ -92,10 +92,10 @@ class VolumeBooks:
     def _enough_volumes(self, node: Json, shim: Shim) -> None:
         """For all pods that are approved for a node, and neither bound yet nor being deleted for the scheduler. Volumes
         that another user took are counted: they may have been there then."""
-        name, known = node["metadata"]["name"], shim.books.storage.volumes.values()
-        here = [one for one in shim.books.pods.values() if one.node == name and not one.is_bound]
+        name, known = node["metadata"]["name"], shim.cache.storage.volumes.values()
+        here = [one for one in shim.cache.pods.values() if one.node == name and not one.is_bound]
         approved = [one for one in here if one.uuid and one.release is None]
-        claims = {claim.key: claim for one in approved for claim in shim.books.storage.late_claims(one.pod)}
+        claims = {claim.key: claim for one in approved for claim in shim.cache.storage.late_claims(one.pod)}
         given = {(one.spec.claim_ref.namespace, one.spec.claim_ref.name) for one in known if one.spec.claim_ref}
         wanted = [key for key, one in claims.items() if one.storage_class == "local" and key not in given]
         there = [
@@ -111,7 +111,7 @@ class VolumeBooks:
         """Another pod that runs with the claim, as the front end has seen; empty: none."""
         for other in self._server.all("pods"):
             uid = other["metadata"]["uid"]
-            entry = shim.books.pods.get(uid) if uid != but["metadata"]["uid"] and runs(other) else None
+            entry = shim.cache.pods.get(uid) if uid != but["metadata"]["uid"] and runs(other) else None
             if entry is not None and entry.is_bound and claim in claims_of(other):
                 return str(other["metadata"]["name"])
         return ""

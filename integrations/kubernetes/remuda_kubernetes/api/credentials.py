@@ -20,16 +20,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-
 from remuda_kubernetes import limits
 
 Entry = dict[str, Any]
 
 
 def read_kubeconfig(file: Path, context: str = "") -> Credentials:
-    """`context`: the name of one in the file; empty: the file's current one. Raises ValueError that names the field."""
+    """The credentials of a context of the file. `context`: its name; empty: the file's current context.
+    Raises a ValueError that names the field."""
+    from ruamel.yaml import YAML  # a pod has no such file, so it does not load YAML
+    from ruamel.yaml.error import YAMLError
+
     try:
         document = YAML(typ="safe").load(file.read_text())
     except (OSError, YAMLError, UnicodeDecodeError) as error:

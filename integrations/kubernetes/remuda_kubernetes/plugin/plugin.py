@@ -15,7 +15,7 @@ from typing import Any, Final
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Claim, Namespace, Pod
 from remuda_kubernetes.shim import names, pod_reading
-from remuda_kubernetes.shim.books import PodEntry, ShimPolicy
+from remuda_kubernetes.shim.cache import PodEntry, ShimPolicy
 from remuda_kubernetes.shim.effects import Bind, CreatePlaceholder, Effect, PodName, RecordEvent, SetCondition
 from remuda_kubernetes.shim.resume import KeptState
 from remuda_kubernetes.shim.shim import Shim
@@ -60,7 +60,7 @@ class PluginShim(Shim):
 
     def _holds(self, pod: Pod) -> bool:
         """As it was when the pod was seen first: its labels may change, but then it is asked for already, or not."""
-        entry = self.books.pods.get(pod.uid)
+        entry = self.cache.pods.get(pod.uid)
         if entry is None:
             return self._plugin.holds(pod)
         return bool(entry.application) and pod.spec.scheduler_name in self._plugin.placed_by
@@ -73,11 +73,11 @@ class PluginShim(Shim):
     def _instead_of(self, effect: Effect) -> list[Effect | PluginCall]:
         match effect:
             case Bind(pod, node):
-                entry = self.books.pods.get(pod.uid)
+                entry = self.cache.pods.get(pod.uid)
                 if entry is not None and self._holds(entry.pod):
                     return self._approve(entry, node)
             case SetCondition(pod, reason, message) if self._plugin.hold is Hold.EXTENDER:
-                entry = self.books.pods.get(pod.uid)
+                entry = self.cache.pods.get(pod.uid)
                 if entry is not None and self._holds(entry.pod):
                     # The default scheduler writes PodScheduled, with the reason that its extender gives.
                     return [Withhold(pod, reason, message)]
@@ -93,11 +93,11 @@ class PluginShim(Shim):
             return
         self._end_approval(entry.pod.uid)
         self._taken[entry.pod.uid] = self._take_volumes(entry.pod, node)
-        self.books.emit(Bind(entry.name, node))
+        self.cache.emit(Bind(entry.name, node))
 
     def _approve(self, entry: PodEntry, node: str) -> list[Effect | PluginCall]:
         pod = entry.pod
-        self._approvals[pod.uid] = Approval(node, self.books.sweeps)
+        self._approvals[pod.uid] = Approval(node, self.cache.sweeps)
         self._unexplained.pop(pod.uid, None)
         note = f"{pod.key} may run on node {node}"
         event = RecordEvent("Pod", entry.name, "QuotaApproved", "Scheduling", note)
@@ -105,12 +105,12 @@ class PluginShim(Shim):
             return [Approve(entry.name, node), event]
         if not is_gated(pod):
             return [event]  # created without the admission webhook: the default scheduler has it already
-        pin = self._plugin.pin_of(self.books.namespaces.get(pod.metadata.namespace))
+        pin = self._plugin.pin_of(self.cache.namespaces.get(pod.metadata.namespace))
         return [OpenGate(entry.name, node, pin, pod), event]
 
     def _take_volumes(self, pod: Pod, node: str) -> Sequence[Claim]:
         """The default scheduler is about to choose them. Pods that are approved meanwhile get others."""
-        storage, on = self.books.storage, self.books.nodes.get(node)
+        storage, on = self.cache.storage, self.cache.nodes.get(node)
         if on is None or not self._plugin.predicates:
             return ()
         plan = storage.plan(pod, on.node)
@@ -122,8 +122,8 @@ class PluginShim(Shim):
         self._approvals.pop(uid, None)
         claims = self._taken.pop(uid, ())
         if claims:
-            self.books.storage.drop(claims)
-            self.books.is_room_changed = True
+            self.cache.storage.drop(claims)
+            self.cache.is_room_changed = True
 
     # Reports of the API server
 
@@ -144,12 +144,12 @@ class PluginShim(Shim):
 
     def _wake_others(self) -> None:
         """Pods that are not held have failed too while nobody answered the default scheduler."""
-        for entry in self.books.pods.values() if self.is_asked else ():
+        for entry in self.cache.pods.values() if self.is_asked else ():
             if not entry.application and not entry.node and entry.pod.spec.scheduler_name in self._plugin.placed_by:
                 self._calls.append(Approve(entry.name, ""))
 
     def pod_changed(self, pod: Pod) -> None:
-        entry, failure = self.books.pods.get(pod.uid), _failure(pod)
+        entry, failure = self.cache.pods.get(pod.uid), _failure(pod)
         is_new = bool(failure) and (entry is None or _failure(entry.pod) != failure)
         super().pod_changed(pod)
         self._forget_if_over(pod.uid)
@@ -162,7 +162,7 @@ class PluginShim(Shim):
 
     def _forget_if_over(self, uid: str) -> None:
         """PostBind of 002, and the end of a pod."""
-        entry = self.books.pods.get(uid)
+        entry = self.cache.pods.get(uid)
         if entry is None:
             self._end_approval(uid)
         elif entry.is_bound:
@@ -175,7 +175,7 @@ class PluginShim(Shim):
     def _failed(self, uid: str, failure: str) -> None:
         """The default scheduler has written why it did not bind a pod. It may ask about the pod before that, or not
         for a minute."""
-        entry, approval = self.books.pods.get(uid), self._approval_of(uid)
+        entry, approval = self.cache.pods.get(uid), self._approval_of(uid)
         if entry is None:
             return
         if approval is not None and approval.is_in_progress:
@@ -185,11 +185,11 @@ class PluginShim(Shim):
         if node in entry.unfit:
             until, reason = entry.unfit[node]
             entry.unfit = {**entry.unfit, node: (until, f"{reason}: {failure}")}
-            self.books.refused[uid] = None  # asked for again, so that the scheduler learns the reason
-            self.books.is_room_changed = True
+            self.cache.refused[uid] = None  # asked for again, so that the scheduler learns the reason
+            self.cache.is_room_changed = True
 
     def bound(self, uid: str, node: str) -> None:
-        entry = self.books.pods.get(uid)
+        entry = self.cache.pods.get(uid)
         if entry is None or not self._holds(entry.pod):
             super().bound(uid, node)
 
@@ -200,7 +200,7 @@ class PluginShim(Shim):
         it was given its node goes back to the scheduler: it was not bound, for whatever reason."""
         if not self._holds(pod):
             return Verdict(nodes)
-        entry, approval = self.books.pods.get(pod.uid), self._approval_of(pod.uid)
+        entry, approval = self.cache.pods.get(pod.uid), self._approval_of(pod.uid)
         if entry is None or approval is None:
             return Verdict((), (entry.condition[1] if entry is not None else "") or WAITING)
         if approval.is_in_progress:
@@ -210,7 +210,7 @@ class PluginShim(Shim):
             return self._refused(entry, f"was not bound to node {approval.node}{': ' if failure else ''}{failure}")
         if approval.node not in nodes:
             why = f"does not fit on node {approval.node}"
-            if self.books.sweeps - approval.since >= limits.MISFIT_SWEEPS:
+            if self.cache.sweeps - approval.since >= limits.MISFIT_SWEEPS:
                 return self._refused(entry, why)
             # Pods that were approved before it may not be bound yet, and a pod that was there may not be gone.
             approval.is_misfit = True
@@ -220,7 +220,7 @@ class PluginShim(Shim):
 
     def _approval_of(self, uid: str) -> Approval | None:
         """None: the pod is not allowed to run, or not any more."""
-        approval, entry = self._approvals.get(uid), self.books.pods.get(uid)
+        approval, entry = self._approvals.get(uid), self.cache.pods.get(uid)
         if approval is None or entry is None or not entry.uuid or entry.release is not None:
             return None
         return approval if entry.node == approval.node else None
@@ -232,7 +232,7 @@ class PluginShim(Shim):
         self._end_approval(uid)
         reason = f"the default scheduler: {entry.pod.key} {why}"
         self.questions.keep_off(entry, node, reason)
-        self.books.record(entry, "TaskRejected", reason, warn=True)
+        self.cache.record(entry, "TaskRejected", reason, warn=True)
         self._send_back(entry, reason)
         return Verdict((), reason)
 
@@ -253,14 +253,14 @@ class PluginShim(Shim):
         super().sweep()
 
     def _check_progress(self, uid: str) -> None:
-        approval, entry = self._approval_of(uid), self.books.pods.get(uid)
+        approval, entry = self._approval_of(uid), self.cache.pods.get(uid)
         if approval is None or entry is None:
             self._end_approval(uid)
             return
-        age = self.books.sweeps - approval.since
+        age = self.cache.sweeps - approval.since
         has_node = approval.is_in_progress or self._plugin.hold is Hold.GATES
-        is_in_time = age < self.books.policy.volume_sweeps
-        if has_node and is_in_time and self.books.storage.has_begun(entry.pod, approval.node):
+        is_in_time = age < self.cache.policy.volume_sweeps
+        if has_node and is_in_time and self.cache.storage.has_begun(entry.pod, approval.node):
             return  # the default scheduler waits for the volumes of the pod
         if self._plugin.hold is Hold.EXTENDER:
             self._check_extended(entry, approval, age)
@@ -268,7 +268,7 @@ class PluginShim(Shim):
             # A gate cannot come back. The pod keeps its quota, and the default scheduler tries on.
             approval.is_overdue = True
             note = f"{entry.pod.key} may run on node {approval.node}, but is not bound: {_condition(entry.pod)}"
-            self.books.record(entry, "PlacementOverdue", note, warn=True)
+            self.cache.record(entry, "PlacementOverdue", note, warn=True)
 
     def _check_extended(self, entry: PodEntry, approval: Approval, age: int) -> None:
         if age >= limits.APPROVAL_SWEEPS:

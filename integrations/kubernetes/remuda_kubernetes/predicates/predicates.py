@@ -23,7 +23,7 @@ from remuda_kubernetes.predicates.among_pods import (
 )
 from remuda_kubernetes.predicates.on_node import NOTHING, Labels
 from remuda_kubernetes.predicates.volumes import claim_names
-from remuda_kubernetes.shim.books import Books, NodeEntry
+from remuda_kubernetes.shim.cache import Cache, NodeEntry
 
 Shape = bytes
 Check = Callable[[NodeEntry], str]
@@ -51,13 +51,13 @@ class _OfShape:
 
 
 class Predicates:
-    def __init__(self, books: Books) -> None:
-        self._books = books
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
         self._of_shape: dict[Shape, _OfShape] = {}
 
     def refusal(self, uid: str, node_name: str, without: Collection[str] = ()) -> str:
         """Why the pod may not start on the node; empty: it may. `without`: UIDs of pods that count as gone."""
-        entry, on = self._books.pods.get(uid), self._books.nodes.get(node_name)
+        entry, on = self._cache.pods.get(uid), self._cache.nodes.get(node_name)
         if entry is None:
             return "the pod is gone"
         if on is None:
@@ -90,20 +90,20 @@ class Predicates:
 
     def among_pods(self, pod: Pod, without: Collection[str] = ()) -> Check:
         """The check of a node with the pods on all nodes as they are now."""
-        books = self._books
+        cache = self._cache
         gone = {*without, pod.uid}
-        others = AntiAffinityOfOthers(pod, books.groups, self._labels_of, books.namespaces, gone)
+        others = AntiAffinityOfOthers(pod, cache.groups, self._labels_of, cache.namespaces, gone)
         checks: list[Callable[[Labels], str]] = [others.refusal]
         if among_pods.affinity_of(pod) or anti_affinity_of(pod):
-            checks.append(OwnAffinity(pod, books.groups, self._labels_of, books.namespaces, gone).refusal)
+            checks.append(OwnAffinity(pod, cache.groups, self._labels_of, cache.namespaces, gone).refusal)
         if among_pods.hard_constraints(pod):
-            checks.append(Spread(pod, books.groups, self._eligible(pod), gone).refusal)
+            checks.append(Spread(pod, cache.groups, self._eligible(pod), gone).refusal)
         has_ports, has_volumes = bool(among_pods.host_ports(pod)), _has_volumes(pod)
         in_use = self._in_use(pod, gone)
-        storage = books.storage
+        storage = cache.storage
 
         def on_its_pods(on: NodeEntry) -> str:
-            here = [one.pod for one in books.on_node(on.node.metadata.name)]
+            here = [one.pod for one in cache.on_node(on.node.metadata.name)]
             there = [one for one in here if one.uid not in gone]
             leaving = [one for one in here if one.uid in gone]
             return (
@@ -124,21 +124,21 @@ class Predicates:
         return check
 
     def _in_use(self, pod: Pod, gone: Collection[str]) -> str:
-        for namespace, name in volumes.exclusive_claims(pod, self._books.storage):
-            for uid in self._books.users_of((namespace, name)):
+        for namespace, name in volumes.exclusive_claims(pod, self._cache.storage):
+            for uid in self._cache.users_of((namespace, name)):
                 if uid not in gone:
-                    return f"claim {name} is in use by {self._books.pods[uid].pod.key}, and is for one pod"
+                    return f"claim {name} is in use by {self._cache.pods[uid].pod.key}, and is for one pod"
         return ""
 
     def _labels_of(self, name: str) -> Labels | None:
-        entry = self._books.nodes.get(name)
+        entry = self._cache.nodes.get(name)
         return None if entry is None else entry.node.metadata.labels or NOTHING
 
     def _eligible(self, pod: Pod) -> list[Eligible]:
         of_shape = self._shape(pod)
-        if of_shape.eligible_at != self._books.nodes_version:
-            of_shape.eligible = among_pods.eligible_nodes(pod, (entry.node for entry in self._books.nodes.values()))
-            of_shape.eligible_at = self._books.nodes_version
+        if of_shape.eligible_at != self._cache.nodes_version:
+            of_shape.eligible = among_pods.eligible_nodes(pod, (entry.node for entry in self._cache.nodes.values()))
+            of_shape.eligible_at = self._cache.nodes_version
         return of_shape.eligible
 
     def fits_without(self, uid: str, node_name: str, victims: list[str], start: int) -> int | None:

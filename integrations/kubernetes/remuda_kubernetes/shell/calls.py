@@ -135,10 +135,10 @@ class Calls:
             self._on_shim(partial(self._report, pod.uid, node, failure))
 
     def _report(self, uid: str, node: str, failure: str | None, shim: Shim) -> None:
-        entry = shim.books.pods.get(uid)
+        entry = shim.cache.pods.get(uid)
         if entry is not None:
             counter = metrics.BOUND if failure is None else metrics.NOT_BOUND
-            counter.labels(*self._places.of(shim.books, entry)).inc()
+            counter.labels(*self._places.of(shim.cache, entry)).inc()
         if failure is None:
             shim.bound(uid, node)
         else:

@@ -6,10 +6,10 @@ import structlog
 
 from remuda_bus.bus import Bus
 from remuda_kubernetes.api.client import Client
-from remuda_kubernetes.api.credentials import Credentials, in_cluster
+from remuda_kubernetes.api.credentials import Credentials, in_cluster, read_kubeconfig
 from remuda_kubernetes.plugin.plugin import minor_of
 from remuda_kubernetes.settings import KubernetesSettings
-from remuda_kubernetes.shell.front import Front, shim_of, version_of
+from remuda_kubernetes.shell.controller import Controller, shim_of, version_of
 
 log = structlog.get_logger()
 
@@ -26,12 +26,10 @@ async def main(bus: Bus | None, settings: KubernetesSettings) -> None:
             await Webhook(client, settings).run()
             return
         version = await version_of(client)
-        await Front(bus, client, settings, shim_of(settings, version), minor_of(version)).run()
+        await Controller(bus, client, settings, shim_of(settings, version), minor_of(version)).run()
 
 
 def credentials_of(settings: KubernetesSettings) -> Credentials:
     if settings.kubeconfig is not None:
-        from remuda_kubernetes.api.credentials import read_kubeconfig  # it reads YAML, and a pod has no such file
-
         return read_kubeconfig(settings.kubeconfig, settings.context)
     return in_cluster()

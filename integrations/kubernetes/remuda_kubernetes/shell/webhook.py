@@ -35,7 +35,7 @@ from remuda_kubernetes.api.objects import ConfigMap, Namespace, Object, Priority
 from remuda_kubernetes.api.reflector import Reflector
 from remuda_kubernetes.plugin.plugin import Hold, hold_of
 from remuda_kubernetes.settings import KubernetesSettings
-from remuda_kubernetes.shell.front import version_of
+from remuda_kubernetes.shell.controller import version_of
 from remuda_kubernetes.shell.server import served
 from remuda_kubernetes.shell.start import until_answered
 from remuda_kubernetes.webhook.certificates import Certificates, made

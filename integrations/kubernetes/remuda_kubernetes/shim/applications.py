@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from remuda_kubernetes import limits
 from remuda_kubernetes.shim import messages
-from remuda_kubernetes.shim.books import ApplicationEntry, Books, PodEntry
+from remuda_kubernetes.shim.cache import ApplicationEntry, Cache, PodEntry
 from remuda_kubernetes.shim.effects import (
     CreatePlaceholder,
     DeletePod,
@@ -25,8 +25,8 @@ STARTED = frozenset({"Starting", "Running"})
 
 
 class Applications:
-    def __init__(self, books: Books, questions: Questions, volumes: Volumes) -> None:
-        self._books = books
+    def __init__(self, cache: Cache, questions: Questions, volumes: Volumes) -> None:
+        self._cache = cache
         self._volumes = volumes
         self._questions = questions
         self._undeleted: dict[str, None] = {}  # UIDs, an ordered set
@@ -37,13 +37,13 @@ class Applications:
     def join(self, entry: PodEntry) -> ApplicationEntry:
         """Add a pod to its application. Its first pod that is no placeholder is its originator."""
         pod = entry.pod
-        said = application_of(pod, unique=self._books.policy.generate_unique)
+        said = application_of(pod, unique=self._cache.policy.generate_unique)
         entry.application = said.id
-        application = self._books.applications.get(said.id)
+        application = self._cache.applications.get(said.id)
         if application is None:
             application = ApplicationEntry(said.id, said.name, said.queue, said.namespace, pod.uid)
             application.is_forced = bool(pod.spec.node_name)
-            self._books.applications[said.id] = application
+            self._cache.applications[said.id] = application
         elif not application.pods:
             application.originator, application.queue = pod.uid, said.queue  # the scheduler has not completed it yet
         application.pods[pod.uid] = None
@@ -53,7 +53,7 @@ class Applications:
             self._define_gang(application, entry)
         if said.ignored:
             values = ", ".join(said.ignored)
-            self._books.record(entry, "TaskRejected", f"application {said.name}; ignored: {values}", warn=True)
+            self._cache.record(entry, "TaskRejected", f"application {said.name}; ignored: {values}", warn=True)
         return application
 
     def _choose_originator(self, application: ApplicationEntry, entry: PodEntry) -> None:
@@ -63,11 +63,11 @@ class Applications:
         if entry.is_placeholder:
             application.owner = next((owner.uid for owner in entry.pod.metadata.owner_references), "")
         candidates = {application.originator, application.owner, entry.pod.uid} & application.pods.keys()
-        application.originator = min(candidates, key=lambda uid: _rank(self._books.pods[uid], application.owner))
+        application.originator = min(candidates, key=lambda uid: _rank(self._cache.pods[uid], application.owner))
 
     def _define_gang(self, application: ApplicationEntry, entry: PodEntry) -> None:
         """By the first pod that defines one, unless pods of the application run already without it."""
-        if application.is_submitted or application.groups or not self._books.policy.gangs:
+        if application.is_submitted or application.groups or not self._cache.policy.gangs:
             return
         try:
             application.groups = task_groups_of(entry.pod)
@@ -81,35 +81,35 @@ class Applications:
         """The pod has ended, or is gone."""
         if entry.is_bound:
             self._record_outcome(entry)
-        application = self._books.applications.get(entry.application)
+        application = self._cache.applications.get(entry.application)
         if application is None:
             return
         application.pods.pop(entry.pod.uid, None)
         if not application.pods:
             self._forget_if_over(application)
         elif application.originator == entry.pod.uid:
-            left = (uid for uid in application.pods if not self._books.pods[uid].is_placeholder)
+            left = (uid for uid in application.pods if not self._cache.pods[uid].is_placeholder)
             application.originator = next(left, next(iter(application.pods)))
 
     def _record_outcome(self, entry: PodEntry) -> None:
         status, pod = entry.pod.status, entry.pod.key
         if status.phase == "Succeeded":
-            self._books.record(entry, "TaskCompleted", f"{pod} has completed")
+            self._cache.record(entry, "TaskCompleted", f"{pod} has completed")
         elif status.phase == "Failed":
             reason = f": {status.reason}" if status.reason else ""
-            self._books.record(entry, "TaskFailed", f"{pod} has failed{reason}", warn=True)
+            self._cache.record(entry, "TaskFailed", f"{pod} has failed{reason}", warn=True)
 
     def _forget_if_over(self, application: ApplicationEntry) -> None:
         """The scheduler completes an application without pods some time later. Until then it refuses another one of the
         same name, and takes further pods."""
         if not application.pods and not application.is_submitted:
-            del self._books.applications[application.id]
+            del self._cache.applications[application.id]
 
     # Asks
 
     def pod_waits(self, entry: PodEntry) -> None:
         """A pod is to be asked for, now or when the placeholders of its gang are bound."""
-        application = self._books.applications[entry.application]
+        application = self._cache.applications[entry.application]
         if application.is_reserving:
             self.advance(application)
         else:
@@ -124,14 +124,14 @@ class Applications:
             application.unseen.clear()
             if application.problem:
                 self._record(application, "TaskGroupsError", application.problem, warn=True)
-            self._books.emit(Submit(messages.application(self._books, application)))
+            self._cache.emit(Submit(messages.application(self._cache, application)))
 
     def advance(self, application: ApplicationEntry) -> None:
         """Ask for the pods whose turn it is, and create the placeholders that are missing."""
-        if not self._books.is_live:
+        if not self._cache.is_live:
             return
-        pods = list(self._books.pods_of(application))
-        if any(one.is_waiting and not self._books.policy.gates_of(one.pod) for one in pods):
+        pods = list(self._cache.pods_of(application))
+        if any(one.is_waiting and not self._cache.policy.gates_of(one.pod) for one in pods):
             self.submit(application)
         if application.is_reserving and pods:
             self._reserve(application, pods)
@@ -141,55 +141,55 @@ class Applications:
 
     def unreadable(self, entry: PodEntry) -> None:
         """The amounts of a pod cannot be read (any more): if it was asked for, it must not be placed."""
-        self._books.record(entry, "TaskRejected", entry.problem, warn=True)
+        self._cache.record(entry, "TaskRejected", entry.problem, warn=True)
         if entry.application and entry.is_waiting and entry.is_asked:
             entry.is_asked = False
-            self._books.emit(Release(messages.release(entry, entry.problem)))
+            self._cache.emit(Release(messages.release(entry, entry.problem)))
 
     def put_off(self, entry: PodEntry) -> None:
         """The binding of the pod has failed. It is asked for again at once, and after a pause when that repeats: the
         cause, such as a change of its claim, may not have been observed yet."""
-        entry.not_before = self._books.sweeps + entry.pause_s / limits.SWEEP_EVERY_S
+        entry.not_before = self._cache.sweeps + entry.pause_s / limits.SWEEP_EVERY_S
         entry.pause_s = limits.PUT_OFF.pause_after(entry.pause_s) or limits.PUT_OFF.first_pause_s
         self._put_off[entry.pod.uid] = None
 
     def _is_put_off(self, entry: PodEntry) -> bool:
-        return entry.not_before > self._books.sweeps
+        return entry.not_before > self._cache.sweeps
 
     def ask(self, entry: PodEntry) -> None:
         is_due = entry.is_waiting and not (entry.is_asked or self._is_put_off(entry)) and entry.release is None
-        if is_due and not self._books.policy.gates_of(entry.pod) and not self._is_held(entry):
+        if is_due and not self._cache.policy.gates_of(entry.pod) and not self._is_held(entry):
             entry.is_asked = True
-            self._books.emit(self._questions.ask(entry))
+            self._cache.emit(self._questions.ask(entry))
             note = f"{entry.pod.key} is queued and waiting for allocation"
-            self._books.record(entry, "Scheduling", note)
+            self._cache.record(entry, "Scheduling", note)
             group = "" if entry.is_placeholder else task_group_of(entry.pod)
-            if any(group == one.name for one in self._books.applications[entry.application].groups):
+            if any(group == one.name for one in self._cache.applications[entry.application].groups):
                 note = f"{entry.pod.key} is in task group {group}"
-                self._books.record(entry, "TaskGroupMatch", note, action="GangScheduling")
+                self._cache.record(entry, "TaskGroupMatch", note, action="GangScheduling")
 
     def allocated(self, entry: PodEntry) -> None:
-        self._books.record(entry, "Scheduled", f"{entry.pod.key} is assigned to node {entry.node}")
+        self._cache.record(entry, "Scheduled", f"{entry.pod.key} is assigned to node {entry.node}")
         if entry.is_placeholder:
             note = f"a placeholder of task group {task_group_of(entry.pod)} is allocated"
-            self._record(self._books.applications[entry.application], "PlaceholderAllocated", note)
+            self._record(self._cache.applications[entry.application], "PlaceholderAllocated", note)
 
     def waits_for_gates(self, entry: PodEntry, gates: list[str]) -> None:
         condition = "SchedulingGated", f"waiting for scheduling gates: {', '.join(gates)}"
-        if self._books.is_live and entry.condition != condition:
+        if self._cache.is_live and entry.condition != condition:
             entry.condition = condition  # the API server says so, too
-            self._books.record(entry, "Scheduling", condition[1])
+            self._cache.record(entry, "Scheduling", condition[1])
 
     def _is_held(self, entry: PodEntry) -> bool:
         """Whether the pod cannot run yet, wherever it is placed. It is told why."""
-        policy = self._books.policy
+        policy = self._cache.policy
         reason = (
             entry.problem or policy.problem_of(entry.pod) or (self._volumes.hold(entry) if policy.predicates else "")
         )
         if reason and entry.condition[1] != reason:
             entry.condition = "Unschedulable", reason
-            self._books.emit(SetCondition(entry.name, *entry.condition))
-            self._books.record(entry, "FailedScheduling", reason, warn=True)
+            self._cache.emit(SetCondition(entry.name, *entry.condition))
+            self._cache.record(entry, "FailedScheduling", reason, warn=True)
         return bool(reason)
 
     def _reserve(self, application: ApplicationEntry, pods: list[PodEntry]) -> None:
@@ -208,7 +208,7 @@ class Applications:
             self._create_placeholders(application, pods)
 
     def _create_placeholders(self, application: ApplicationEntry, pods: list[PodEntry]) -> None:
-        originator = self._books.pods[application.originator].pod
+        originator = self._cache.pods[application.originator].pod
         existing = {entry.pod.metadata.name for entry in pods}
         wanted = 0
         for group in application.groups:
@@ -219,22 +219,22 @@ class Applications:
                     group,
                     originator,
                     placeholder_suffix(originator, group, number),
-                    self._books.policy.placeholder_image,
-                    self._books.policy.placeholder_user,
+                    self._cache.policy.placeholder_image,
+                    self._cache.policy.placeholder_user,
                 )
                 name = manifest["metadata"]["name"]
                 if name not in existing and name not in application.created:
                     application.created.add(name)
                     application.unseen.add(name)
                     wanted += 1
-                    self._books.emit(CreatePlaceholder(application.id, manifest))
+                    self._cache.emit(CreatePlaceholder(application.id, manifest))
         if wanted:
             self._record(application, "CreatingPlaceholders", f"{wanted} placeholders")
 
     def pods_listed(self) -> None:
         """A placeholder that was created and is in no list was deleted before any watch told of it. The scheduler waits
         for its ask, so it is created again. If its creation is still on its way, the second one finds it."""
-        for application in list(self._books.applications.values()):
+        for application in list(self._cache.applications.values()):
             if application.unseen:
                 application.created -= application.unseen
                 application.unseen.clear()
@@ -242,22 +242,22 @@ class Applications:
 
     def placeholder_failed(self, application_id: str, reason: str) -> None:
         """One cannot be created: the application goes on without a gang."""
-        application = self._books.applications.get(application_id)
+        application = self._cache.applications.get(application_id)
         if application is not None and application.groups:
             self._record(application, "PlaceholderCreateFailed", reason, warn=True)
             self._dissolve(application)
 
     def _dissolve(self, application: ApplicationEntry) -> None:
         application.is_reserving = False
-        for entry in self._books.pods_of(application):
+        for entry in self._cache.pods_of(application):
             if entry.is_placeholder:
-                self._books.emit(DeletePod(entry.name))
+                self._cache.emit(DeletePod(entry.name))
         self.advance(application)
 
     def placeholders_timed_out(self, application_id: str) -> None:
         """Of an application that has started the scheduler says no more than this: all its placeholders were allocated.
         If one of them was never bound, its gang does not become complete. The application goes on without."""
-        application = self._books.applications.get(application_id)
+        application = self._cache.applications.get(application_id)
         if application is not None and application.is_reserving and application.is_started:
             self._record(application, "GangSchedulingFailed", "the gang did not come together in time")
             application.is_reserving = False
@@ -270,36 +270,36 @@ class Applications:
     def sweep(self) -> None:
         self._delete_again()
         for uid in list(self._put_off):
-            entry = self._books.pods.get(uid)
+            entry = self._cache.pods.get(uid)
             if entry is not None and self._is_put_off(entry):
                 continue
             del self._put_off[uid]
-            if entry is not None and entry.is_waiting and not entry.is_asked and self._books.is_live:
+            if entry is not None and entry.is_waiting and not entry.is_asked and self._cache.is_live:
                 self.pod_waits(entry)
 
     def _delete_again(self) -> None:
         """Pods whose deletion was refused, if they are still there."""
-        if self._undeleted and self._books.sweeps % limits.DELETION_SWEEPS == 0:
+        if self._undeleted and self._cache.sweeps % limits.DELETION_SWEEPS == 0:
             undeleted, self._undeleted = self._undeleted, {}
             for uid in undeleted:
-                entry = self._books.pods.get(uid)
+                entry = self._cache.pods.get(uid)
                 if entry is not None and (entry.release is not None or entry.is_placeholder):
-                    self._books.emit(DeletePod(entry.name))
+                    self._cache.emit(DeletePod(entry.name))
 
     # Answers of the scheduler
 
     def answered(self, response: si.ApplicationResponse) -> None:
         for rejected in response.rejected:
-            application = self._books.applications.get(rejected.applicationID)
+            application = self._cache.applications.get(rejected.applicationID)
             if application is not None:
                 self._fail(application, "ApplicationRejected", rejected.reason)
         for accepted in response.accepted:
-            application = self._books.applications.get(accepted.applicationID)
+            application = self._cache.applications.get(accepted.applicationID)
             if application is not None:
                 application.is_accepted = True
                 self.advance(application)
         for updated in response.updated:
-            application = self._books.applications.get(updated.applicationID)
+            application = self._cache.applications.get(updated.applicationID)
             if application is not None:
                 self._updated(application, updated.state, updated.message)
 
@@ -324,22 +324,22 @@ class Applications:
         """Waiting pods fail. A pod that comes later submits the application again."""
         application.is_submitted = False
         application.is_reserving = False
-        for entry in self._books.pods_of(application):
+        for entry in self._cache.pods_of(application):
             if entry.is_waiting:
                 entry.is_asked = True  # no other ask for it
-                self._books.emit(FailPod(entry.name, reason, message))
-                self._books.record(entry, reason, message, warn=True)
+                self._cache.emit(FailPod(entry.name, reason, message))
+                self._cache.record(entry, reason, message, warn=True)
         self._forget_if_over(application)
 
     def _forget_asks(self, application: ApplicationEntry) -> None:
-        for entry in self._books.pods_of(application):
+        for entry in self._cache.pods_of(application):
             if entry.is_waiting:
                 entry.is_asked = False
 
     def ask_rejected(self, rejected: si.RejectedAllocationAsk) -> None:
         """The application may have completed just before: it is submitted again, with its ask."""
-        entry = self._books.pods.get(rejected.allocationKey)
-        application = self._books.applications.get(rejected.applicationID)
+        entry = self._cache.pods.get(rejected.allocationKey)
+        application = self._cache.applications.get(rejected.applicationID)
         if entry is None or application is None or not entry.is_waiting or not application.is_submitted:
             return
         if entry.resubmissions < limits.RESUBMISSIONS:
@@ -349,21 +349,21 @@ class Applications:
             self.submit(application)
             self.ask(entry)
         else:
-            self._books.record(entry, "TaskRejected", rejected.reason, warn=True)
+            self._cache.record(entry, "TaskRejected", rejected.reason, warn=True)
 
     def ask_withdrawn(self, released: si.AllocationAskRelease) -> None:
         """The scheduler has withdrawn an ask. A placeholder that waits is not needed any more."""
-        entry = self._books.pods.get(released.allocationKey)
+        entry = self._cache.pods.get(released.allocationKey)
         if entry is not None and entry.is_waiting and entry.is_asked and entry.is_placeholder:
-            self._books.emit(DeletePod(entry.name))
-            self._books.record(entry, "PlaceholderTimeOut", released.message or "the placeholder is not needed")
+            self._cache.emit(DeletePod(entry.name))
+            self._cache.record(entry, "PlaceholderTimeOut", released.message or "the placeholder is not needed")
 
     def _record(self, application: ApplicationEntry, reason: str, note: str, *, warn: bool = False) -> None:
         """An event on the originator."""
-        originator = self._books.pods.get(application.originator)
+        originator = self._cache.pods.get(application.originator)
         if originator is not None:
             text = f"application {application.id}: {note}"
-            self._books.emit(RecordEvent("Pod", originator.name, reason, "GangScheduling", text, warn))
+            self._cache.emit(RecordEvent("Pod", originator.name, reason, "GangScheduling", text, warn))
 
 
 def _rank(entry: PodEntry, owner: str) -> tuple[bool, bool, str, str]:

@@ -8,7 +8,7 @@ from typing import Final
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Node, Pod
 from remuda_kubernetes.shim import names, pod_reading
-from remuda_kubernetes.shim.books import ApplicationEntry, Books, PodEntry
+from remuda_kubernetes.shim.cache import ApplicationEntry, Cache, PodEntry
 from remuda_kubernetes.shim.task_groups import placeholder_sum
 from remuda_proto import bounds, constants
 from remuda_proto.si.v1 import si_pb2 as si
@@ -32,11 +32,11 @@ def amounts(of: si.Resource) -> dict[str, int]:
     return {name: quantity.value for name, quantity in of.resources.items()}
 
 
-def application(books: Books, entry: ApplicationEntry) -> si.AddApplicationRequest:
-    originator = books.pods[entry.originator].pod
+def application(cache: Cache, entry: ApplicationEntry) -> si.AddApplicationRequest:
+    originator = cache.pods[entry.originator].pod
     user, groups = pod_reading.user_of(originator)
     tags = {names.TAG_NAMESPACE: entry.namespace, constants.CREATION_TIME: _created(originator)}
-    tags |= books.quota_tags.get(entry.namespace, {})
+    tags |= cache.quota_tags.get(entry.namespace, {})
     secrets = ",".join(secret.name for secret in originator.spec.image_pull_secrets)
     if secrets:
         tags[names.TAG_PULL_SECRETS] = secrets[: limits.PULL_SECRETS_CHARACTERS]
@@ -58,9 +58,9 @@ def application(books: Books, entry: ApplicationEntry) -> si.AddApplicationReque
     return request
 
 
-def quota_carrier(books: Books, like: ApplicationEntry, application_id: str) -> si.AddApplicationRequest:
+def quota_carrier(cache: Cache, like: ApplicationEntry, application_id: str) -> si.AddApplicationRequest:
     """An application that is placed where `like` is, with the present tags of the namespace. It has no gang."""
-    request = application(books, like)
+    request = application(cache, like)
     request.applicationID = application_id
     for field in ("placeholderAsk", "executionTimeoutMilliSeconds", "gangSchedulingStyle"):
         request.ClearField(field)
@@ -69,10 +69,10 @@ def quota_carrier(books: Books, like: ApplicationEntry, application_id: str) -> 
     return request
 
 
-def ask(books: Books, entry: PodEntry, predicate_class: str = "") -> si.AllocationAsk:
+def ask(cache: Cache, entry: PodEntry, predicate_class: str = "") -> si.AllocationAsk:
     pod = entry.pod
     group = pod_reading.task_group_of(pod)
-    originator = books.applications[entry.application].originator
+    originator = cache.applications[entry.application].originator
     return si.AllocationAsk(
         allocationKey=pod.uid,
         applicationID=entry.application,
@@ -85,7 +85,7 @@ def ask(books: Books, entry: PodEntry, predicate_class: str = "") -> si.Allocati
         Originator=originator == pod.uid,
         preemptionPolicy=si.PreemptionPolicy(
             allowPreemptSelf=pod_reading.may_be_preempted(
-                pod, books.priority_classes.get(pod.spec.priority_class_name)
+                pod, cache.priority_classes.get(pod.spec.priority_class_name)
             ),
             allowPreemptOther=pod_reading.may_preempt(pod),
         ),

@@ -8,7 +8,7 @@ from typing import Final
 
 from remuda_kubernetes.api.objects import Namespace
 from remuda_kubernetes.shim import messages, names, pod_reading
-from remuda_kubernetes.shim.books import ApplicationEntry, Books
+from remuda_kubernetes.shim.cache import ApplicationEntry, Cache
 from remuda_kubernetes.shim.effects import RecordEvent, Submit, Withdraw, name_of
 from remuda_kubernetes.shim.quantities import amounts
 from remuda_proto.bounds import shown
@@ -19,50 +19,50 @@ CARRIER: Final = ".:quota-"  # in an application ID, after its namespace
 
 
 class Quotas:
-    def __init__(self, books: Books) -> None:
-        self._books = books
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
         self._carriers: dict[str, str] = {}  # application ID -> namespace, until the scheduler has answered
 
     def changed(self, namespace: Namespace) -> None:
         """Note the namespace. Wrong annotations are refused: what was in force before stays so, and an event tells."""
-        name, is_new = namespace.metadata.name, namespace.metadata.name not in self._books.namespaces
-        self._books.namespaces[name] = namespace
+        name, is_new = namespace.metadata.name, namespace.metadata.name not in self._cache.namespaces
+        self._cache.namespaces[name] = namespace
         tags, wrong = read_tags(namespace)
         for one in wrong.values():
             self._reject(namespace, one)
-        before = self._books.quota_tags.get(name, {})
+        before = self._cache.quota_tags.get(name, {})
         after = {**{tag: value for tag, value in before.items() if tag in wrong}, **tags}
-        self._books.quota_tags[name] = after
+        self._cache.quota_tags[name] = after
         if not is_new and before != after:
             self._send(name)
 
     def gone(self, namespace: Namespace) -> None:
-        self._books.namespaces.pop(namespace.metadata.name, None)
-        self._books.quota_tags.pop(namespace.metadata.name, None)
+        self._cache.namespaces.pop(namespace.metadata.name, None)
+        self._cache.quota_tags.pop(namespace.metadata.name, None)
 
     def send_all(self) -> None:
         """Quotas may have changed while no front end ran."""
-        for name, tags in self._books.quota_tags.items():
+        for name, tags in self._cache.quota_tags.items():
             if tags:
                 self._send(name)
 
     def _send(self, namespace: str) -> None:
-        books = self._books
-        if not books.is_live:
+        cache = self._cache
+        if not cache.is_live:
             return
-        version = books.namespaces[namespace].metadata.resource_version
+        version = cache.namespaces[namespace].metadata.resource_version
         for index, like in enumerate(self._one_of_each_place(namespace)):
             name = f"{namespace}{CARRIER}{version}-{index}"
             self._carriers[name] = namespace
-            books.emit(Submit(messages.quota_carrier(books, like, name)))
-            books.emit(Withdraw(name))
+            cache.emit(Submit(messages.quota_carrier(cache, like, name)))
+            cache.emit(Withdraw(name))
 
     def _one_of_each_place(self, namespace: str) -> list[ApplicationEntry]:
         """Applications of one queue and one user are placed in one queue."""
         found: dict[tuple[object, ...], ApplicationEntry] = {}
-        for entry in self._books.applications.values():
+        for entry in self._cache.applications.values():
             if entry.namespace == namespace and entry.is_submitted and entry.pods:
-                originator = self._books.pods[entry.originator].pod
+                originator = self._cache.pods[entry.originator].pod
                 found.setdefault((entry.queue, *pod_reading.user_of(originator)), entry)
         return list(found.values())
 
@@ -70,12 +70,12 @@ class Quotas:
         for accepted in response.accepted:
             self._carriers.pop(accepted.applicationID, None)
         for rejected in response.rejected:
-            namespace = self._books.namespaces.get(self._carriers.pop(rejected.applicationID, ""))
+            namespace = self._cache.namespaces.get(self._carriers.pop(rejected.applicationID, ""))
             if namespace is not None:
                 self._reject(namespace, rejected.reason)
 
     def _reject(self, namespace: Namespace, why: str) -> None:
-        self._books.emit(
+        self._cache.emit(
             RecordEvent("Namespace", name_of(namespace.metadata), "InvalidQuota", "Scheduling", why, is_warning=True)
         )
 

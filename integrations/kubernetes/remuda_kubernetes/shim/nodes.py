@@ -10,7 +10,7 @@ import msgspec
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Node
 from remuda_kubernetes.shim import messages
-from remuda_kubernetes.shim.books import Books, NodeEntry
+from remuda_kubernetes.shim.cache import Cache, NodeEntry
 from remuda_kubernetes.shim.effects import RecordEvent, ReportAllocation, ReportNode, name_of
 from remuda_kubernetes.shim.quantities import amounts
 from remuda_proto.si.v1 import si_pb2 as si
@@ -19,50 +19,50 @@ _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 
 
 class Nodes:
-    def __init__(self, books: Books) -> None:
-        self._books = books
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
 
     def changed(self, node: Node) -> None:
         name = node.metadata.name
-        entry = self._books.nodes.get(name)
+        entry = self._cache.nodes.get(name)
         if entry is not None and entry.node.metadata.uid != node.metadata.uid:
             self.gone(entry.node)  # a new machine of the same name
             entry = None
         if entry is None:
-            entry = self._books.nodes[name] = NodeEntry(node)
+            entry = self._cache.nodes[name] = NodeEntry(node)
             self._version(entry)
         else:
             before, entry.node = entry.node, node
             entry.failed_bindings = 0
             if _inputs(before) != _inputs(node):
                 self._version(entry)
-        self._books.dirty_nodes[name] = None
+        self._cache.dirty_nodes[name] = None
 
     def _version(self, entry: NodeEntry) -> None:
-        self._books.nodes_version += 1
-        entry.version = self._books.nodes_version
-        self._books.is_room_changed = True
+        self._cache.nodes_version += 1
+        entry.version = self._cache.nodes_version
+        self._cache.is_room_changed = True
 
     def gone(self, node: Node) -> None:
         """Pods of the node become orphans: they have no allocation until the node is back."""
         name = node.metadata.name
-        entry = self._books.nodes.get(name)
+        entry = self._cache.nodes.get(name)
         if entry is None or entry.node.metadata.uid != node.metadata.uid:
             return
-        del self._books.nodes[name]
-        self._books.nodes_version += 1
-        for pod in self._books.on_node(name):
+        del self._cache.nodes[name]
+        self._cache.nodes_version += 1
+        for pod in self._cache.on_node(name):
             if pod.is_bound:
                 pod.uuid = ""
         if entry.is_reported:
             self._record(entry, "NodeDeleted", f"node {name} is removed from the scheduler")
-            self._books.emit(ReportNode(messages.node(node, si.NodeInfo.DECOMISSION)))
+            self._cache.emit(ReportNode(messages.node(node, si.NodeInfo.DECOMISSION)))
 
     def flush(self) -> None:
         """Report all nodes that have changed, each once."""
-        dirty, self._books.dirty_nodes = self._books.dirty_nodes, {}
+        dirty, self._cache.dirty_nodes = self._cache.dirty_nodes, {}
         for name in dirty:
-            entry = self._books.nodes.get(name)
+            entry = self._cache.nodes.get(name)
             if entry is not None:
                 if entry.is_reported:
                     self._update(entry)
@@ -74,7 +74,7 @@ class Nodes:
         existing: list[si.Allocation] = []
         others: list[si.Allocation] = []
         room = limits.EXISTING_BYTES
-        for pod in self._books.on_node(name):
+        for pod in self._cache.on_node(name):
             if pod.application and pod.is_bound:
                 pod.book(pod.pod.uid, pod.size)
                 allocation = messages.allocation(pod)
@@ -92,9 +92,9 @@ class Nodes:
             selected_by=entry.selected_by,
             existing=existing,
         )
-        self._books.emit(ReportNode(info))
+        self._cache.emit(ReportNode(info))
         for allocation in others:
-            self._books.emit(ReportAllocation(allocation))
+            self._cache.emit(ReportAllocation(allocation))
 
     def _update(self, entry: NodeEntry) -> None:
         capacity, occupied, drained, ready = entry.capacity, entry.occupied, entry.is_drained, entry.is_ready
@@ -110,17 +110,17 @@ class Nodes:
                 ready=entry.is_ready if ready != entry.is_ready else None,
                 selected_by=entry.selected_by if selected_by != entry.selected_by else "",
             )
-            self._books.emit(ReportNode(info))
+            self._cache.emit(ReportNode(info))
         if drained != entry.is_drained:
             action = si.NodeInfo.DRAIN_NODE if entry.is_drained else si.NodeInfo.DRAIN_TO_SCHEDULABLE
-            self._books.emit(ReportNode(messages.node(entry.node, action)))
+            self._cache.emit(ReportNode(messages.node(entry.node, action)))
 
     def _note(self, entry: NodeEntry) -> None:
         try:
             entry.capacity = amounts(entry.node.status.allocatable)
         except ValueError as error:
             self._record(entry, "NodeRejected", str(error), warn=True)
-        entry.occupied = self._books.occupied(entry.node.metadata.name)
+        entry.occupied = self._cache.occupied(entry.node.metadata.name)
         entry.is_drained = entry.node.spec.unschedulable
         entry.is_ready = entry.node.is_ready and entry.failed_bindings < limits.FAILED_BINDINGS
         at = entry.version, entry.refusals
@@ -129,29 +129,29 @@ class Nodes:
 
     def binding_refused(self, name: str) -> None:
         """After some refusals in a row the node counts as not ready, until it changes."""
-        entry = self._books.nodes.get(name)
+        entry = self._cache.nodes.get(name)
         if entry is not None:
             entry.failed_bindings += 1
-            self._books.dirty_nodes[name] = None
+            self._cache.dirty_nodes[name] = None
 
     def binding_succeeded(self, name: str) -> None:
-        entry = self._books.nodes.get(name)
+        entry = self._cache.nodes.get(name)
         if entry is not None and entry.failed_bindings:
             entry.failed_bindings = 0
-            self._books.dirty_nodes[name] = None
+            self._cache.dirty_nodes[name] = None
 
     def answered(self, response: si.NodeResponse) -> None:
         for rejected in response.rejected:
-            entry = self._books.nodes.get(rejected.nodeID)
+            entry = self._cache.nodes.get(rejected.nodeID)
             if entry is not None:
                 self._record(entry, "NodeRejected", rejected.reason, warn=True)
         for accepted in response.accepted:
-            entry = self._books.nodes.get(accepted.nodeID)
+            entry = self._cache.nodes.get(accepted.nodeID)
             if entry is not None:
                 self._record(entry, "NodeAccepted", f"node {accepted.nodeID} is accepted by the scheduler")
 
     def _record(self, entry: NodeEntry, reason: str, note: str, *, warn: bool = False) -> None:
-        self._books.emit(RecordEvent("Node", name_of(entry.node.metadata), reason, "Scheduling", note, warn))
+        self._cache.emit(RecordEvent("Node", name_of(entry.node.metadata), reason, "Scheduling", note, warn))
 
 
 def _inputs(node: Node) -> tuple[object, ...]:

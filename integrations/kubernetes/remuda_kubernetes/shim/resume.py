@@ -14,7 +14,7 @@ from msgspec import Struct
 from remuda_kubernetes.predicates.predicates import attempt_of, depends_on_pods
 from remuda_kubernetes.shim import messages, names
 from remuda_kubernetes.shim.applications import ENDED, STARTED, Applications
-from remuda_kubernetes.shim.books import ApplicationEntry, Books, NodeEntry, PodEntry
+from remuda_kubernetes.shim.cache import ApplicationEntry, Cache, NodeEntry, PodEntry
 from remuda_kubernetes.shim.effects import Release, ReportAllocation, ReportNode, Withdraw
 from remuda_kubernetes.shim.namespaces import is_carrier
 from remuda_kubernetes.shim.quantities import Amounts
@@ -80,10 +80,10 @@ class KeptState:
 
 
 class Resumption:
-    """`apply()`: once, on books that hold the cluster and nothing of the scheduler."""
+    """`apply()`: once, on a cache that holds the cluster and nothing of the scheduler."""
 
-    def __init__(self, books: Books, applications: Applications, questions: Questions) -> None:
-        self._books = books
+    def __init__(self, cache: Cache, applications: Applications, questions: Questions) -> None:
+        self._cache = cache
         self._applications = applications
         self._questions = questions
 
@@ -93,7 +93,7 @@ class Resumption:
         self._take_nodes(state.nodes)
         decided = [response for row in state.allocations if (response := self._take_allocation(row)) is not None]
         known = {row.id for row in state.applications}
-        for entry in self._books.pods.values():
+        for entry in self._cache.pods.values():
             if entry.is_waiting and entry.application in known:
                 entry.asks = 1  # a process before this one may have: asks on their way are not listed
         replacing = {
@@ -114,12 +114,12 @@ class Resumption:
             if row.state in ENDED and row.state != "Failing":
                 continue
             if is_carrier(row.id):
-                self._books.emit(Withdraw(row.id))
+                self._cache.emit(Withdraw(row.id))
                 continue
-            entry = self._books.applications.get(row.id)
+            entry = self._cache.applications.get(row.id)
             if entry is None:  # it completes, unless a pod comes
                 namespace, _, name = row.id.partition(".")
-                entry = self._books.applications[row.id] = ApplicationEntry(row.id, name, "", namespace, "")
+                entry = self._cache.applications[row.id] = ApplicationEntry(row.id, name, "", namespace, "")
             entry.is_submitted = entry.is_accepted = True
             entry.is_started = row.state in STARTED
             if row.state in ("Running", "Resuming", "Completing"):
@@ -127,16 +127,16 @@ class Resumption:
 
     def _take_nodes(self, rows: list[NodeRow]) -> None:
         for row in rows:
-            entry = self._books.nodes.get(row.id)
+            entry = self._cache.nodes.get(row.id)
             if entry is None:
                 gone = si.NodeInfo(nodeID=row.id, action=si.NodeInfo.DECOMISSION)
-                self._books.emit(ReportNode(gone))
+                self._cache.emit(ReportNode(gone))
             else:
                 _as_known(entry, row)
-        self._books.dirty_nodes = dict.fromkeys(self._books.nodes)
+        self._cache.dirty_nodes = dict.fromkeys(self._cache.nodes)
 
     def _take_allocation(self, row: AllocationRow) -> si.AllocationResponse | None:
-        entry = self._books.pods.get(row.key)
+        entry = self._cache.pods.get(row.key)
         allocation = si.Allocation(
             allocationKey=row.key,
             UUID=row.uuid,
@@ -145,17 +145,17 @@ class Resumption:
             resourcePerAlloc=messages.resource(row.resource),
         )
         if entry is None or entry.application != row.application or entry.uuid:
-            self._books.emit(Release(messages.release_of(allocation, "the pod has ended")))
+            self._cache.emit(Release(messages.release_of(allocation, "the pod has ended")))
             return None
         if entry.is_bound and entry.node != row.node:
             why = f"{entry.pod.key} was bound to {entry.node} by another process"
-            self._books.emit(Release(messages.release_of(allocation, why)))
+            self._cache.emit(Release(messages.release_of(allocation, why)))
             return None
         entry.attempts = _attempt(row.tags)
         if not row.releasing and not entry.is_bound:
             return si.AllocationResponse(new=[allocation])
         entry.book(row.uuid, row.resource)
-        self._books.put_on(entry, row.node)
+        self._cache.put_on(entry, row.node)
         if not row.releasing:
             return None
         release = si.AllocationRelease(
@@ -168,7 +168,7 @@ class Resumption:
 
     def _take_replacing(self, application: str, key: str, tags: dict[str, str]) -> None:
         """A pod gets the place of a placeholder as soon as that is gone: it is asked for."""
-        entry = self._books.pods.get(key)
+        entry = self._cache.pods.get(key)
         if entry is None or entry.application != application or entry.is_bound:
             self._withdraw(application, key)
         elif entry.is_waiting:
@@ -179,11 +179,11 @@ class Resumption:
         withdrawn = si.AllocationAskRelease(
             applicationID=application, allocationKey=key, terminationType=si.STOPPED_BY_RM, message=why
         )
-        self._books.emit(Release(withdrawn))
+        self._cache.emit(Release(withdrawn))
 
     def _take_ask(self, row: AskRow, is_allocated: bool) -> None:
         """A pod that is allocated may have been asked for a second time meanwhile."""
-        entry = self._books.pods.get(row.key)
+        entry = self._cache.pods.get(row.key)
         if entry is None or entry.application != row.application or entry.is_bound or is_allocated:
             self._withdraw(row.application, row.key)
         elif entry.problem:
@@ -194,18 +194,18 @@ class Resumption:
             asked_for = messages.amounts(now.resourceAsk), now.priority, dict(now.tags)
             entry.is_asked = asked_for == (row.resource, row.priority, row.tags)
             if depends_on_pods(entry.pod):
-                self._books.refused[row.key] = None  # an earlier process may have refused it for pods that have gone
+                self._cache.refused[row.key] = None  # an earlier process may have refused it for pods that have gone
 
     def report_bound(self) -> None:
         """Report pods that run without an allocation. Their nodes must be known."""
-        for entry in list(self._books.pods.values()):
+        for entry in list(self._cache.pods.values()):
             if entry.application and entry.is_bound and not entry.uuid and self._is_known(entry):
-                self._applications.submit(self._books.applications[entry.application])
+                self._applications.submit(self._cache.applications[entry.application])
                 entry.book(entry.pod.uid, entry.size)
-                self._books.emit(ReportAllocation(messages.allocation(entry)))
+                self._cache.emit(ReportAllocation(messages.allocation(entry)))
 
     def _is_known(self, entry: PodEntry) -> bool:
-        node = self._books.nodes.get(entry.node)
+        node = self._cache.nodes.get(entry.node)
         return node is not None and node.is_reported
 
 

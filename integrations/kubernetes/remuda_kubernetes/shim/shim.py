@@ -5,7 +5,7 @@
     shim.bound(uid, node)        what a call of the API has achieved
     shim.take() -> [Effect]      what is to be done, in order
 
-Before `resume()` or `report()`, only the books are kept. `resume()` tells the scheduler what differs from the state
+Before `resume()` or `report()`, only the cache is kept. `resume()` tells the scheduler what differs from the state
 that it has kept, `report()` tells it everything. After it, changes are told.
 """
 
@@ -16,7 +16,7 @@ from remuda_kubernetes.api.objects import Namespace, Node, Pod, PriorityClass
 from remuda_kubernetes.predicates.predicates import Predicates
 from remuda_kubernetes.shim import messages
 from remuda_kubernetes.shim.applications import Applications
-from remuda_kubernetes.shim.books import Books, PodEntry, ShimPolicy
+from remuda_kubernetes.shim.cache import Cache, PodEntry, ShimPolicy
 from remuda_kubernetes.shim.effects import (
     Bind,
     BindVolumes,
@@ -42,35 +42,35 @@ CONDITIONS = {STATES.SKIPPED: "SchedulingSkipped", STATES.FAILED: "Unschedulable
 
 class Shim:
     def __init__(self, policy: ShimPolicy) -> None:
-        self.books = Books(policy)
-        self.nodes = Nodes(self.books)
-        self.predicates = Predicates(self.books)
-        self.questions = Questions(self.books, self.predicates)
-        self.volumes = Volumes(self.books, self.questions, self._claims_changed, self._volumes_failed)
-        self.applications = Applications(self.books, self.questions, self.volumes)
-        self.quotas = Quotas(self.books)
+        self.cache = Cache(policy)
+        self.nodes = Nodes(self.cache)
+        self.predicates = Predicates(self.cache)
+        self.questions = Questions(self.cache, self.predicates)
+        self.volumes = Volumes(self.cache, self.questions, self._claims_changed, self._volumes_failed)
+        self.applications = Applications(self.cache, self.questions, self.volumes)
+        self.quotas = Quotas(self.cache)
 
     def take(self) -> list[Effect]:
         """The effects since the last call."""
-        if self.books.is_live:
+        if self.cache.is_live:
             self.nodes.flush()
-        effects, self.books.effects = self.books.effects, []
+        effects, self.cache.effects = self.cache.effects, []
         return effects
 
     def report(self) -> None:
         """Tell the scheduler everything: applications, nodes with the pods that run there, asks. It knows nothing."""
         self._begin()
-        for node in self.books.nodes.values():
+        for node in self.cache.nodes.values():
             node.is_reported = False
-        for application in self.books.applications.values():
+        for application in self.cache.applications.values():
             application.is_submitted = application.is_accepted = False
         self._report_rest()
 
     def resume(self, state: KeptState) -> None:
-        """Tell the scheduler what differs from what it has kept, and carry out what it has decided. The books have
+        """Tell the scheduler what differs from what it has kept, and carry out what it has decided. The cache has
         nothing of it yet."""
         self._begin()
-        resumption = Resumption(self.books, self.applications, self.questions)
+        resumption = Resumption(self.cache, self.applications, self.questions)
         decided = resumption.apply(state)
         for response in decided:
             self.allocation(response)
@@ -82,27 +82,27 @@ class Shim:
 
     def _begin(self) -> None:
         """From now on, changes are told. The scheduler knows nothing."""
-        books = self.books
-        books.is_live = True
-        books.effects = [effect for effect in books.effects if not isinstance(effect, Message | Bind)]
-        books.dirty_nodes = dict.fromkeys(books.nodes)
-        for entry in books.pods.values():
+        cache = self.cache
+        cache.is_live = True
+        cache.effects = [effect for effect in cache.effects if not isinstance(effect, Message | Bind)]
+        cache.dirty_nodes = dict.fromkeys(cache.nodes)
+        for entry in cache.pods.values():
             entry.uuid = ""
             entry.is_asked = False
             entry.release = None
             self.volumes.give_up(entry)
             if entry.application and not entry.is_bound:
-                books.put_on(entry, "")
-        books.applications = {name: one for name, one in books.applications.items() if one.pods}
-        for namespace in books.namespaces.values():
+                cache.put_on(entry, "")
+        cache.applications = {name: one for name, one in cache.applications.items() if one.pods}
+        for namespace in cache.namespaces.values():
             self.namespace_changed(namespace)
 
     def _report_rest(self, resumption: Resumption | None = None) -> None:
         """Applications and nodes that are not reported yet, and pods without an ask or an allocation."""
-        applications = [one for one in self.books.applications.values() if one.pods]
+        applications = [one for one in self.cache.applications.values() if one.pods]
         applications.sort(key=lambda one: self._created(one.originator))
         for application in applications:
-            if any(entry.is_bound for entry in self.books.pods_of(application)):
+            if any(entry.is_bound for entry in self.cache.pods_of(application)):
                 application.is_forced = True
                 self.applications.submit(application)
         self.nodes.flush()
@@ -112,36 +112,36 @@ class Shim:
             self.applications.advance(application)
 
     def _created(self, uid: str) -> tuple[str, str]:
-        metadata = self.books.pods[uid].pod.metadata
+        metadata = self.cache.pods[uid].pod.metadata
         return metadata.creation_timestamp or "", metadata.uid
 
     # Reports of the API server
 
     def pod_changed(self, pod: Pod) -> None:
-        entry = self.books.pods.get(pod.uid)
+        entry = self.cache.pods.get(pod.uid)
         is_over = pod.has_ended or (pod.metadata.deletion_timestamp is not None and not pod.spec.node_name)
         if is_over:
             if entry is not None:
                 self._end(entry, pod)
             return
         if entry is None:
-            entry = self.books.pods[pod.uid] = PodEntry(pod, {})
+            entry = self.cache.pods[pod.uid] = PodEntry(pod, {})
             self._measure(entry)
-            if self.books.policy.manages(pod):
+            if self.cache.policy.manages(pod):
                 self.applications.join(entry)
         else:
             entry.pod = pod
-            self.books.groups.put(pod, entry.node)
+            self.cache.groups.put(pod, entry.node)
             self._measure(entry)
         if not entry.application:
-            self.books.put_on(entry, pod.spec.node_name)
+            self.cache.put_on(entry, pod.spec.node_name)
         elif pod.spec.node_name:
             self._seen_bound(entry)
         else:
             self._seen_waiting(entry)
 
     def pod_gone(self, pod: Pod) -> None:
-        entry = self.books.pods.get(pod.uid)
+        entry = self.cache.pods.get(pod.uid)
         if entry is not None:
             self._end(entry, pod)
 
@@ -152,14 +152,14 @@ class Shim:
             self.applications.unreadable(entry)
         if before and before != entry.size:
             if entry.node:
-                self.books.dirty_nodes[entry.node] = None
+                self.cache.dirty_nodes[entry.node] = None
             entry.is_asked = False  # a known key replaces the size of an ask
 
     def _seen_waiting(self, entry: PodEntry) -> None:
-        gates = self.books.policy.gates_of(entry.pod)
+        gates = self.cache.policy.gates_of(entry.pod)
         if gates:
             self.applications.waits_for_gates(entry, gates)
-        elif not entry.is_asked and self.books.is_live:
+        elif not entry.is_asked and self.cache.is_live:
             self.applications.pod_waits(entry)
 
     def _seen_bound(self, entry: PodEntry) -> None:
@@ -171,26 +171,26 @@ class Shim:
             self._continue(entry)
             return
         if entry.uuid or entry.is_asked:
-            self.books.emit(Release(messages.release(entry, f"{entry.pod.key} was bound to {node} by another process")))
-        self.books.put_on(entry, node)
+            self.cache.emit(Release(messages.release(entry, f"{entry.pod.key} was bound to {node} by another process")))
+        self.cache.put_on(entry, node)
         entry.uuid = ""
         entry.is_asked = False
         entry.release = None  # it was of the allocation that is released here
-        if not self.books.is_live:
+        if not self.cache.is_live:
             return
         self._report_bound(entry)
         self._continue(entry)
 
     def _report_bound(self, entry: PodEntry) -> None:
-        self.applications.submit(self.books.applications[entry.application])
-        known = self.books.nodes.get(entry.node)
+        self.applications.submit(self.cache.applications[entry.application])
+        known = self.cache.nodes.get(entry.node)
         if known is not None and known.is_reported:
             entry.book(entry.pod.uid, entry.size)
-            self.books.emit(ReportAllocation(messages.allocation(entry)))
+            self.cache.emit(ReportAllocation(messages.allocation(entry)))
 
     def _continue(self, entry: PodEntry) -> None:
         """A bound placeholder may have been the last one that its gang waits for."""
-        application = self.books.applications[entry.application]
+        application = self.cache.applications[entry.application]
         if application.is_reserving:
             self.applications.advance(application)
 
@@ -199,15 +199,15 @@ class Shim:
         entry.pod = pod
         if entry.application:
             if entry.release is not None:
-                self.books.emit(Release(entry.release))
+                self.cache.emit(Release(entry.release))
             elif entry.uuid or entry.is_asked:
-                self.books.emit(Release(messages.release(entry, "the pod has ended")))
+                self.cache.emit(Release(messages.release(entry, "the pod has ended")))
             self.applications.leave(entry)
-        self.books.put_on(entry, "")
-        self.books.refused.pop(pod.uid, None)
+        self.cache.put_on(entry, "")
+        self.cache.refused.pop(pod.uid, None)
         self.volumes.give_up(entry)
         self.volumes.forget(pod)
-        del self.books.pods[pod.uid]
+        del self.cache.pods[pod.uid]
 
     def pods_listed(self) -> None:
         """All pods there are have been reported."""
@@ -226,10 +226,10 @@ class Shim:
         self.quotas.gone(namespace)
 
     def priority_class_changed(self, priority_class: PriorityClass) -> None:
-        self.books.priority_classes[priority_class.metadata.name] = priority_class
+        self.cache.priority_classes[priority_class.metadata.name] = priority_class
 
     def priority_class_gone(self, priority_class: PriorityClass) -> None:
-        self.books.priority_classes.pop(priority_class.metadata.name, None)
+        self.cache.priority_classes.pop(priority_class.metadata.name, None)
 
     # Reports of the scheduler
 
@@ -243,7 +243,7 @@ class Shim:
         for rejected in response.rejected:
             self.applications.ask_rejected(rejected)
         for refused in response.rejectedAllocations:
-            entry = self.books.pods.get(refused.allocationKey)
+            entry = self.cache.pods.get(refused.allocationKey)
             if entry is not None:
                 self._report_refused(entry, refused.reason)
 
@@ -254,39 +254,39 @@ class Shim:
             entry.resubmissions += 1
             self._report_bound(entry)
         else:
-            self.books.record(entry, "TaskRejected", reason, warn=True)
+            self.cache.record(entry, "TaskRejected", reason, warn=True)
 
     def _allocated(self, new: si.Allocation) -> None:
-        entry = self.books.pods.get(new.allocationKey)
+        entry = self.cache.pods.get(new.allocationKey)
         if entry is not None and entry.uuid == new.UUID:
             return  # known, from what the scheduler has kept; the pod may be bound by now
         if entry is None or entry.is_bound or entry.uuid:
-            self.books.emit(Release(messages.release_of(new, "the pod has ended, or is bound already")))
+            self.cache.emit(Release(messages.release_of(new, "the pod has ended, or is bound already")))
             return
         if entry.asks > 1:  # this may answer an earlier ask; the scheduler has taken the later one for a new ask
-            self.books.emit(Release(messages.release(entry, "an earlier ask was allocated")))
+            self.cache.emit(Release(messages.release(entry, "an earlier ask was allocated")))
         entry.book(new.UUID, messages.amounts(new.resourcePerAlloc))
-        self.books.put_on(entry, new.nodeID)
+        self.cache.put_on(entry, new.nodeID)
         refusal = self.questions.stale(entry, new.nodeID)
         if refusal:
-            self.books.emit(Release(messages.release(entry, f"node {new.nodeID} does not suit it any more: {refusal}")))
+            self.cache.emit(Release(messages.release(entry, f"node {new.nodeID} does not suit it any more: {refusal}")))
             self._lost(entry)
             return
         self.begin(entry, new.nodeID)
         self.applications.allocated(entry)
 
     def _released(self, release: si.AllocationRelease) -> None:
-        entry = self.books.pods.get(release.allocationKey)
+        entry = self.cache.pods.get(release.allocationKey)
         if release.terminationType == si.STOPPED_BY_RM:
             if entry is not None and entry.uuid == release.UUID:
                 self._lost(entry)
         elif entry is None or entry.uuid != release.UUID:
-            self.books.emit(Release(release))  # there is no such pod any more
+            self.cache.emit(Release(release))  # there is no such pod any more
         elif entry.release is None:
             entry.release = release
-            self.books.emit(DeletePod(entry.name))
+            self.cache.emit(DeletePod(entry.name))
             kind = si.TerminationType.Name(release.terminationType)
-            self.books.record(entry, _REASONS.get(release.terminationType, kind), release.message or kind, warn=True)
+            self.cache.record(entry, _REASONS.get(release.terminationType, kind), release.message or kind, warn=True)
         if release.terminationType == si.TIMEOUT:
             self.applications.placeholders_timed_out(release.applicationID)
 
@@ -295,7 +295,7 @@ class Shim:
         asked for again."""
         self.volumes.give_up(entry)
         if not entry.is_bound:
-            self.books.put_on(entry, "")
+            self.cache.put_on(entry, "")
         entry.uuid = ""
         if not entry.is_bound:
             entry.is_asked = False
@@ -310,13 +310,13 @@ class Shim:
 
     def scheduling_state(self, update: si.UpdateContainerSchedulingStateRequest) -> None:
         """Why a pod waits, as a condition of the pod, if it has changed."""
-        entry = self.books.pods.get(update.allocationKey)
+        entry = self.cache.pods.get(update.allocationKey)
         reason = CONDITIONS.get(update.state)
         if entry is None or reason is None or not entry.is_waiting or entry.condition == (reason, update.reason):
             return
         entry.condition = (reason, update.reason)
-        self.books.emit(SetCondition(entry.name, reason, update.reason))
-        self.books.record(entry, "PodUnschedulable", update.reason, warn=True)
+        self.cache.emit(SetCondition(entry.name, reason, update.reason))
+        self.cache.record(entry, "PodUnschedulable", update.reason, warn=True)
 
     def sweep(self) -> None:
         """At intervals of a second."""
@@ -328,11 +328,11 @@ class Shim:
 
     def begin(self, entry: PodEntry, node: str) -> None:
         """Have the pod bound to the node, its late claims before."""
-        if not self.books.policy.predicates or not self.volumes.bind(entry, node):
-            self.books.emit(Bind(entry.name, node))
+        if not self.cache.policy.predicates or not self.volumes.bind(entry, node):
+            self.cache.emit(Bind(entry.name, node))
 
     def _claims_changed(self, entry: PodEntry) -> None:
-        if entry.is_bound or not self.books.is_live:
+        if entry.is_bound or not self.cache.is_live:
             return
         if entry.uuid and entry.volumes_since is not None and entry.release is None:
             self._continue_binding(entry)
@@ -345,18 +345,18 @@ class Shim:
         if reason:
             self._volumes_failed(entry, reason)
         elif not self.volumes.bind(entry, entry.node):
-            self.books.emit(Bind(entry.name, entry.node))
+            self.cache.emit(Bind(entry.name, entry.node))
 
     def _volumes_failed(self, entry: PodEntry, reason: str) -> None:
         if entry.release is not None:
             return  # the pod is being deleted
-        self.books.record(entry, "PodVolumesBindFailure", reason, action="Binding", warn=True)
+        self.cache.record(entry, "PodVolumesBindFailure", reason, action="Binding", warn=True)
         self._send_back(entry, f"volumes: {reason}")
 
     def volumes_failed(self, change: BindVolumes, reason: str) -> None:
         """A volume could not be reserved, or a claim not be changed."""
         self.volumes.refused(change)
-        entry = self.books.pods.get(change.pod.uid)
+        entry = self.cache.pods.get(change.pod.uid)
         is_binding = entry is not None and entry.uuid and not entry.is_bound and entry.volumes_since is not None
         if entry is not None and is_binding and entry.node == change.node:
             self._volumes_failed(entry, reason)
@@ -365,15 +365,15 @@ class Shim:
 
     def bound(self, uid: str, node: str) -> None:
         self.nodes.binding_succeeded(node)
-        entry = self.books.pods.get(uid)
+        entry = self.cache.pods.get(uid)
         if entry is not None:
-            self.books.record(entry, "PodBindSuccessful", f"{entry.pod.key} is bound to node {node}", action="Binding")
+            self.cache.record(entry, "PodBindSuccessful", f"{entry.pod.key} is bound to node {node}", action="Binding")
 
     def binding_failed(self, uid: str, node: str, reason: str) -> None:
-        entry = self.books.pods.get(uid)
+        entry = self.cache.pods.get(uid)
         if entry is None or entry.is_bound or entry.node != node or not entry.uuid:
             return
-        self.books.record(entry, "PodBindFailure", reason, action="Binding", warn=True)
+        self.cache.record(entry, "PodBindFailure", reason, action="Binding", warn=True)
         self._send_back(entry, f"binding failed: {reason}")
 
     def binding_refused(self, node: str) -> None:
@@ -383,7 +383,7 @@ class Shim:
 
     def _send_back(self, entry: PodEntry, why: str) -> None:
         """An allocated pod did not start: its allocation is released, and it is asked for again."""
-        self.books.emit(Release(messages.release(entry, why)))
+        self.cache.emit(Release(messages.release(entry, why)))
         self.applications.put_off(entry)
         self._lost(entry)
 

@@ -23,7 +23,7 @@ from remuda_kubernetes.api.client import CLAIMS as CLAIMS_THERE
 from remuda_kubernetes.api.client import CSI_NODES, MERGE_PATCH, NODES, PODS, STORAGE_CLASSES, Client, Resource
 from remuda_kubernetes.api.client import VOLUMES as VOLUMES_THERE
 from remuda_kubernetes.api.objects import Pod
-from remuda_kubernetes.shim.books import ShimPolicy
+from remuda_kubernetes.shim.cache import ShimPolicy
 from remuda_kubernetes.shim.shim import Shim
 
 NAMES = ("n1", "n2", "n3")

@@ -28,7 +28,7 @@ from integrations.kubernetes.tests.oracle.test_default_scheduler import (
 from integrations.kubernetes.tests.storage import NO_PROVISIONER, with_claims
 from remuda_kubernetes.api.client import MERGE_PATCH, NODES, Client
 from remuda_kubernetes.api.objects import SELECTED_NODE, Claim, Object, Pod, StorageClass, Volume
-from remuda_kubernetes.shim.books import ShimPolicy
+from remuda_kubernetes.shim.cache import ShimPolicy
 from remuda_kubernetes.shim.shim import Shim
 
 T = TypeVar("T", bound=Object)
@@ -215,7 +215,7 @@ class Case:
         asked = await self._create(IN_DEFAULT, manifest, Pod)
         self._shim.pod_changed(asked)
         ours = self._choices(asked)
-        is_selected = any(one.selected_node for one in self._shim.books.storage.late_claims(asked))
+        is_selected = any(one.selected_node for one in self._shim.cache.storage.late_claims(asked))
         try:
             if ours and is_selected:
                 return  # what is written already does not show a choice; a refusal would
@@ -226,11 +226,11 @@ class Case:
 
     def _choices(self, asked: Pod) -> list[dict[str, str]]:
         """For each node that suits the pod: the volume of each claim, or the node for which it is made."""
-        found, storage = [], self._shim.books.storage
+        found, storage = [], self._shim.cache.storage
         for name in NAMES:
             if self._shim.predicates.refusal(asked.uid, name):
                 continue
-            plan = storage.plan(asked, self._shim.books.nodes[name].node)
+            plan = storage.plan(asked, self._shim.cache.nodes[name].node)
             given = {claim.metadata.name: volume.metadata.name for volume, claim in plan.given}
             found.append(given | {claim.metadata.name: name for claim in plan.made})
         return found
@@ -249,13 +249,13 @@ class Case:
 
     async def _written(self, claims: list[str]) -> dict[str, str]:
         written = {}
-        for name in self._shim.books.storage.volumes:
+        for name in self._shim.cache.storage.volumes:
             of = (await self._client.get(f"{VOLUMES}/{name}", Volume)).spec.claim_ref
             if of is not None and of.uid:
                 written[of.name] = name
         for name in claims:
             selected = (await self._client.get(f"{CLAIMS}/{name}", Claim)).selected_node
-            if selected and not self._shim.books.storage.claims["default", name].selected_node:
+            if selected and not self._shim.cache.storage.claims["default", name].selected_node:
                 written[name] = selected
         return written
 

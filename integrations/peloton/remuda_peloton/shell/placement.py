@@ -32,10 +32,6 @@ TYPES: Final = {name.lower(): number for name, number in resmgr_pb2.TaskType.ite
 CAUSES: Final[dict[type[Exception], str]] = {Followed: "followed", Behind: "behind", NotReady: "not_ready"}
 
 
-class LeaseLost(BusError):
-    """Another engine may work now."""
-
-
 class Calls:
     """The RPCs of a resource manager."""
 
@@ -77,16 +73,11 @@ async def _share(bus: Bus, settings: PlacementSettings) -> None:
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(_work(bus, settings, engine))
-            group.create_task(_until_lost(lease))
+            group.create_task(lease.work_until_lost())
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None
     finally:
         await lease.release()
-
-
-async def _until_lost(lease: Lease) -> None:
-    await lease.lost()
-    raise LeaseLost("the lease was lost")
 
 
 async def _work(bus: Bus, settings: PlacementSettings, engine: Engine | SharedEngine) -> None:

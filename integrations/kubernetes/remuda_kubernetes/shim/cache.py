@@ -1,4 +1,4 @@
-"""The books of the shim: pods, applications and nodes, as the API server and the scheduler have reported them. Pure."""
+"""The cache of the shim: pods, applications and nodes, as the API server and the scheduler have reported them. Pure."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class NodeEntry:
     selected_at: tuple[int, int] = (-1, 0)
 
 
-class Books:
+class Cache:
     """`is_live`: the scheduler has the report, and gets the changes. `effects`: to be done."""
 
     def __init__(self, policy: ShimPolicy) -> None:

@@ -1,8 +1,8 @@
-"""Connects the shim: reflectors and callbacks change it, and its effects go to the scheduler and the API server.
+"""The controller of the front end: reflectors and callbacks change the shim, and the shim's effects go to the scheduler
+and the API server.
 
 The process ends when a message cannot be sent. At its start it compares the cluster with what the scheduler has kept,
-so nothing depends on what it knew.
-"""
+so nothing depends on what an earlier process knew."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ log = structlog.get_logger()
 OnObject = Callable[[Any], None]
 
 
-class Front:
+class Controller:
     """`run()` runs until cancelled. `minor`: of the API server's version, 1.<minor>."""
 
     def __init__(self, bus: Bus, client: Client, settings: KubernetesSettings, shim: Shim, minor: int) -> None:
@@ -88,7 +88,7 @@ class Front:
         self._calls = Calls(client, settings.instance, self._on_shim, self._traces, places)
         self._wake = asyncio.Event()
         self._is_reported = False
-        self._maps = WatchedMaps(settings.config_maps, shim.books.emit, self._configuration_changed)
+        self._maps = WatchedMaps(settings.config_maps, shim.cache.emit, self._configuration_changed)
         self._configuration_due = asyncio.Event()
         self._rejected = ""  # why the registration was without the configuration
         self._configuration_request = 0  # stream sequence of the last one
@@ -149,10 +149,10 @@ class Front:
 
     def _apply(self, configuration: MapsConfiguration) -> None:
         """The front end's own settings."""
-        books, own = self._shim.books, self._settings.policy
+        cache, own = self._shim.cache, self._settings.policy
         image = configuration.placeholder_image or own.placeholder_image
-        books.policy = replace(
-            books.policy,
+        cache.policy = replace(
+            cache.policy,
             placeholder_image=image,
             placeholder_user=configuration.placeholder_user,
             gangs=own.gangs and configuration.gangs,
@@ -226,7 +226,7 @@ class Front:
         ]
 
     def _pod_changed(self, pod: Pod) -> None:
-        if self._shim.books.policy.manages(pod):
+        if self._shim.cache.policy.manages(pod):
             self._traces.seen(pod)
         self._shim.pod_changed(pod)
 
@@ -280,16 +280,16 @@ class Front:
         while True:
             await asyncio.sleep(limits.SWEEP_EVERY_S)
             self._on_shim(lambda shim: shim.sweep())
-            if self._shim.books.sweeps % limits.METRIC_SWEEPS == 1:
-                self._counts.update(self._shim.books)
+            if self._shim.cache.sweeps % limits.METRIC_SWEEPS == 1:
+                self._counts.update(self._shim.cache)
 
     def _report(self) -> None:
         self._is_reported = True
         if self._maps.configuration.text or self._maps.configuration.extra:
             self._configuration_changed()  # the registration was without
         self._on_shim(Shim.report)
-        books = self._shim.books
-        log.info("reports the cluster", nodes=len(books.nodes), pods=len(books.pods))
+        cache = self._shim.cache
+        log.info("reports the cluster", nodes=len(cache.nodes), pods=len(cache.pods))
         self._set_status()
 
     def _set_status(self) -> None:
