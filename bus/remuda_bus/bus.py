@@ -105,7 +105,7 @@ class Bus(Protocol):
         ...
 
     async def read(self, stream: str, subject: str, after: int = 0, digest: bytes = b"") -> Reader:
-        """Read the messages on the subject behind the stream sequence `after`.
+        """A reader of the messages on the subject behind the stream sequence `after`.
 
         `digest`: SHA-256 of the payload at `after`, where it is known. Whenever the reading starts, also after an
         outage, it checks that the stream still holds the message read last. Raises HistoryChanged otherwise, here and
@@ -113,15 +113,15 @@ class Bus(Protocol):
         ...
 
     async def message_at(self, stream: str, seq: int) -> Message | None:
-        """The message at a stream sequence, on whatever subject, as the stream's leader has it."""
+        """The message at a stream sequence, on whatever subject, as the stream's leader has it; None: there is none."""
         ...
 
     async def first_message(self, stream: str, subject: str) -> Message | None:
-        """The oldest message on a subject."""
+        """The oldest message on a subject; None: there is none."""
         ...
 
     async def last_message(self, stream: str, subject: str) -> Message | None:
-        """The newest message on a subject (wildcards allowed)."""
+        """The newest message on a subject (wildcards allowed); None: there is none."""
         ...
 
     async def last_sequence(self, stream: str) -> int:
@@ -142,7 +142,7 @@ class Bus(Protocol):
         ...
 
     async def stream_state(self, stream: str) -> StreamState:
-        """Raises Unreadable when there is no such stream."""
+        """The numbers of a stream. Raises Unreadable when the stream does not exist."""
         ...
 
     async def trim(self, stream: str, subject: str, below: int) -> None:
@@ -253,7 +253,7 @@ class Consumer(Protocol):
     """A durable consumer with explicit acknowledgement. Unacknowledged messages are delivered again, in order."""
 
     async def batch(self, max_messages: int = 1_000, timeout_s: float | None = None) -> list[Message]:
-        """As `Reader.batch`. The caller acknowledges the messages."""
+        """The available messages, as `Reader.batch`. The caller acknowledges each of them."""
         ...
 
     async def ack(self, messages: Sequence[Message]) -> None:
@@ -395,4 +395,4 @@ class HistoryChanged(Exception):
     """A stream is shorter than, or differs from, what has been read of it or is known of it.
 
     Not a BusError: a loop that waits for the end of an outage must not catch it. All services stop their work for the
-    RM (`rms.halts`)."""
+    RM (`remuda_replication.rms.halts`)."""

@@ -13,9 +13,9 @@ log = structlog.get_logger()
 
 
 class Health:
-    """`doing`: what the service does, in a few words for people. `ready`: whether it works or stands by.
-    `storage_fault`: the refusal of a NATS server without disk space; empty while it stores. `violations`: by rmID, what
-    the last audit of a state has found. `listener_errors`: by kind of message, the last error of its
+    """The health of a process. `doing`: what the service does, in a few words for people. `ready`: whether it works or
+    stands by. `storage_fault`: the refusal of a NATS server without disk space; empty while it stores. `violations`: by
+    rmID, what the last audit of a state has found. `listener_errors`: by kind of message, the last error of its
     listener; no sender waits for an answer. `changed_streams`: by stream, the settings that somebody has changed."""
 
     def __init__(self) -> None:

@@ -46,13 +46,13 @@ MAX_ACK_PENDING_MESSAGES = 100_000
 # bounds the buffer of a reader: the server waits until messages were taken.)
 HEARTBEAT_INTERVAL_S = 0.5
 MISSED_HEARTBEATS = 3
-# Of the requests that open a consumer. They are retried soon: in a cluster whose leaders change, a request may get no
-# answer at all.
+# The time limit of requests that open a consumer. They are retried soon: in a cluster whose leaders change, a request
+# may get no answer at all.
 OPEN_TIMEOUT_S = 2.0
-# After a consumer, a watch or a stream that could not be opened. An outage of the bus is waited out separately
+# The pause after a consumer, a watch or a stream could not be opened. An outage of the bus is waited out separately
 # (`Connection.until_up`), so a short fixed pause is enough.
 OPEN_RETRY = RetryPolicy(0.2)
-# After the creation of a stream that another process creates at the same time: its leader is elected within this time.
+# Attempts to read a stream that another process creates at the same time: its leader is elected within this time.
 STREAM_CREATED_RETRY = RetryPolicy(0.2, give_up_after_s=2.0)
 # Readers of single subjects of a stream that have a consumer each. More of them share one consumer of the whole stream:
 # the server bounds the consumers of a stream over all processes, and each costs it. A process that reads a few subjects
@@ -61,11 +61,11 @@ OWN_CONSUMERS = 8
 # Readers that fetch missing messages at the same time: enough to keep a server busy, few enough that 5,000 readers do
 # not all fetch at once after an outage.
 FETCHES_AT_ONCE = 16
-# In one answer to such a fetch.
+# The largest answer to a fetch of missing messages.
 FETCH_MESSAGES = 1_000
 FETCH_BYTES = 1_000_000
-# Buffered by all readers of a stream together. Beyond it, the reader that has waited longest drops its buffer and
-# fetches it again.
+# The bytes that all readers of a stream buffer together. Beyond this, the reader that has waited longest drops its
+# buffer and fetches the messages again.
 BUFFERED_BYTES = 64_000_000
 # The memory of a buffered message, beside its payload.
 MESSAGE_OVERHEAD_BYTES = 1_000
@@ -77,24 +77,25 @@ DELETES_AT_ONCE = 100
 
 # The chunk size of other NATS clients.
 CHUNK_BYTES = 128 * 1024
-# Of each chunk, for upload and download.
+# The time limit of each chunk, for upload and download.
 CHUNK_TIMEOUT_S = 5.0
 
 # Backups
 
-# The server scans the whole stream first.
+# The time until the first piece of a backup: the server scans the whole stream first.
 BACKUP_START_TIMEOUT_S = 60.0
-# Of each piece, and of the end. The server stores and syncs each message, and a well compressed piece holds very many.
+# The time limit of each piece of a restored stream, and of its end. The server stores and syncs each message, and a
+# well compressed piece holds very many.
 RESTORE_TIMEOUT_S = 600.0
 
 # Appending
 
-# A batch takes a tenth of this on a slow disk. After this time the outcome is unknown, because a stream's leader may
-# have failed with it. A batch is retried under the same message IDs. A commit is not retried: its core ends, and the
-# next leader finds the outcome in the log.
+# The time limit of an append. A batch takes a tenth of this on a slow disk. After this time the outcome is unknown,
+# because a stream's leader may have failed with it. A batch is retried under the same message IDs. A commit is not
+# retried: its core ends, and the next leader finds the outcome in the log.
 APPEND_TIMEOUT_S = 2.0
-# After a batch that was refused as full or got no answer: the first pause is short for a moment's outage, the longest
-# is rare enough while a stream is full.
+# Retries of a batch that was refused as full or got no answer: the first pause is short for a moment's outage, the
+# longest is rare enough while a stream is full.
 APPEND_RETRY = RetryPolicy(0.05, longest_pause_s=2.0)
 
 # The connection
@@ -102,14 +103,14 @@ APPEND_RETRY = RetryPolicy(0.05, longest_pause_s=2.0)
 # The oldest version of nats-server that has all that is used: atomic batches, expiry of single messages, chunks of
 # direct gets, consumers that are reset.
 LEAST_SERVER_VERSION = (2, 14)
-# Between attempts to reconnect: five a second, because RMs wait for the scheduler.
+# The pause between attempts to reconnect: five a second, because RMs wait for the scheduler.
 RECONNECT_WAIT_S = 0.2
-# After two unanswered pings, the connection counts as lost.
+# The interval of pings. After two unanswered pings, the connection counts as lost.
 PING_INTERVAL_S = 10
-# Until a closed socket has sent what it still has, and its end is agreed on. A peer that is stopped or cut off takes
-# nothing more, and meanwhile the connection is not restored.
+# The time limit for the end of a closed socket, which first sends what it still has. A peer that is stopped or cut off
+# takes nothing more, and meanwhile the connection is not restored.
 SOCKET_CLOSE_TIMEOUT_S = 1.0
-# Beyond this, a publisher waits until the socket has accepted the data.
+# The data that waits for the socket. Beyond this, a publisher waits until the socket has accepted the data.
 PENDING_BYTES = 32 * 1024 * 1024
 # How often a lasting outage is logged.
 OUTAGE_LOG_INTERVAL_S = 5.0
@@ -119,10 +120,10 @@ OUTAGE_LOG_INTERVAL_S = 5.0
 # Requests that a process answers at the same time, beside endpoints with a bound of their own; further ones are refused
 # with 503. A registration waits for the core for up to ten seconds; all other requests take milliseconds.
 REQUESTS_AT_ONCE = 1_000
-# A round trip. Requests that arrive while an endpoint is closed are still answered.
+# The time for a round trip when an endpoint is closed: requests that have arrived are still answered.
 DRAIN_TIMEOUT_S = 1.0
 
-# Leases and buckets
+# Buckets
 
 # How long the marker of an expired entry is kept for watchers: far longer than an outage after which a watcher does not
 # list the bucket again.
@@ -130,14 +131,12 @@ MARKER_TTL_S = 60.0
 
 # Processes
 
-# Of the last spans of a process. They may be lost: no service depends on the trace collector.
+# The time limit for exporting the last spans of a process. They may be lost: no service depends on the trace collector.
 TRACE_EXPORT_TIMEOUT_S = 1.0
-
-# Operators
 
 # Settings
 
-# The file `remuda.yaml`: far above any real one.
+# The size of the file `remuda.yaml`: far above any real file.
 SETTINGS_BYTES = 1_000_000
 # Entries of a setting that is a list: each is compared with every name.
 SETTING_ENTRIES = 1_000
@@ -189,5 +188,3 @@ ROUND_TRIP_TIMEOUT_S = 5.0
 METRIC_RMS = 200
 # Seconds: from a decision in the core to an outage.
 METRIC_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-
-# Replication: leaders, standbys, snapshots

@@ -25,4 +25,5 @@ def check(entry: str) -> str:
 
 
 def matches(entry: str, name: str) -> bool:
+    """Whether a name matches the entry."""
     return compiled(expression(entry)).search(name) is not None

@@ -38,7 +38,8 @@ from remuda_bus.streams.history_check import check_position
 
 
 class MemoryBus:
-    """`remuda_bus.bus.Bus`: a server, and a connection to it. `max_payload` in bytes; `clock` in seconds."""
+    """A `remuda_bus.bus.Bus` in memory: a server, and a connection to it. `max_payload`: in bytes. `clock` returns a
+    time in seconds."""
 
     def __init__(
         self,
@@ -395,6 +396,9 @@ class MemoryBus:
 
 
 class MemoryBucket:
+    """A key-value bucket in memory. `watchers`: the changes that each watcher has not taken, and the bell that wakes
+    it."""
+
     def __init__(self, settings: subjects.Bucket) -> None:
         self.settings = settings
         self.entries: dict[str, tuple[Entry, float]] = {}  # with the time of the last put
@@ -402,6 +406,7 @@ class MemoryBucket:
         self.watchers: list[tuple[deque[Entry], Bell]] = []
 
     def set(self, key: str, value: bytes | None, now: float) -> int:
+        """Set an entry, or delete it with the value None. Returns its revision."""
         self.revision += 1
         entry = Entry(key, value, self.revision)
         if value is None:
@@ -427,7 +432,7 @@ log = structlog.get_logger()
 
 @dataclass(eq=False)
 class MemoryServing:
-    """`remuda_bus.bus.Serving`. `start`: starts a task of the connection that serves."""
+    """A `remuda_bus.bus.Serving`. `start` starts a task of the connection that serves."""
 
     subject: str
     handler: Handler

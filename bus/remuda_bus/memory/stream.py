@@ -16,11 +16,14 @@ Clock = Callable[[], float]
 
 
 class MemoryStream:
+    """A stream in memory, with the limits of its settings. `times`: by sequence, when the message was appended, in s of
+    the clock. `bell` rings at every change. `durables`: its durable consumers, by name."""
+
     def __init__(self, settings: subjects.Stream, clock: Clock) -> None:
         self.settings = settings
         self.max_bytes = settings.max_bytes
         self.messages: list[Message] = []
-        self.times: dict[int, float] = {}  # by sequence: the time of the append
+        self.times: dict[int, float] = {}
         self.last_seq = 0
         self.bell = Bell()
         self.durables: dict[str, Durable] = {}
@@ -34,10 +37,13 @@ class MemoryStream:
         return any(matches(pattern, subject) for pattern in self.settings.subjects)
 
     def repeated(self, message: Outgoing) -> int | None:
+        """The sequence of an earlier message with the same message ID within the duplicate window; None: there is
+        none."""
         seq, at = self._ids.get(message.headers.get(subjects.MSG_ID, ""), (0, 0.0))
         return seq if seq and self._clock() - at < self.settings.duplicate_window_s else None
 
     def check(self, messages: Sequence[Outgoing], expect_last: int | None = None) -> None:
+        """Check that the stream takes the messages. Raises Refused, Full."""
         if expect_last is None and subjects.EXPECTED_LAST in messages[0].headers:
             expect_last = int(messages[0].headers[subjects.EXPECTED_LAST])
         if expect_last is not None:
@@ -100,28 +106,34 @@ class MemoryStream:
         return self._bytes / self.max_bytes
 
     def beyond(self, seq: int) -> list[Message]:
+        """The messages with a sequence above `seq`."""
         return self.messages[bisect_right(self.messages, seq, key=attrgetter("seq")) :]
 
 
 def size_of(message: Message | Outgoing) -> int:
+    """The size by which limits count a message, in bytes: subject, payload and headers."""
     headers = sum(len(key) + len(value) + 4 for key, value in message.headers.items())
     return len(message.subject) + len(message.payload) + headers
 
 
 @dataclass
 class Durable:
+    """A durable consumer. `gone`: it was deleted or replaced. `given`: the sequence up to which messages were
+    delivered. `pending`: the sequences of delivered messages that are not acknowledged."""
+
     subject: str
     metadata: Headers = field(default_factory=dict)
     gone: bool = False
-    given: int = 0  # messages up to here were delivered
-    pending: set[int] = field(default_factory=set)  # the delivered messages that are not acknowledged
+    given: int = 0
+    pending: set[int] = field(default_factory=set)
 
     def acknowledged(self) -> int:
+        """The sequence up to which all messages are acknowledged."""
         return min(self.pending) - 1 if self.pending else self.given
 
 
 class MemoryReader:
-    """`remuda_bus.bus.Reader`: the messages behind `after` on the subject."""
+    """A `remuda_bus.bus.Reader` of the messages behind `after` on the subject."""
 
     def __init__(self, stream: MemoryStream, subject: str, after: int) -> None:
         self._stream = stream
@@ -160,7 +172,7 @@ class MemoryReader:
 
 
 class MemoryConsumer:
-    """`remuda_bus.bus.Consumer`."""
+    """A `remuda_bus.bus.Consumer`, joined to a durable."""
 
     def __init__(self, stream: MemoryStream, durable: Durable) -> None:
         self._stream = stream
@@ -205,7 +217,7 @@ class MemoryConsumer:
 
 
 def matches(pattern: str, subject: str) -> bool:
-    """Whether a subject matches a pattern with `*` and `>`."""
+    """Whether a subject matches a pattern with `*` (one token) and `>` (one or more tokens at the end)."""
     if pattern in (subject, ">"):
         return True
     wanted, given = pattern.split("."), subject.split(".")

@@ -42,7 +42,7 @@ INTERNAL = 500
 
 
 class NatsBus:
-    """`remuda_bus.bus.Bus`. One per process; it runs in the event loop in which it was created."""
+    """The bus over NATS. A process has one bus, which runs in the event loop in which it was created."""
 
     def __init__(self, connection: Connection, replicas: int) -> None:
         self._connection = connection
@@ -123,7 +123,8 @@ class NatsBus:
         mine: Callable[[str], bool] | None = None,
         at_once: int = 0,
     ) -> Serving:
-        """As `Bus.serve`. Requests are handled concurrently: a slow one does not delay the next."""
+        """Answer requests, as `Bus.serve`. Requests are handled concurrently: a slow request does not delay the
+        next."""
         await self.announce()
         assert self._micro is not None
         return await self._micro.serve(subject, handler, name, answers, mine, at_once)
@@ -208,7 +209,7 @@ class NatsBus:
         return await self._jetstream.stream_state(stream)
 
     async def round_trip_s(self) -> float | None:
-        """The time of a ping to the server and back; None: it has not answered."""
+        """The time of a ping to the server and back, in s; None: the server has not answered."""
         began = time.perf_counter()
         try:
             await self._connection.client.flush(limits.ROUND_TRIP_TIMEOUT_S)
@@ -253,8 +254,8 @@ class NatsBus:
         await declare(self._jetstream, self._replicas)
 
     async def keep_settings(self) -> dict[str, str]:
-        """Put back settings of streams that somebody has changed. Returns by stream what could not be put back, in
-        words. Raises BusError."""
+        """Restore the declared settings of streams that were changed. Returns, by stream, a description of the settings
+        that could not be restored. Raises BusError."""
         kept: dict[str, str] = {}
         for name, changed in (await changed_settings(self._jetstream)).items():
             try:
@@ -288,7 +289,7 @@ async def connect(
 
     `url`: one or several servers, separated by commas. `name`: the name of the connection, shown by the server.
     `replicas`: the number of servers of a cluster that keep each stream. `timeout_s`: raise Unanswered after so long;
-    None: wait for a server without end, and log that. `access`: the credentials; None: `Access.from_environment()`.
+    None: wait for a server without end, and log the wait. `access`: the credentials; None: `Access.from_environment()`.
     Raises ValueError when a file of the credentials does not exist, or the URL names no server."""
     connection = Connection(url, name, access or Access.from_environment())
     await connection.open(timeout_s)

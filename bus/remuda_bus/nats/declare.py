@@ -32,11 +32,11 @@ async def declare(jetstream: JetStream, replicas: int) -> None:
 
 
 async def changed_settings(jetstream: JetStream) -> dict[str, dict[str, Any]]:
-    """By stream, the settings that it must have and has not, with the declared values: those by which it would lose
-    messages that are acknowledged, or refuse others than declared. All versions agree about them. Raises BusError;
-    Unreadable when a stream is missing."""
+    """The settings of streams that differ from the declared ones: by stream, the declared values. Only settings are
+    compared by which a stream would lose acknowledged messages, or refuse other messages than declared; all versions
+    agree about them. Raises BusError; Unreadable when a stream is missing."""
     found: dict[str, dict[str, Any]] = {}
-    # The others are histories, whose oldest messages may go.
+    # Streams that discard old messages are histories, whose oldest messages may go.
     kept = [wanted for wanted in _declared() if wanted["discard"] != "old"]
     answers = await asyncio.gather(*(jetstream.api(f"STREAM.INFO.{wanted['name']}") for wanted in kept))
     for wanted, config in zip(kept, (answer["config"] for answer in answers), strict=True):
@@ -48,7 +48,8 @@ async def changed_settings(jetstream: JetStream) -> dict[str, dict[str, Any]]:
 
 
 async def restore_settings(jetstream: JetStream, name: str, changed: dict[str, Any]) -> None:
-    """Raises BusError: Refused where this client may not."""
+    """Restore the changed settings of a stream. Raises BusError; Refused where this client may not change the
+    stream."""
     config = (await jetstream.api(f"STREAM.INFO.{name}"))["config"]
     await jetstream.api(f"STREAM.UPDATE.{name}", {**config, **changed})
 
@@ -126,7 +127,7 @@ async def _would_lose(jetstream: JetStream, name: str, most: int) -> bool:
 
 
 def _absent(value: object) -> object:
-    """The value of a setting that the server omits from its answer."""
+    """The value that a setting has where the server omits it from its answer."""
     return type(value)()
 
 

@@ -31,8 +31,8 @@ UNLIMITED_BYTES = 1 << 62
 
 
 class DurableConsumer:
-    """`remuda_bus.bus.Consumer`. Unacknowledged messages are reported as in progress, so the server does not redeliver
-    them while this process lives."""
+    """A `remuda_bus.bus.Consumer`. Unacknowledged messages are reported as in progress, so the server does not
+    redeliver them while this process lives."""
 
     def __init__(
         self,
@@ -209,11 +209,12 @@ PENDING = "Nats-Pending-Messages"
 
 
 class PullSubscription(SubscribedBuffer):
-    """A pull subscription, from the moment the consumer is joined until it breaks.
+    """A pull subscription, from the moment the consumer is joined until the subscription breaks.
 
     A pull request is always waiting at the server, so a message arrives as soon as it is stored. `delivered`: the
-    consumer sequence of the last delivery before, where no other process may pull from the consumer; then a missing
-    number breaks it. `over_at`: the loop's time at which the server has forgotten all pull requests."""
+    consumer sequence of the last delivery before, where no other process may pull from the consumer: a gap in the
+    sequences then breaks the subscription. `over_at`: the loop's time at which the server has forgotten all pull
+    requests. `replies`: by stream sequence, the subject of the acknowledgement."""
 
     def __init__(self, jetstream: JetStream, stream: str, durable: str, delivered: int | None) -> None:
         super().__init__(jetstream.connection)
@@ -222,7 +223,7 @@ class PullSubscription(SubscribedBuffer):
         self._asked = 0
         self.over_at = 0.0
         self._delivered = delivered
-        self.replies: dict[int, str] = {}  # by stream sequence: the subject of the acknowledgement
+        self.replies: dict[int, str] = {}
 
     async def open(self) -> None:
         self._inbox = self._connection.client.new_inbox()
@@ -265,7 +266,7 @@ class PullSubscription(SubscribedBuffer):
         if self._delivered is not None:
             self._delivered += 1
             if number != self._delivered:
-                self.fail(f"another has taken {number - self._delivered} messages of the same consumer")
+                self.fail(f"another process has taken {number - self._delivered} messages of the same consumer")
                 return
         self.replies[sequence] = message.reply
         self.messages.append(Message(message.subject, message.data, message.headers or NO_HEADERS, sequence, stored_ns))
@@ -288,6 +289,7 @@ class PullSubscription(SubscribedBuffer):
 
 
 def consumer_config(durable: str, subject: str, ack_wait_s: float) -> dict[str, Any]:
+    """JetStream's configuration of a durable consumer with explicit acknowledgement."""
     return {
         "name": durable,
         "durable_name": durable,
@@ -311,8 +313,8 @@ async def delete_consumer(jetstream: JetStream, stream: str, durable: str) -> No
 async def create_consumer(
     jetstream: JetStream, stream: str, subject: str, durable: str, after: int, metadata: Headers
 ) -> None:
-    """Create a durable consumer behind the stream sequence `after`; one of the same name is deleted first. Raises
-    Refused when another process creates it at the same time."""
+    """Create a durable consumer behind the stream sequence `after`; a consumer of the same name is deleted first.
+    Raises Refused when another process creates it at the same time."""
     await delete_consumer(jetstream, stream, durable)
     config = {
         **consumer_config(durable, subject, limits.ACK_WAIT_S),

@@ -87,6 +87,8 @@ def failure(about: str, error: Mapping[str, Any]) -> BusError:
 
 
 class JetStream:
+    """JetStream's API over a connection. Its verbs have the results and errors of `remuda_bus.bus.Bus`."""
+
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
 
@@ -101,7 +103,7 @@ class JetStream:
         return answer
 
     async def _ask(self, subject: str, payload: bytes, headers: Headers | None = None, timeout_s: float = 5.0) -> Msg:
-        """Raises NoResponders that says what is missing."""
+        """Send a request. Raises NoResponders with a text that says what is missing."""
         try:
             return await self.connection.ask(subject, payload, headers, timeout_s)
         except NoResponders:
@@ -224,7 +226,7 @@ class JetStream:
     async def stream_state(self, stream: str) -> StreamState:
         info = await self.api(f"STREAM.INFO.{stream}")
         state, what = info["state"], f"the state of {stream}"
-        # Of a server without a cluster, the stream has no leader but the server.
+        # Without a cluster, the answer names no leader: the server is the only one.
         cluster = info.get("cluster") or {"leader": "the only server"}
         replicas = [one for one in cluster.get("replicas", ()) if not one.get("observer")]
         return StreamState(
@@ -284,7 +286,7 @@ def stored(answer: Mapping[str, Any], stream: str) -> Message:
 
 
 def _read(stream: str, subject: str, reply: Msg) -> Message | None:
-    """The message in the reply to a direct get; None: there is none."""
+    """The message in the reply to a direct get; None: there is no such message."""
     headers = _found(stream, reply.headers or NO_HEADERS)
     if headers is None:
         return None
@@ -295,7 +297,7 @@ def _read(stream: str, subject: str, reply: Msg) -> Message | None:
 
 
 def _found(stream: str, answered: Headers) -> dict[str, str] | None:
-    """The headers of a message that was requested; None: there is none. A stored message has a sequence, whatever
+    """The headers of a requested message; None: there is no such message. A stored message has a sequence, whatever
     status its sender wrote."""
     headers = dict(answered)
     if SEQUENCE in headers:
@@ -306,8 +308,8 @@ def _found(stream: str, answered: Headers) -> dict[str, str] | None:
 
 
 def _sequence(subject: str, answer: bytes) -> int:
-    """The stream sequence in an acknowledgement. After a malformed one it is unknown whether the message is stored:
-    raises Unanswered."""
+    """The stream sequence in an acknowledgement. Raises Unanswered for a malformed acknowledgement, after which it is
+    unknown whether the message is stored."""
     what = f"{subject}: the acknowledgement"
     try:
         ack = json_object(answer, what)

@@ -25,6 +25,8 @@ MARKER = "Nats-Marker-Reason"  # the server writes it when an entry has expired
 
 
 class KeyValueBuckets:
+    """The key-value buckets of a server. The verbs have the results and errors of `remuda_bus.bus.Bus`."""
+
     def __init__(self, jetstream: JetStream) -> None:
         self._jetstream = jetstream
 
@@ -47,7 +49,7 @@ class KeyValueBuckets:
         await self._append(bucket, key, b"", {OPERATION: "DEL"}, revision)
 
     async def entries(self, bucket: str) -> list[Entry]:
-        """Raises Unanswered when the entries are not complete in time."""
+        """All current entries, by key. Raises Unanswered when they are not complete within ALL_ENTRIES_WITHIN_S."""
         found: dict[str, Entry] = {}
         try:
             async with asyncio.timeout(limits.ALL_ENTRIES_WITHIN_S):

@@ -24,6 +24,8 @@ DIGEST: Final = "SHA-256="
 
 
 class ObjectBuckets:
+    """The object buckets of a server. The verbs have the results and errors of `remuda_bus.bus.Bus`."""
+
     def __init__(self, jetstream: JetStream) -> None:
         self._jetstream = jetstream
 
@@ -82,8 +84,8 @@ class ObjectBuckets:
         return {"size": size, "chunks": count, "digest": _digest(digest), "mtime": "0001-01-01T00:00:00Z"}
 
     async def _sweep(self, bucket: str, owner: str) -> None:
-        """Delete chunks of the owner that belong to no object. An owner uploads one object at a time, so they are left
-        from an interrupted upload."""
+        """Delete chunks of the owner that belong to no object. An owner uploads one object at a time, so such chunks
+        are left from an interrupted upload."""
         infos = [await self._info(bucket, name) for name in await self.names(bucket) if owner_of(name) == owner]
         known = {_chunks(bucket, info["nuid"]) for info in infos if info is not None}
         for subject in await self._subjects(bucket, f"{_chunks(bucket, owner)}.>"):
@@ -128,6 +130,7 @@ async def in_chunks(parts: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
 
 
 def owner_of(name: str) -> str:
+    """The owner of an object: its name up to the first '.'."""
     return name.partition(".")[0]
 
 

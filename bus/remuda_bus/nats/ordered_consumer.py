@@ -25,8 +25,8 @@ NANOSECOND = 1_000_000_000
 
 
 class MessageBuffer:
-    """Received messages, and one task that may wait for the first. `broken`: the reason why no more will come; None
-    while it works. It breaks when the server misses heartbeats."""
+    """Received messages, and one task that may wait for the first message. `broken`: the reason why no more messages
+    will come; None: the buffer works. The buffer breaks when heartbeats of the server are missing."""
 
     def __init__(self) -> None:
         self.messages: deque[Message] = deque()
@@ -83,6 +83,7 @@ class MessageBuffer:
             self.fail(f"{limits.MISSED_HEARTBEATS} heartbeats were missing")
 
     def take(self, max_messages: int, max_bytes: int) -> list[Message]:
+        """Remove the first messages up to the limits, at least one. The buffer must hold a message."""
         messages = self.messages
         taken = [messages.popleft()]
         size = len(taken[0].payload)
@@ -95,7 +96,7 @@ class MessageBuffer:
 
 
 class SubscribedBuffer(MessageBuffer):
-    """A buffer that a subscription of its own fills. It breaks when the connection is interrupted."""
+    """A buffer that a subscription of its own fills. The buffer breaks when the connection is interrupted."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__()
@@ -123,8 +124,8 @@ def stream_position(reply: str) -> tuple[int, int, int, int]:
 
 
 class OrderedConsumer(SubscribedBuffer):
-    """One ephemeral push consumer, until it breaks. `config`: JetStream's consumer configuration of what it delivers.
-    `pending`: the number of messages behind the last received one, as the server reported with it."""
+    """One ephemeral push consumer, until it breaks. `config`: the part of JetStream's consumer configuration that
+    selects messages. `pending`: the number of messages behind the last received message, as the server has reported."""
 
     def __init__(self, jetstream: JetStream, stream: str, config: Mapping[str, Any]) -> None:
         super().__init__(jetstream.connection)

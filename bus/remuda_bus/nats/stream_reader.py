@@ -32,7 +32,7 @@ log = structlog.get_logger()
 
 
 class StreamReader:
-    """`remuda_bus.bus.Reader`. Before it continues with another consumer, it checks that the stream still holds the
+    """A `remuda_bus.bus.Reader`. Before it continues with another consumer, it checks that the stream still holds the
     last message it returned."""
 
     def __init__(
@@ -44,7 +44,8 @@ class StreamReader:
         digest: bytes,
         group: ReaderGroup | None = None,
     ) -> None:
-        """`group`: the group of readers with which it may share a consumer; None: it always has its own."""
+        """`group`: the readers with which this reader may share a consumer; None: it always has a consumer of its
+        own."""
         self._jetstream = jetstream
         self._stream = stream
         self._subject = subject

@@ -17,7 +17,8 @@ def is_loopback(host: str) -> bool:
 
 
 def shown_host(host: str) -> str:
-    """What clients may use in the place of `host`: the name of this machine if the service listens on all addresses."""
+    """The host that clients may connect to: `host`, or the name of this machine if the service listens on all
+    addresses."""
     try:
         everywhere = ipaddress.ip_address(host.strip("[]")).is_unspecified
     except ValueError:
@@ -26,7 +27,7 @@ def shown_host(host: str) -> str:
 
 
 class TlsSettings(Protocol):
-    """`client_ca`: with it, clients need a certificate."""
+    """The settings of a server with TLS. `client_ca`: CA certificates of clients; None: clients need no certificate."""
 
     @property
     def certificate(self) -> Path | None: ...
@@ -37,7 +38,7 @@ class TlsSettings(Protocol):
 
 
 class ServerPem(NamedTuple):
-    """In PEM form. `client_ca`: None: clients need no certificate."""
+    """The contents of the files in PEM form. `client_ca`: None: clients need no certificate."""
 
     key: bytes
     certificate: bytes

@@ -76,7 +76,7 @@ class Settings(BaseModel):
 
     @property
     def needs_bus(self) -> bool:
-        """Whether the process connects to the bus. One that does not needs no key of it."""
+        """Whether the process connects to the bus. A process that does not connect needs no key of the bus."""
         return True
 
     @property
@@ -111,7 +111,7 @@ class SchedulerAclSettings(Settings):
     )  # fmt: skip
 
     def scheduler_administrators(self) -> AccessList:
-        """Those of the setting, and the owner of this process."""
+        """The scheduler administrators of the setting, and the owner of this process."""
         configured = AccessList.read(self.scheduler_acl)
         try:
             return replace(configured, users=configured.users | {pwd.getpwuid(os.geteuid()).pw_name})

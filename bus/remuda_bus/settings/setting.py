@@ -31,9 +31,10 @@ def setting(
     default_shown: str = "",
     **constraints: Any,
 ) -> Any:
-    """A field of a settings model. `key`: in `remuda.yaml`, with a dot between section and name. `variables`: former
-    names in the environment, beside the one that follows from the key. `default_shown`: for a default that differs
-    between processes."""
+    """Declare a setting as a field of a settings model. `key`: the key in `remuda.yaml`, with a dot between section and
+    name. `variables`: former names in the environment, beside the name that follows from the key. `secret`: the value
+    is never shown. `default_shown`: the description of a default that differs between processes. `constraints`: those
+    of pydantic's `Field`."""
     extra: dict[str, Any] = {"key": key, "variables": list(variables), "secret": secret, "default": default_shown}
     if default_factory is not None:
         return Field(default_factory=default_factory, description=description, json_schema_extra=extra, **constraints)
@@ -54,6 +55,7 @@ class Declared:
 
 
 def declared(fields: dict[str, FieldInfo]) -> Iterator[Declared]:
+    """Yield the settings that the fields of a model declare."""
     for name, info in fields.items():
         extra: dict[str, Any] = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
         key = extra.get("key", name)
@@ -80,7 +82,8 @@ def _duration(value: object) -> object:
 
 
 def _texts(value: object) -> object:
-    """A list that is one text, from the environment or `--set`: as in YAML (`[a, b]`), or separated by commas."""
+    """Read a list from one text, from the environment or `--set`: written as in YAML (`[a, b]`), or separated by
+    commas."""
     if isinstance(value, str) and value.startswith("["):
         from ruamel.yaml import YAML  # few processes are given such a list
         from ruamel.yaml.error import YAMLError
@@ -93,7 +96,7 @@ def _texts(value: object) -> object:
 
 
 def _readable(value: object) -> object:
-    """The path of a file that exists and that this process may read; an empty one is none."""
+    """Read the path of a file that exists and that this process may read; an empty path is None."""
     if not isinstance(value, str | Path):
         return value
     if not str(value):
@@ -112,7 +115,7 @@ def _readable(value: object) -> object:
 
 
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(allow_inf_nan=False)]
-# As it is written; empty: none.
+# A duration as it is written; empty: none.
 Duration = Annotated[str, BeforeValidator(_duration)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(_texts), Field(max_length=limits.SETTING_ENTRIES)]
 ReadableFile = Annotated[Path | None, BeforeValidator(_readable)]
