@@ -1,8 +1,8 @@
 """Retry policy: how long a loop pauses after a failed attempt, and when it gives up.
 
-Every policy stands beside its use, or in the `limits.py` of its room. Time is the event loop's, so a simulation with virtual time needs no
-special case. Pauses have no jitter: a stream has few writers, and a simulation must repeat exactly
-(docs/adr/settings-and-retries.md).
+Every policy stands beside its use, or in the `limits.py` of its room. Time is the event loop's, so a simulation with
+virtual time needs no special case. Pauses have no jitter: a stream has few writers, and a simulation must repeat
+exactly (docs/adr/settings-and-retries.md).
 """
 
 from __future__ import annotations
