@@ -33,9 +33,9 @@ from remuda_peloton.rules.resources import KINDS
 from remuda_peloton.rules.task import Task
 from remuda_peloton.shell.partition import Partition
 from remuda_peloton.shell.shared_engine import SharedEngine
-from remuda_peloton.wire import host_rpcs, rpcs, sharing_rpcs
+from remuda_peloton.wire import host_rpcs, rpcs
 
-RPCS: Final = {**host_rpcs.RPCS, **sharing_rpcs.RPCS, **rpcs.RPCS}
+RPCS: Final = {**host_rpcs.RPCS, **rpcs.RPCS}
 PARTITION: Final = "[rm-1]default"
 NODE: Final = {"vcore": 64_000, "memory": 2**38, "disk": 2**40}
 LIMITS: Final = (64.0, 0.0, 256_000.0, 1_000_000.0)

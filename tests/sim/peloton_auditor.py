@@ -14,7 +14,7 @@ from remuda_peloton.rules.hosts import ROOM_KINDS, room_left
 from remuda_peloton.rules.lifecycle import PENDING, READY, RUNNING, may_follow
 from remuda_peloton.rules.resources import fits
 from remuda_peloton.state import State
-from remuda_peloton.wire.facts import read_fact
+from remuda_peloton.wire.messages import read_fact
 from remuda_proto.remuda.resmgr.v1 import log_pb2
 
 from .auditor import CHECK_EVERY, brief

@@ -25,7 +25,7 @@ class Command(msgspec.Struct, frozen=True):
 
 
 class EnqueueGangs(Command):
-    """Answered with Enqueued."""
+    """Job managers enqueue gangs in a pool. The answer is an Enqueued."""
 
     pool_id: str
     gangs: tuple[tuple[Task, ...], ...]
@@ -44,14 +44,15 @@ class Enqueued(msgspec.Struct, frozen=True):
 
 
 class DequeueGangs(Command):
-    """`type`: 0: any. Answered with gangs, each a tuple of Handed."""
+    """An engine takes at most `limit` gangs that are READY. `type`: the type of their tasks; 0: any type. The answer is
+    a list of gangs, each a tuple of Handed."""
 
     limit: int
     type: int = 0
 
 
 class Handed(msgspec.Struct, frozen=True):
-    """A task as it is given to a client: with what the resource manager has added."""
+    """A task as a client gets it, with the fields that the resource manager has added."""
 
     task: Task
     hostname: str
@@ -62,14 +63,15 @@ class Handed(msgspec.Struct, frozen=True):
 
 
 class FailedPlacement(msgspec.Struct, frozen=True):
-    """`tasks`: pairs of a task's ID and its run's; an empty run is the current one."""
+    """Tasks for which an engine found no place. `tasks`: pairs of the ID of a task and the ID of its run; an empty ID
+    of a run is the current run."""
 
     tasks: tuple[tuple[str, str], ...]
     reason: str = ""
 
 
 class SharedEngine(msgspec.Struct, frozen=True):
-    """The engine of the shared hosts `name`. `number`: of its request."""
+    """The engine of the shared hosts `name`. `number`: the number of the engine's request."""
 
     name: str
     epoch: int
@@ -77,8 +79,8 @@ class SharedEngine(msgspec.Struct, frozen=True):
 
 
 class SetPlacements(Command):
-    """Answered with the placements that were refused, each with a reason. `by`: the engine of shared hosts, which alone
-    places there, and nowhere else; None: another engine."""
+    """An engine places tasks. The answer is a list of the placements that were refused, each with a reason. `by`: the
+    engine of shared hosts, which alone places on them, and on no other host; None: another engine."""
 
     placements: tuple[Placement, ...] = ()
     failed: tuple[FailedPlacement, ...] = ()
@@ -86,13 +88,14 @@ class SetPlacements(Command):
 
 
 class GetPlacements(Command):
-    """Answered with placements."""
+    """A job manager takes at most `limit` placements. The answer is a list of placements."""
 
     limit: int
 
 
 class TaskEvent(msgspec.Struct, frozen=True):
-    """`mesos_state`: a name of Mesos' TaskState. Empty: an event of another type, which is only acknowledged."""
+    """An event about a run. `mesos_state`: a name of Mesos' TaskState; empty: an event of another type, which is only
+    acknowledged."""
 
     offset: int
     run_id: str = ""
@@ -100,19 +103,19 @@ class TaskEvent(msgspec.Struct, frozen=True):
 
 
 class NotifyTaskUpdates(Command):
-    """Answered with the offset up to which events may be purged."""
+    """A host manager reports events. The answer is the offset up to which events may be purged."""
 
     events: tuple[TaskEvent, ...]
 
 
 class KillTasks(Command):
-    """Answered with the IDs that are not tracked."""
+    """A job manager kills tasks. The answer is a tuple of the IDs that are not tracked."""
 
     task_ids: tuple[str, ...]
 
 
 class GetPreemptibleTasks(Command):
-    """Answered with Candidates."""
+    """A job manager takes at most `limit` tasks that it has to preempt. The answer is a list of Candidates."""
 
     limit: int
 
@@ -134,34 +137,35 @@ class UpdateTasksState(Command):
 
 
 class CreatePool(Command):
-    """Answered with the ID of the pool, or the InvalidPool that says which rule it breaks."""
+    """Create a pool. The answer is the ID of the pool, or an InvalidPool with the rule that the pool breaks."""
 
     pool: PoolConfig
 
 
 class UpdatePool(Command):
-    """Answered with None, or an InvalidPool. `force`: only the shape of the tree is checked."""
+    """Change a pool. The answer is None, or an InvalidPool. `force`: only the shape of the tree is checked."""
 
     pool: PoolConfig
     force: bool = False
 
 
 class DeletePool(Command):
-    """Answered with None, or an InvalidPool: not_found, not_leaf, busy."""
+    """Delete a pool. The answer is None, or an InvalidPool: not_found, not_leaf, busy."""
 
     path: str
 
 
 class DescribedPool(msgspec.Struct, frozen=True):
-    """`path`: /a/b. `config`: its ID is for a new pool; name and parent follow from the path."""
+    """A pool as a file describes it. `path`: such as /a/b. `config`: the ID in it is for a new pool; name and parent
+    follow from the path."""
 
     path: str
     config: PoolConfig
 
 
 class ApplyPools(Command):
-    """All pools below root. Answered with what has changed, in words, or with an InvalidPool, whose `at` is the path of
-    the pool that it is about."""
+    """Replace all pools below root by the described pools. The answer is a tuple of the changes, in words, or an
+    InvalidPool, whose `at` is the path of the pool with the problem."""
 
     pools: tuple[DescribedPool, ...]
 
@@ -176,34 +180,35 @@ class CalculateEntitlements(Command):
 
 
 class Admit(Command):
-    """One admission pass over all leaves, or the part of one: over these. Answered with the number of gangs that were
-    admitted. Pools that are gone are passed over."""
+    """One admission pass over all leaves, or the part of a pass over the leaves `pool_ids`. The answer is the number of
+    gangs that were admitted. Pools that no longer exist are passed over."""
 
     pool_ids: tuple[str, ...] | None = None
 
 
 class Preempt(Command):
-    """A preemption cycle, over all pools, or the part of one: over these. Pools that are gone are passed over.
-    `most_victims`: preempt so many tasks. Answered with the others that were chosen, for `Evict`."""
+    """One preemption cycle over all pools, or the part of a cycle over `pool_ids`. Pools that no longer exist are
+    passed over. `most_victims`: preempt at most so many tasks. The answer is the rest of the chosen tasks, for
+    `Evict`."""
 
     pool_ids: tuple[str, ...] | None = None
     most_victims: int | None = None
 
 
 class Evict(Command):
-    """Preempt tasks that `Preempt` has chosen: each with its ID and that of its run."""
+    """Preempt tasks that `Preempt` has chosen: pairs of the ID of a task and the ID of its run."""
 
     victims: tuple[tuple[str, str], ...]
 
 
 class DrainHosts(Command):
-    """Preempt all tasks on these hosts. Answered with the hosts that have none."""
+    """Preempt all tasks on the hosts. The answer is a tuple of the hosts that have no task."""
 
     hostnames: tuple[str, ...]
 
 
 class RankHosts(Command):
-    """Order the hosts by what draining them would cost. `hostnames`: those of the shared host pool."""
+    """Order the hosts of the shared host pool by the work that draining them would lose."""
 
     hostnames: tuple[str, ...]
 
@@ -219,8 +224,8 @@ class RemoveHosts(Command):
 
 
 class ShareHosts(Command):
-    """Describe hosts that are shared: those that are new or have changed, and those that are none any more. Answered
-    with SharingAnswer. `takes_over`: the engine begins, with a new epoch."""
+    """Describe shared hosts: `hosts` are new or have changed, `removed` are shared no longer. The answer is a
+    SharingAnswer. `takes_over`: the engine begins, with a new epoch."""
 
     engine: SharedEngine
     capacity: Vector
@@ -231,14 +236,15 @@ class ShareHosts(Command):
 
 
 class SharingAnswer(msgspec.Struct, frozen=True):
-    """`refused`: why nothing has changed. `foreign`: hosts that a host manager has described."""
+    """The answer of ShareHosts. `refused`: the reason why nothing has changed; empty: there is none. `foreign`: hosts
+    that a host manager has described, and that are not shared."""
 
     refused: str = ""
     foreign: tuple[str, ...] = ()
 
 
 class PreemptRuns(Command):
-    """Preempt these runs: each with its task's ID and its own. Those that have ended are passed over."""
+    """Preempt runs: pairs of the ID of a task and the ID of its run. Runs that have ended are passed over."""
 
     runs: tuple[tuple[str, str], ...]
     maintenance: bool = False
@@ -264,14 +270,14 @@ class Reservation(msgspec.Struct, frozen=True):
 
 
 class ReserveHosts(Command):
-    """Answered with the reservations that were refused, each with a reason."""
+    """An engine reserves hosts. The answer is a tuple of the reservations that were refused, each with a reason."""
 
     reservations: tuple[Reservation, ...]
 
 
 class Report(msgspec.Struct, frozen=True):
-    """All runs that the sender knows of one host, by hostname, or of one pool, by ID. `within`: those of the pool whose
-    IDs are in this range."""
+    """All runs that the sender knows on one host, by hostname, or in one pool, by ID. `within`: the report is about
+    runs of the pool with IDs in this range."""
 
     name: str
     run_ids: tuple[str, ...]
@@ -279,7 +285,8 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class Reconciled(msgspec.Struct, frozen=True):
-    """`now_ms`: the `as_of_ms` of the sender's next report. `ended`: runs that were known here alone."""
+    """The answer to a report. `now_ms`: the `as_of_ms` of the sender's next report. `ended`: runs that only the
+    resource manager knew, and that it has ended."""
 
     now_ms: int
     unknown: tuple[str, ...]
@@ -287,15 +294,15 @@ class Reconciled(msgspec.Struct, frozen=True):
 
 
 class ReconcileHosts(Command):
-    """A host manager's report. `as_of_ms`: an earlier `now_ms`, which the sender had before it began to read what it
-    knows. Answered with Reconciled."""
+    """A host manager's report. `as_of_ms`: the `now_ms` of an earlier answer, which the sender had before it began to
+    read its runs. The answer is a Reconciled."""
 
     as_of_ms: int
     reports: tuple[Report, ...]
 
 
 class ReconcilePools(Command):
-    """A job manager's report. Else like ReconcileHosts."""
+    """A job manager's report, with `as_of_ms` and the answer as of ReconcileHosts."""
 
     as_of_ms: int
     reports: tuple[Report, ...]

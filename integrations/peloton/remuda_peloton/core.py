@@ -27,9 +27,9 @@ class Core:
         self.settings = settings
 
     def handle(self, command: Command, now_ms: int, most_facts: int | None = None) -> tuple[list[Fact], Any]:
-        """Decide the command and apply its facts. Returns them, and the answer (`commands`). The host must make the
-        facts durable before it gives the answer. `most_facts`: of a command that may end after any of its facts, and
-        goes on when it is handled again: end after so many, with the answer None."""
+        """Decide the command and apply its facts. Returns the facts and the answer (`commands`). The host must make the
+        facts durable before it gives the answer. `most_facts`: the command ends after so many facts, with the answer
+        None; for commands that may end after any fact, and go on when they are handled again."""
         state, facts = self.state, []
         state.now_ms = max(now_ms, state.now_ms)
         decision = decide(state, self.settings, command)

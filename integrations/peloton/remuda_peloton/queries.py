@@ -8,12 +8,11 @@ import msgspec
 
 from .commands import Handed
 from .decide.placements import handed
-from .rules.admission import QUEUES, Obstacle, obstacle
+from .rules.admission import QUEUES
 from .rules.hosts import Host, Room, room_left
-from .rules.lifecycle import PENDING, PLACING, RESERVED
+from .rules.lifecycle import PLACING, RESERVED
 from .rules.pools import PoolConfig, path_of
 from .rules.resources import KINDS, Vector, add, subtract
-from .settings import Settings
 from .state import Pool, Run, State
 
 
@@ -26,18 +25,8 @@ class PoolInfo(msgspec.Struct, frozen=True):
     path: str
 
 
-class Waiting(msgspec.Struct, frozen=True):
-    """Why a task is not admitted. `queue`: where its gang waits, with `ahead` gangs before it. `obstacle`: the rule
-    that does not admit the gang now; None: it is admitted as soon as the pass gets to it."""
-
-    pool_id: str
-    queue: str
-    ahead: int
-    obstacle: Obstacle | None
-
-
 def tasks_by_hosts(state: State, hostnames: Sequence[str], task_type: int) -> dict[str, list[Handed]]:
-    """Tasks on hosts; hosts without tasks are left out. `task_type`: 0: any."""
+    """The tasks on each host; hosts without tasks are left out. `task_type`: the type of the tasks; 0: any type."""
     answer: dict[str, list[Handed]] = {}
     for hostname in hostnames:
         runs = state.hosts.get(hostname, {}).values()
@@ -48,7 +37,7 @@ def tasks_by_hosts(state: State, hostnames: Sequence[str], task_type: int) -> di
 
 
 def active_tasks(state: State, job_id: str, pool_id: str, states: Sequence[str]) -> Iterator[Run]:
-    """Tracked runs and orphans. An empty filter lets everything pass."""
+    """The tracked runs and orphans that pass the filters; an empty filter passes every run."""
     for run in (*state.runs.values(), *state.orphans.values()):
         if job_id and run.task.job_id != job_id:
             continue
@@ -84,18 +73,8 @@ def pool_info(state: State, pool: Pool, configs: dict[str, PoolConfig] | None = 
     return PoolInfo(pool.config, tuple(pool.children), usage, path)
 
 
-def why_waiting(state: State, settings: Settings, task_id: str) -> Waiting | None:
-    """None: the task does not wait for admission."""
-    run = state.runs.get(task_id)
-    if run is None or run.state != PENDING:
-        return None
-    gang, pool = state.gangs[run.gang], state.pools[run.pool_id]
-    ahead = next(place for place, number in enumerate(pool.queues[gang.queue]) if number == gang.number)
-    return Waiting(run.pool_id, gang.queue, ahead, obstacle(gang.traits, pool.room(), settings.preemption_enabled))
-
-
 def hosts_changed(state: State, since_ms: int) -> Iterator[tuple[Host, Room, list[Run]]]:
-    """The hosts that have changed since, the last one first, with what is free there and what runs there."""
+    """The hosts that have changed since `since_ms`, the newest change first, each with its free room and its runs."""
     for hostname, at_ms in reversed(state.host_changes.items()):
         if at_ms < since_ms:
             break
@@ -104,7 +83,7 @@ def hosts_changed(state: State, since_ms: int) -> Iterator[tuple[Host, Room, lis
 
 
 def shared_hosts_changed(state: State, name: str, since_ms: int) -> list[Host]:
-    """Those shared under this name that have changed since, or on which runs have."""
+    """The hosts shared under this name that have changed since then, or whose runs have."""
     found: list[Host] = []
     for hostname, at_ms in reversed(state.host_changes.items()):
         if at_ms < since_ms:
@@ -115,7 +94,7 @@ def shared_hosts_changed(state: State, name: str, since_ms: int) -> list[Host]:
 
 
 def runs_of_engine(state: State, hostnames: Sequence[str]) -> Iterator[Run]:
-    """Runs on these hosts, also orphans, and those that any engine has."""
+    """The runs on the hosts, also orphans, and the runs that any engine has taken."""
     for hostname in hostnames:
         yield from state.hosts.get(hostname, {}).values()
     for runs in state.taken.values():

@@ -1,7 +1,11 @@
-"""Inputs of decisions beside the state. Times in seconds, as Peloton configures them; 0: no time-out."""
+"""Inputs of decisions beside the state, and the intervals of the resource manager's own work.
+
+Times are in seconds, as Peloton configures them; 0: no time-out.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -39,3 +43,13 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 DEFAULT: Final = Settings()
+
+
+@dataclass(frozen=True)
+class Periods:
+    """The intervals of admission passes, calculations of entitlements and preemption cycles, in seconds; defaults are
+    Peloton's. An admission pass also follows a change, at once."""
+
+    admission_s: float = 0.1
+    entitlement_s: float = 60.0
+    preemption_s: float = 60.0

@@ -19,8 +19,8 @@ from .rules.task import Allocation, Task, Traits, traits
 
 class Run:
     """One run of a task. `gang`, `placement`: numbers; 0: none. `taken_in`: the number of the gang in which an engine
-    has it; 0: no engine has it. `known_ms`: since when it is tracked. `reserved_host`:
-    takes only this run. `due_ms`: when its state times out; 0: never."""
+    has it; 0: no engine has it. `known_ms`: the time since which the run is tracked. `reserved_host`: the host that
+    takes only this run; empty: none. `due_ms`: the time at which the state of the run times out; 0: never."""
 
     __slots__ = (
         "attempts", "cycles", "due_ms", "gang", "hostname", "known_ms", "placement", "pool_id", "ports",
@@ -49,7 +49,8 @@ class Run:
 
 
 class Pool:
-    """`runs`: tracked runs by task. `reservation`, `controller_limit`: from the configuration."""
+    """A pool with its queues and sums. `runs`: tracked runs by the ID of their task. `reservation`, `controller_limit`:
+    from the configuration."""
 
     def __init__(self, config: PoolConfig) -> None:
         self.children: dict[str, None] = {}
@@ -119,14 +120,14 @@ class State:
             self.host_changes.move_to_end(hostname)
 
     def runs_on(self, hostname: str) -> list[Run]:
-        """The runs that are there, without those that only name the host."""
+        """The runs on the host, without runs that only name it."""
         return [run for run in self.hosts.get(hostname, {}).values() if run.state not in UNPLACED]
 
     def pools_changed(self) -> None:
         self.tree, self.pools_changed_ms = None, self.now_ms
 
     def pool_tree(self) -> PoolTree:
-        """Kept until a pool changes: making it takes longer than a calculation on it."""
+        """The tree of pools. It is kept until a pool changes: making a tree takes longer than a calculation on it."""
         if self.tree is None:
             self.tree = PoolTree(self.configs())
         return self.tree
@@ -150,7 +151,8 @@ class State:
 
 
 class Gang(msgspec.Struct):
-    """`queue`: a name of rules.admission.QUEUES, or READY. A member whose run does not name this gang has left it."""
+    """A gang that waits in a queue. `queue`: a name of rules.admission.QUEUES, or READY. A member whose run does not
+    name this gang has left the gang."""
 
     number: int
     pool_id: str
@@ -163,7 +165,7 @@ class Gang(msgspec.Struct):
 
 
 class GangQueue:
-    """Numbers of gangs: higher priorities first, then in the order of arrival."""
+    """A queue of numbers of gangs: higher priorities first, then the order of arrival."""
 
     def __init__(self) -> None:
         self._by_priority: dict[int, OrderedDict[int, None]] = {}

@@ -12,7 +12,7 @@ from remuda_peloton.facts import EventsAcknowledged
 from remuda_peloton.rules.pools import ROOT, KindConfig, PoolConfig
 from remuda_peloton.rules.resources import KINDS
 from remuda_peloton.wire import pool_rpcs, rpcs, snapshots
-from remuda_peloton.wire.facts import read_fact, write_fact
+from remuda_peloton.wire.messages import read_fact, write_fact
 from remuda_proto.mesos.v1 import mesos_pb2 as mesos
 from remuda_proto.peloton.api.v0.respool import respool_pb2
 from remuda_proto.peloton.private.resmgrsvc import resmgrsvc_pb2 as pb

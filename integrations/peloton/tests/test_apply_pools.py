@@ -14,7 +14,7 @@ from remuda_peloton.facts import EntitlementsChanged, Fact
 from remuda_peloton.rules.pools import find_by_path
 from remuda_peloton.rules.task import Task
 from remuda_peloton.shell.pools_file import PoolsFile, PoolsFileError
-from remuda_peloton.wire import pool_rpcs, pools_rpc
+from remuda_peloton.wire import pool_rpcs
 from remuda_proto.remuda.resmgr.v1 import pools_pb2 as pb
 
 TREE = """
@@ -45,7 +45,7 @@ class Board:
 
     def apply(self, text: str) -> list[str]:
         """What has changed. Raises PoolsFileError."""
-        rpc, described = pools_rpc.RPCS[pools_rpc.NAME], PoolsFile(text)
+        rpc, described = pool_rpcs.APPLY_POOLS, PoolsFile(text)
         assert rpc.command is not None and rpc.answer is not None
         command = pool_rpcs.with_id(rpc.command(described.request), str(uuid.UUID(int=7)))
         answer = rpc.answer(described.request, self.do(command))

@@ -9,9 +9,9 @@ import pytest
 from remuda_bus.bus import Message
 from remuda_peloton import commands
 from remuda_peloton.core import Core
+from remuda_peloton.settings import Periods
 from remuda_peloton.shell.deciding import COMMANDS, UNREADABLE, Deciding
 from remuda_peloton.shell.machine import ResmgrMachine
-from remuda_peloton.shell.periods import Periods
 from remuda_peloton.wire.rpcs import Rpc
 from remuda_proto.remuda.resmgr.v1 import inbox_pb2
 

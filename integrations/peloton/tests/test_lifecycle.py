@@ -11,7 +11,8 @@ import pytest
 from integrations.peloton.tests.world import World
 from remuda_peloton import commands, evolve
 from remuda_peloton.decide.requeue import due_timers
-from remuda_peloton.queries import tasks_by_hosts, why_waiting
+from remuda_peloton.explain import explanation
+from remuda_peloton.queries import tasks_by_hosts
 from remuda_peloton.rules.lifecycle import may_follow
 from remuda_peloton.rules.task import Task
 from remuda_peloton.settings import Settings
@@ -225,9 +226,10 @@ def test_a_waiting_task_is_explained_by_the_rule_that_does_not_admit_it(world: W
     world.enqueue("a", [1], 0.5, (False, False, False), 0)
     world.do(commands.CalculateEntitlements())
     world.do(commands.Admit())
-    waiting = why_waiting(world.state, world.settings, "t1")
-    assert waiting is not None and waiting.queue == "non-preemptible" and waiting.ahead == 0
-    assert waiting.obstacle is not None and waiting.obstacle.rule == "reservation"
+    found = explanation(world.state, world.settings, "t1")
+    assert found is not None and found.gang is not None
+    assert (found.gang.queue, found.gang.ahead) == ("non-preemptible", 0)
+    assert found.gang.rule is not None and found.gang.rule.rule == "reservation"
 
 
 def test_due_timers_are_found_without_a_look_at_the_others() -> None:

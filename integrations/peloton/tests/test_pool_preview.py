@@ -17,14 +17,14 @@ from remuda_peloton.rules.pools import STATIC, InvalidPool, KindConfig, PoolConf
 from remuda_peloton.rules.resources import KINDS, ZERO, by_kind
 from remuda_peloton.rules.task import Task
 from remuda_peloton.shell.pools_file import PoolsFile
-from remuda_peloton.wire import pools_rpc
+from remuda_peloton.wire import pool_rpcs
 
 CAPACITY = 10.0
 
 
 def described(text: str) -> tuple[commands.DescribedPool, ...]:
-    command = pools_rpc.command_of(PoolsFile(text).request)
-    return pools_rpc.with_ids(command, "00000000-0000-0000-0000-000000000009").pools
+    command = pool_rpcs.command_of(PoolsFile(text).request)
+    return pool_rpcs.with_ids(command, "00000000-0000-0000-0000-000000000009").pools
 
 
 def previewed(board: Board, text: str) -> Preview:

@@ -17,8 +17,7 @@ from remuda_peloton.settings import Settings
 from remuda_peloton.sharing import Listing, Outdated, Wish
 from remuda_peloton.state import State
 from remuda_peloton.wire import snapshots
-from remuda_peloton.wire.host_rpcs import host_of
-from remuda_peloton.wire.sharing_rpcs import RPCS
+from remuda_peloton.wire.host_rpcs import RPCS, host_of
 from remuda_proto.remuda.resmgr.v1 import hosts_pb2
 from remuda_replication.log import Position
 

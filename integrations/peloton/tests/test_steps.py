@@ -13,10 +13,10 @@ from remuda_peloton.limits import ENTITLEMENTS_PER_FACT, POOLS_PER_LOOK
 from remuda_peloton.rules.pools import KindConfig, PoolConfig
 from remuda_peloton.rules.resources import KINDS
 from remuda_peloton.rules.task import Task
+from remuda_peloton.settings import Periods
 from remuda_peloton.shell.deciding import Deciding
 from remuda_peloton.shell.machine import ResmgrMachine
-from remuda_peloton.shell.periods import Periods
-from remuda_peloton.wire.facts import read_fact, write_fact
+from remuda_peloton.wire.messages import read_fact, write_fact
 
 FACT_BYTES = 128 * 1024
 

@@ -53,7 +53,7 @@ def drain_hosts(state: State, settings: Settings, command: DrainHosts) -> Genera
 
 
 def put_hosts(state: State, settings: Settings, command: PutHosts) -> Generator[Fact, None, None]:
-    """Shared hosts are their engine's alone."""
+    """Put the hosts of a host manager. Shared hosts stay as they are: only their engine describes them."""
     yield from put_all(
         state, settings, PutHosts(tuple(one for one in command.hosts if not _shared(state, one.hostname)))
     )
@@ -75,7 +75,7 @@ def put_all(state: State, settings: Settings, command: PutHosts) -> Generator[Fa
 
 
 def remove_hosts(state: State, settings: Settings, command: RemoveHosts) -> Generator[Fact, None, None]:
-    """Shared hosts are their engine's alone."""
+    """Remove hosts of a host manager. Shared hosts stay: only their engine removes them."""
     names = tuple(name for name in command.hostnames if not _shared(state, name))
     yield from remove_all(state, settings, RemoveHosts(names))
 
@@ -118,7 +118,8 @@ def why_no_room(state: State, hostname: str, tasks: Sequence[Task], ports: Seque
 
 
 def sum_capacity(state: State, settings: Settings) -> Generator[Fact, None, None]:
-    """Of shared hosts, what tasks may hold there."""
+    """The capacity becomes the sum over hosts that do not drain; of shared hosts, at most the share of Peloton
+    counts."""
     by_name: dict[str, list[Host]] = {}
     for host in state.known_hosts.values():
         if not host.draining:
@@ -255,7 +256,7 @@ def is_newer(state: State, by: SharedEngine) -> bool:
 
 
 def preempt_runs(state: State, settings: Settings, command: PreemptRuns) -> Generator[Fact, None, None]:
-    """Also orphans on a host that is to be emptied."""
+    """Preempt the runs, also orphans on a host that is to be emptied."""
     runs = [state.run_of(*pair) or state.orphans.get(pair[1]) for pair in command.runs]
     reason = HOST_MAINTENANCE if command.maintenance else REVOKE_RESOURCES
     yield from evict(state, settings, (run for run in runs if run is not None), reason)

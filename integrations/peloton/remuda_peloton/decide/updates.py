@@ -62,7 +62,7 @@ BY_MESOS: Final = {
 
 
 def notify_task_updates(state: State, settings: Settings, command: NotifyTaskUpdates) -> Generator[Fact, None, int]:
-    """Every event is acknowledged, also one about a run that is not known."""
+    """Move or end runs as the events say. Every event is acknowledged, also an event about an unknown run."""
     for event in command.events:
         task_id, to = state.task_of.get(event.run_id), BY_MESOS.get(event.mesos_state)
         if task_id is None or to is None:
@@ -158,12 +158,12 @@ def _by_name(reports: Iterable[Report]) -> dict[str, tuple[Collection[str], Rang
 
 
 def _before_ms(state: State, settings: Settings, as_of_ms: int) -> int:
-    """Only what was so before this time is compared."""
+    """The time before which a run must have been as it is now to be compared."""
     return min(as_of_ms, state.now_ms) - int(settings.reconciliation_age_s * 1_000)
 
 
 def _end(runs: Iterable[Run], to: str, reason: str) -> Generator[Fact, None, tuple[str, ...]]:
-    """The next report ends the rest."""
+    """End at most LIMIT_PER_CALL runs; the next report ends the rest."""
     ended: list[str] = []
     for run in islice(runs, LIMIT_PER_CALL):
         yield RunEnded(run.task.id, run.task.mesos_id, to, reason)

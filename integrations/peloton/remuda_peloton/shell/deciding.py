@@ -31,15 +31,15 @@ from ..limits import (
     TIMERS_MS,
     VICTIMS_PER_STEP,
 )
-from ..wire import host_rpcs, pool_rpcs, pools_rpc, rpcs, sharing_rpcs
-from ..wire.facts import write_fact
-from .periods import Periods
+from ..settings import Periods
+from ..wire import host_rpcs, pool_rpcs, rpcs
+from ..wire.messages import write_fact
 
 log = structlog.get_logger()
 
 COMMANDS: Final = {
     name: rpc
-    for table in (rpcs.RPCS, pool_rpcs.RPCS, host_rpcs.RPCS, sharing_rpcs.RPCS, pools_rpc.RPCS)
+    for table in (rpcs.RPCS, pool_rpcs.RPCS, host_rpcs.RPCS, {pool_rpcs.APPLY: pool_rpcs.APPLY_POOLS})
     for name, rpc in table.items()
     if rpc.command is not None
 }

@@ -17,7 +17,7 @@ from ..limits import JSON_BYTES
 from ..rules.access import CREATE, DELETE, ENQUEUE, RECONCILE, UPDATE, Clients, Forbidden, check_pool_access
 from ..rules.pools import find_by_path
 from ..state import State
-from ..wire import host_rpcs, pool_rpcs, rpcs, sharing_rpcs
+from ..wire import host_rpcs, pool_rpcs, rpcs
 from ..wire.rpcs import INVALID_ARGUMENT, Rpc, RpcError
 from .desk import Desk, Unavailable
 from .metrics import RESULTS, RPCS
@@ -28,7 +28,7 @@ SERVICES: Final = {
     for one, table in (
         (resmgrsvc_pb2.DESCRIPTOR.services_by_name["ResourceManagerService"], rpcs.RPCS),
         (respool_pb2.DESCRIPTOR.services_by_name["ResourceManager"], pool_rpcs.RPCS),
-        (hosts_pb2.DESCRIPTOR.services_by_name["Hosts"], {**host_rpcs.RPCS, **sharing_rpcs.RPCS}),
+        (hosts_pb2.DESCRIPTOR.services_by_name["Hosts"], host_rpcs.RPCS),
     )
 }
 RESMGR, RESPOOL, HOSTS = SERVICES

@@ -11,12 +11,12 @@ from remuda_proto.remuda.resmgr.v1 import log_pb2
 from remuda_replication.log import Position
 
 from ..core import Core
+from ..settings import Periods
 from ..state import State
 from ..wire import snapshots
-from ..wire.facts import read_fact
+from ..wire.messages import read_fact
 from .deciding import Deciding
 from .metrics import REPLICATION
-from .periods import Periods
 
 
 class ResmgrMachine:

@@ -32,9 +32,9 @@ from ..rules.lifecycle import PLACING, RESERVED
 from ..rules.pools import InvalidPool, find_by_path, path_of
 from ..state import State
 from ..story import Story
-from ..wire import pools_rpc
-from ..wire.facts import read_fact
+from ..wire import pool_rpcs
 from ..wire.guests import application_of, key_of
+from ..wire.messages import read_fact
 from .desk import Desk, Unavailable
 from .pools_file import PoolsFile, PoolsFileError
 
@@ -116,13 +116,13 @@ class OperatorQueries:
                 described = await asyncio.to_thread(PoolsFile, text)
             except PoolsFileError as error:
                 raise Refused(str(error)) from None
-            command = pools_rpc.with_ids(pools_rpc.command_of(described.request), str(uuid.uuid4()))
+            command = pool_rpcs.with_ids(pool_rpcs.command_of(described.request), str(uuid.uuid4()))
 
             def previewed(state: State) -> bytes:
                 try:
                     return msgspec.json.encode(preview(state, self._core.settings, command.pools))
                 except InvalidPool as problem:
-                    raise Refused(str(described.problem(pools_rpc.problem_of(problem)))) from None
+                    raise Refused(str(described.problem(pool_rpcs.problem_of(problem)))) from None
 
             return await self._desk.ask(previewed)
 

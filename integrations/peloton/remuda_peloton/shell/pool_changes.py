@@ -22,7 +22,7 @@ from remuda_proto.remuda.resmgr.v1 import pools_pb2 as pb
 from .. import limits
 from ..rules.pools import ROOT, PoolConfig
 from ..state import State
-from ..wire import pool_fields, pool_rpcs, pools_rpc
+from ..wire import pool_fields, pool_rpcs
 from ..wire.rpcs import RpcError
 from .desk import Desk, Unavailable
 from .pools_file import PoolsFile, PoolsFileError
@@ -33,7 +33,7 @@ log = structlog.get_logger()
 async def apply(desk: Desk, text: str) -> list[str]:
     """What has changed, in words. Raises PoolsFileError, RpcError, Unavailable."""
     described = await asyncio.to_thread(PoolsFile, text)
-    encoded = await desk.answer(pools_rpc.NAME, pools_rpc.RPCS[pools_rpc.NAME], described.request)
+    encoded = await desk.answer(pool_rpcs.APPLY, pool_rpcs.APPLY_POOLS, described.request)
     answer = pb.ApplyPoolsResponse.FromString(encoded)
     if answer.problem:
         raise described.problem(answer)

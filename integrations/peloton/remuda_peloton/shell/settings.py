@@ -14,7 +14,7 @@ from remuda_replication.settings import REPLAY_HORIZON_S, SNAPSHOT_APART_S, SNAP
 from .. import limits
 from .. import settings as rules
 from ..rules.access import read_grants
-from .periods import Periods
+from ..settings import Periods
 
 _RULES: Final = rules.DEFAULT
 _PERIODS: Final = Periods()

@@ -1,10 +1,12 @@
 """Values as protobuf messages of the same field names, and back: writers and readers follow from the types of fields.
+Facts are messages of log.proto.
 
 Amounts are lists of doubles, pairs of a task and its run are `TaskRun`. None and what is missing are the same.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from types import NoneType, UnionType
 from typing import Any, Final, Union, get_args, get_origin, get_type_hints
@@ -12,6 +14,8 @@ from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 from remuda_proto.remuda.resmgr.v1 import log_pb2 as pb
+
+from ..facts import Fact, kinds
 
 Write = Callable[[Any], Any]
 Read = Callable[[Any], Any]
@@ -83,3 +87,24 @@ def _pairs(pairs: tuple[tuple[str, str], ...]) -> list[pb.TaskRun]:
 
 def _read_pairs(messages: Any) -> tuple[tuple[str, str], ...]:
     return tuple((one.task_id, one.run_id) for one in messages)
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower()
+
+
+_WRITERS: Final = {kind: (_snake(kind.__name__), codec(kind)[0]) for kind in kinds()}
+_READERS: Final = {_snake(kind.__name__): codec(kind)[1] for kind in kinds()}
+
+
+def write_fact(fact: Fact) -> pb.Fact:
+    name, write = _WRITERS[type(fact)]
+    message: dict[str, Any] = {name: write(fact)}
+    return pb.Fact(**message)
+
+
+def read_fact(message: pb.Fact) -> Fact:
+    """Raises KeyError for a fact that this version does not know."""
+    kind = message.WhichOneof("fact")
+    fact: Fact = _READERS[kind or ""](getattr(message, kind or ""))
+    return fact

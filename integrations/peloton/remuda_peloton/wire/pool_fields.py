@@ -15,7 +15,7 @@ from .. import limits, queries
 from ..rules.pools import AMOUNTS, ELASTIC, ROOT, STATIC, find_by_path
 from ..rules.resources import KINDS
 from ..state import State
-from .pools import info_message
+from .pool_rpcs import info_message
 
 CREATE, UPDATE, DELETE = "CreateResourcePool", "UpdateResourcePool", "DeleteResourcePool"
 RESPONSES: Final[dict[str, Any]] = {CREATE: pb.CreateResponse, UPDATE: pb.UpdateResponse, DELETE: pb.DeleteResponse}

@@ -1,18 +1,26 @@
-"""The 6 RPCs of the respool service. The ID of a new pool is random, so it is chosen before the inbox (`with_id`)."""
+"""The 6 RPCs of the respool service, and ApplyPools: all pools at once.
+
+ApplyPools comes from operators and files, through the inbox like RPCs, and is no RPC itself. The ID of a new pool is
+random, so it is chosen before the inbox (`with_id`); IDs of new pools of ApplyPools follow from the random ID of the
+request and their paths.
+"""
 
 from __future__ import annotations
 
+import itertools
+import uuid
 from typing import Any, Final
 
 import msgspec
 
 from remuda_proto.peloton.api.v0.respool import respool_pb2 as pb
+from remuda_proto.remuda.resmgr.v1 import pools_pb2
 
 from .. import commands, queries
-from ..rules.pools import ROOT, InvalidPool, check_path, find_by_path
+from ..limits import ANSWER_BYTES
+from ..queries import PoolInfo
+from ..rules.pools import ROOT, UNKNOWN_TYPE, ChangeLog, InvalidPool, KindConfig, PoolConfig, check_path, find_by_path
 from ..state import State
-from .pools import config_of, info_message
-from .pools_rpc import with_ids
 from .rpcs import Rpc
 
 
@@ -108,3 +116,113 @@ RPCS: Final[dict[str, Rpc[Any, Any]]] = {
     "LookupResourcePoolID": Rpc(pb.LookupRequest, question=_look_up),
     "Query": Rpc(pb.QueryRequest, question=_query),
 }
+
+
+APPLY: Final = "ApplyPools"
+
+
+def command_of(request: pools_pb2.ApplyPoolsRequest) -> commands.ApplyPools:
+    return commands.ApplyPools(tuple(
+        commands.DescribedPool(one.path, config_of("new", one.config)) for one in request.pools
+    ))  # fmt: skip
+
+
+def _applied(
+    request: pools_pb2.ApplyPoolsRequest, answer: tuple[str, ...] | InvalidPool
+) -> pools_pb2.ApplyPoolsResponse:
+    if isinstance(answer, InvalidPool):
+        return problem_of(answer)
+    return pools_pb2.ApplyPoolsResponse(changes=_some(answer))
+
+
+def problem_of(problem: InvalidPool) -> pools_pb2.ApplyPoolsResponse:
+    return pools_pb2.ApplyPoolsResponse(problem=str(problem), path=problem.details.get("at", ""))
+
+
+def _some(changes: tuple[str, ...]) -> list[str]:
+    """As many as ANSWER_BYTES hold, and how many more there are."""
+    sizes = itertools.accumulate(len(change.encode()) for change in changes)
+    shown = sum(1 for _ in itertools.takewhile(lambda size: size <= ANSWER_BYTES, sizes))
+    return [*changes[:shown], *([f"and {len(changes) - shown} more changes"] if shown < len(changes) else [])]
+
+
+def with_ids(command: commands.ApplyPools, new_id: str) -> commands.ApplyPools:
+    space = uuid.UUID(new_id)
+    return commands.ApplyPools(tuple(
+        commands.DescribedPool(one.path, msgspec.structs.replace(one.config, id=str(uuid.uuid5(space, one.path))))
+        for one in command.pools
+    ))  # fmt: skip
+
+
+APPLY_POOLS: Final[Rpc[Any, Any]] = Rpc(pools_pb2.ApplyPoolsRequest, command_of, _applied)
+
+
+def config_of(pool_id: str, message: pb.ResourcePoolConfig) -> PoolConfig:
+    """Raises nothing: numbers of enumerations that have no name become texts that validation refuses."""
+    log = message.changeLog
+    return PoolConfig(
+        id=pool_id,
+        name=message.name,
+        parent=message.parent.value,
+        resources=tuple(
+            KindConfig(one.kind, one.reservation, one.limit, one.share, _type(one.type)) for one in message.resources
+        ),
+        policy=_policy(message.policy),
+        controller_limit_percent=message.controllerLimit.maxPercent if message.HasField("controllerLimit") else None,
+        slack_limit_percent=message.slackLimit.maxPercent if message.HasField("slackLimit") else None,
+        owning_team=message.owningTeam,
+        ldap_groups=tuple(message.ldapGroups),
+        description=message.description,
+        change_log=ChangeLog(log.version, log.createdAt, log.updatedAt, log.updatedBy)
+        if message.HasField("changeLog")
+        else None,
+    )
+
+
+def config_message(config: PoolConfig) -> pb.ResourcePoolConfig:
+    message = pb.ResourcePoolConfig(
+        name=config.name,
+        owningTeam=config.owning_team,
+        ldapGroups=config.ldap_groups,
+        description=config.description,
+        policy=pb.SchedulingPolicy.Value(config.policy),
+        resources=[
+            pb.ResourceConfig(
+                kind=one.kind, reservation=one.reservation, limit=one.limit, share=one.share,
+                type=pb.ReservationType.Value(one.type),
+            )
+            for one in config.resources
+        ],
+    )  # fmt: skip
+    if config.parent:
+        message.parent.value = config.parent
+    if config.controller_limit_percent is not None:
+        message.controllerLimit.maxPercent = config.controller_limit_percent
+    if config.slack_limit_percent is not None:
+        message.slackLimit.maxPercent = config.slack_limit_percent
+    if (log := config.change_log) is not None:
+        message.changeLog.version, message.changeLog.updatedBy = log.version, log.updated_by
+        message.changeLog.createdAt, message.changeLog.updatedAt = log.created_at, log.updated_at
+    return message
+
+
+def info_message(info: PoolInfo) -> pb.ResourcePoolInfo:
+    message = pb.ResourcePoolInfo(config=config_message(info.config))
+    message.id.value = info.config.id
+    if info.config.id != ROOT:
+        message.parent.value = info.config.parent
+    for child in info.children:
+        message.children.add().value = child
+    for kind, allocation, slack in info.usage:
+        message.usage.add(kind=kind, allocation=allocation, slack=slack)
+    message.path.value = info.path
+    return message
+
+
+def _type(number: int) -> str:
+    return pb.ReservationType.Name(number) if number in pb.ReservationType.values() else UNKNOWN_TYPE  # type: ignore[arg-type]
+
+
+def _policy(number: int) -> str:
+    known = number in pb.SchedulingPolicy.values()
+    return pb.SchedulingPolicy.Name(number) if known else str(number)  # type: ignore[arg-type]
