@@ -25,6 +25,7 @@ from .loop import Stuck, VirtualLoop
 from .operator import Operator
 from .process import Process, leaves, said
 from .queues_file import QueuesFile
+from .racks import RackRm
 from .resource_manager import Rm
 from .story import CURRENT, Story, Violation
 from .unrest import Unrest
@@ -36,7 +37,8 @@ TIMERS_S = 12.0  # what is set while all is busy is due by then
 
 def run(seed: int) -> Story:
     """Raises nothing: `violations` of the story says what was wrong."""
-    kind = WithDevices if seed % 4 == 1 else Simulation  # not drawn: seeds mean what they meant
+    kinds = {1: WithDevices, 3: WithRacks}  # not drawn: other seeds mean what they meant
+    kind = kinds.get(seed % 4, Simulation)
     return simulated(Random(seed), lambda random, story: kind(random, story).run())
 
 
@@ -249,3 +251,9 @@ class WithDevices(Simulation):
     """GPUs stand on devices."""
 
     RM = GpuRm
+
+
+class WithRacks(Simulation):
+    """Nodes stand in racks, and asks are groups."""
+
+    RM = RackRm

@@ -48,13 +48,14 @@ from .index.index import Index
 from .index.leaves import LeafOrder
 from .index.limits import NOTHING_HELD
 from .index.partition import PartitionIndex
+from .index.preemption import alike
 from .limits import ALLOCATIONS_PER_NODE, ALLOCATIONS_PER_RM, HOLDERS_LOOKED, HOLDERS_SHOWN
 from .rules import lifecycle
 from .rules.connection import RUNNING
 from .rules.devices import DeviceNeed
 from .rules.properties import is_state_aware
 from .rules.required_node import required_node
-from .rules.resource import Resource, items_of, show, total_of
+from .rules.resource import Resource, show, total_of
 from .state import Application, Hold, Node, Partition, PendingAsk, PredicateClass, Queue, State, Tracker, to_give_back
 
 
@@ -118,7 +119,7 @@ class Explanations:
         bound_to = required_node(wants.tags)
         if ask.preemption is not None or not (wants.allow_preempt_other or bound_to):
             return preemption_constraints(self._state, partition, ask)
-        queue, resource = ask.application.queue, items_of(wants.resource)
+        queue, resource = ask.application.queue, alike(partition, ask)
         like = queue, resource, bound_to, wants.priority, wants.allow_preempt_other
         found = self._preemption.get(like)
         if found is None:

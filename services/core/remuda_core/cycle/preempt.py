@@ -28,7 +28,7 @@ from ..limits import (
     PREEMPTIONS_PER_PASS,
     PREEMPTIONS_PER_QUEUE,
 )
-from ..rules.devices import is_place, resource_of
+from ..rules.devices import is_place, resource_of, with_counts
 from ..rules.required_node import required_node
 from ..rules.resource import show
 from ..rules.share import dominant_share
@@ -153,7 +153,7 @@ def refused(partition: Partition, pending: PendingAsk, reason: str) -> Fact:
         ask.application_id,
         ask.allocation_key,
         pending.application.queue.path,
-        ask.resource,
+        with_counts(partition.settings.devices, ask.resource, ask.tags),
         required_node(ask.tags),
         ask.priority,
         str(reason),

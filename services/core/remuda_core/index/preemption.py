@@ -14,6 +14,7 @@ from heapq import heappop, heappush
 from typing import NamedTuple, Protocol
 
 from ..limits import BOUND_ATTEMPTS_PER_PASS, LEFTOVERS
+from ..rules.devices import with_counts
 from ..rules.properties import is_state_aware, preemption_delay_ms
 from ..rules.required_node import required_node
 from ..rules.resource import Items, items_of
@@ -96,7 +97,12 @@ def can_preempt(ask: PendingAsk) -> bool:
     )
 
 
-def preemptor_kind(ask: PendingAsk) -> PreemptorKind:
+def alike(partition: Partition, ask: PendingAsk) -> Items:
+    """The amounts by which asks that may preempt are alike, with the number of devices that they want."""
+    return items_of(with_counts(partition.settings.devices, ask.ask.resource, ask.ask.tags))
+
+
+def preemptor_kind(partition: Partition, ask: PendingAsk) -> PreemptorKind:
     """The kind of an ask that may preempt."""
     application = ask.application
     queue = application.queue
@@ -104,7 +110,7 @@ def preemptor_kind(ask: PendingAsk) -> PreemptorKind:
     return PreemptorKind(
         -ask.ask.priority,
         queue.path,
-        items_of(ask.ask.resource),
+        alike(partition, ask),
         application.id if alone else "",
     )
 
@@ -141,7 +147,7 @@ class Preemptors:
         if not can_preempt(ask):
             return
         queue = ask.application.queue
-        kind = preemptor_kind(ask)
+        kind = preemptor_kind(self._index.partition, ask)
         group = self.groups.get(kind)
         if group is None:
             group = self.groups[kind] = PreemptorGroup(kind, queue)
@@ -286,7 +292,7 @@ class Preemptors:
         """Drop the asks of an application that was in the queue. O(asks of the application)."""
         for ask in application.asks.values():
             for application_id in ("", application.id):
-                kind = PreemptorKind(-ask.ask.priority, queue.path, items_of(ask.ask.resource), application_id)
+                kind = PreemptorKind(-ask.ask.priority, queue.path, alike(self._index.partition, ask), application_id)
                 group = self.groups.get(kind)
                 if group is not None and group.asks.pop(ask.seq, None) is not None:
                     self.held -= 1
@@ -372,7 +378,7 @@ class BoundPreemptors:
             return False
         if node.reservation is not None and node.reservation is not ask and bound_to(node.reservation):
             return False
-        refused_ms = ask.application.queue.refusals.get((items_of(ask.ask.resource), node.id, ask.ask.priority))
+        refused_ms = ask.application.queue.refusals.get((alike(self._index.partition, ask), node.id, ask.ask.priority))
         if refused_ms is not None and refused_ms + interval_ms > now_ms:
             self.retry_at(ask, refused_ms + interval_ms)
             return False

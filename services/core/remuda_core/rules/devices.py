@@ -152,6 +152,13 @@ def _count(resource: str, tags: Mapping[str, str]) -> int:
     return int(text) if text.isdecimal() and len(text) < 10 else 0
 
 
+def with_counts(units: Resource, resource: Resource, tags: Mapping[str, str]) -> Resource:
+    """The resource of an ask, with the number of devices that its tags name as an amount of the tag: asks of one amount
+    on different numbers of devices are not alike. The resource itself if its tags name none."""
+    counts = {PREFIX + name + COUNT: _count(name, tags) for name in units} if tags else {}
+    return {**resource, **{tag: count for tag, count in counts.items() if count}} if any(counts.values()) else resource
+
+
 def problem_of_ask(units: Resource, resource: Resource, tags: Mapping[str, str]) -> str | None:
     """Why devices cannot serve an ask. None if they can."""
     for name, unit in units.items():
