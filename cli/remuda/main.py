@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from .client.names import Named, OfRm
-from .commands import act, administer, configuration, keys, pools, preview, settings, show, start
+from .commands import act, administer, configuration, keys, pools, settings, show, start
 from .terminal import exit_status, quick_start
 from .terminal.formats import with_formats, with_watch
 
@@ -87,7 +87,7 @@ LISTING = (
 # RM have it named.
 DEFAULT_RM = (
     show.queues, show.applications, show.nodes, show.usage, show.explain, show.action, show.dump, act.kill, act.move,
-    act.hold, act.unhold, act.drain, act.undrain, act.priority, act.release, preview.preview,
+    act.hold, act.unhold, act.drain, act.undrain, act.priority, act.release, configuration.preview,
 )  # fmt: skip
 # Events follow by themselves (`--follow`), and a file is checked once.
 LISTING_ONCE = (show.events, show.check)
@@ -108,7 +108,7 @@ for panel, functions in COMMANDS.items():
         named = cli.command(function.__name__.replace("_", "-"), cls=_class_of(function), rich_help_panel=panel)
         named(_with_options(function))
 config_commands.command("check")(_with_options(show.check))
-config_commands.command("preview", cls=OfRm)(preview.preview)
+config_commands.command("preview", cls=OfRm)(configuration.preview)
 for name, function in configuration.COMMANDS.items():
     config_commands.command(name, cls=Named)(_with_options(function))
 settings_commands.command("show")(_with_options(settings.show))

@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
+
+from rich.status import Status
 
 from remuda_bus import subjects
 from remuda_bus.bus import Unreadable
@@ -23,7 +27,7 @@ from ..embedded import NatsServer, ServerError
 from ..errors import UserError
 from ..terminal import event_loop
 from ..terminal.output import console
-from ..terminal.progress import progress
+from ..terminal.units import duration, size
 
 # Of Peloton's resource manager, in the order of the backup.
 PELOTON = (f"OBJ_{subjects.PELOTON_SNAPSHOTS.name}", subjects.PELOTON_LOG.name, subjects.PELOTON_INBOX.name)
@@ -83,7 +87,7 @@ async def _backup(url: str, directory: Path) -> None:
         for stream in STREAMS:
             into = directory / stream
             await asyncio.to_thread(into.mkdir)
-            with (into / PACKED).open("wb") as file, progress(f"{stream} saved") as taken:
+            with (into / PACKED).open("wb") as file, _progress(f"{stream} saved") as taken:
                 about = await save(jetstream, stream, _writing(file, taken))
             (into / ABOUT).write_text(json.dumps(about))  # written last: marks the stream as complete
             _print_count(about)
@@ -117,7 +121,7 @@ async def _restore(url: str, directory: Path) -> None:
             if await _exists(jetstream, stream):
                 raise UserError(f"{url}: stream {stream} exists already; expected servers with empty volumes")
         found = [directory / stream for stream in _saved(directory)]
-        with progress("restored", sum((one / PACKED).stat().st_size for one in found)) as taken:
+        with _progress("restored", sum((one / PACKED).stat().st_size for one in found)) as taken:
             for one in found:
                 await _restore_one(jetstream, one, taken)
 
@@ -153,3 +157,35 @@ def _pieces(packed: Path) -> Iterator[bytes]:
 def _print_count(about: About) -> None:
     messages = about["state"]["messages"]
     console.print(f"{about['config']['name']}: {messages:,} message{'' if messages == 1 else 's'}")
+
+
+@contextlib.contextmanager
+def _progress(what: str, total: int = 0) -> Iterator[Callable[[int], None]]:
+    """Show progress in bytes: a live line on a terminal, a line every few seconds elsewhere. Yields a function that
+    takes the bytes of each step. `total` 0: unknown."""
+    done, began, said = 0, time.monotonic(), time.monotonic()
+    live = console.is_terminal
+
+    def step(count: int) -> None:
+        nonlocal done, said
+        done += count
+        now = time.monotonic()
+        if now - said < (limits.PROGRESS_DRAWN_EVERY_S if live else limits.PROGRESS_LINE_EVERY_S):
+            return
+        said = now
+        text = _progress_text(what, done, total, now - began)
+        if live:
+            status.update(text)
+        else:
+            console.print(text, markup=False, soft_wrap=True)
+
+    with Status(f"0 {what}", console=console) if live else contextlib.nullcontext() as shown:
+        status = shown or Status("")
+        yield step
+
+
+def _progress_text(what: str, done: int, total: int, elapsed_s: float) -> str:
+    if not total:
+        return f"{size(done)} {what}"
+    left_ms = elapsed_s * 1_000 * max(0, total - done) / max(1, done)
+    return f"{size(done)} of {size(total)} {what} ({done / total:.0%}), about {duration(left_ms)} left"

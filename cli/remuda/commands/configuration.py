@@ -14,7 +14,7 @@ import typer
 from .. import limits
 from ..client import completion
 from ..terminal import arguments
-from .options import DEFAULT_URL, AsJson, Nats, Yes
+from .options import DEFAULT_URL, AsJson, DefaultRm, Nats, Yes
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The queues.yaml.", callback=arguments.path)]
 Number = Annotated[
@@ -63,6 +63,8 @@ Partition = Annotated[str, typer.Option(help="Partition of the queue.")]
 Values = Annotated[
     list[str], typer.Argument(metavar="KEY=VALUE...", help="Such as max.vcore=64, maxapplications=10, submitacl='*'.")
 ]
+Passes = Annotated[int, typer.Option(min=1, max=20, help="Scheduling passes to play, a second apart.")]
+Rows = Annotated[int, typer.Option(min=1, max=500, help="Rows of each list.")]
 
 
 def get(nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
@@ -103,6 +105,21 @@ def diff(
     file = arguments.path(Path(after))
     is_number = after.isdecimal() and len(after) < 16
     compare(nats, before, int(after) if is_number or file is None else file, rm, lines, json)
+
+
+def preview(
+    rm: DefaultRm,
+    file: Annotated[Path, typer.Argument(help="The proposed queues.yaml.", callback=arguments.path)],
+    passes: Passes = 3,
+    rows: Rows = 20,
+    nats: Nats = DEFAULT_URL,
+    json: AsJson = False,
+) -> None:
+    """Show what a queues.yaml would do for a resource manager, and change nothing: queues that change, who would be
+    over quota, applications that would be placed elsewhere, what the next passes would allocate and preempt."""
+    from ..show.preview import preview as show
+
+    show(nats, rm, file, passes, rows, json)
 
 
 def apply(
