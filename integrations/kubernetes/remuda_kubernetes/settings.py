@@ -181,11 +181,12 @@ class KubernetesSettings(Settings):
         return self.rm
 
     def connection_name(self, service: str) -> str:
-        """That of an RM: its permissions name it."""
+        """The name of the connection to the bus is that of an RM, which its permissions name."""
         return f"rm-{subjects.key_of(self.rm)}"
 
     def webhook_policy(self, namespace: str, *, gates: bool) -> WebhookPolicy:
-        """`namespace`: that of the webhook itself. `gates`: what holds pods in plugin mode."""
+        """The settings of the webhook. `namespace`: the webhook's own namespace. `gates`: the Hold that holds pods in
+        plugin mode."""
         is_plugin = self.mode == "plugin"
         return WebhookPolicy(
             scheduler_name=self.placed_by[0] if is_plugin else self.scheduler_names[0],

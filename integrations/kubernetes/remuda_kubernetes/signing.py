@@ -66,7 +66,7 @@ def _host(host: str) -> x509.GeneralName:
 
 
 def usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    """Of a key that signs certificates, else of one that signs what its owner sends."""
+    """The usage of a key that signs certificates, else of a key that signs the messages of its owner."""
     return x509.KeyUsage(
         key_cert_sign=signs_certificates,
         crl_sign=signs_certificates,
@@ -89,14 +89,15 @@ def pem_of(certificate: x509.Certificate) -> bytes:
 
 
 def pem_of_key(key: PrivateKey) -> bytes:
-    """Without encryption."""
+    """The key in PEM, without encryption."""
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
 
 
 def key_in(pem: bytes) -> PrivateKey:
-    """Raises ValueError for what is no key, TypeError for a key of another kind."""
+    """The private key in a PEM text. Raises ValueError for a text without a key, TypeError for a key of another
+    kind."""
     key = serialization.load_pem_private_key(pem, None)
     if not isinstance(key, PrivateKey):
         raise TypeError("the key of the CA: expected one of an elliptic curve")

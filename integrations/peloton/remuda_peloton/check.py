@@ -13,7 +13,7 @@ CLOSE = 0.01
 
 
 def check(state: State) -> None:
-    """Raises AssertionError if the state is not what its runs and gangs say."""
+    """Check the sums and indexes of a state against its runs and gangs. Raises AssertionError."""
     _check_runs(state)
     _check_gangs(state)
     for pool in state.pools.values():

@@ -299,7 +299,7 @@ def end_reservation(state: State, run: Run) -> None:
 
 
 def put_on_host(state: State, run: Run, hostname: str) -> None:
-    """`hostname`: empty: the run is on no host. It has no ports there yet."""
+    """The run is on the host from now on, without ports. `hostname`: empty: the run is on no host."""
     _off_host(state, run)
     run.hostname, run.ports = hostname, ()
     if hostname:

@@ -66,7 +66,8 @@ class RuleRow(msgspec.Struct):
 
 
 class TaskRow(msgspec.Struct):
-    """`gang`: its number while it waits; 0: it does not. `orphan`: the task has a newer run."""
+    """A run of a task. `gang`: the number of its gang while it waits; 0: it does not wait. `orphan`: the task has a
+    newer run."""
 
     task: str
     run: str
@@ -122,8 +123,8 @@ class PoolSteps(msgspec.Struct):
 
 
 class Explanation(msgspec.Struct):
-    """Of a task, or of a gang. `pools`: those on the way from root to the leaf, each with the steps of its entitlement,
-    computed with what tasks hold and want now."""
+    """The explanation of a task or of a gang. `pools`: the pools on the way from root to the leaf, each with the steps
+    of its entitlement, computed with what tasks hold and want now."""
 
     tasks: list[TaskRow]
     gang: GangRow | None
@@ -147,7 +148,8 @@ def pool_rows(state: State, after: str, limit: int, below: str = "/") -> list[Po
 
 
 def explanation(state: State, settings: Settings, sought: str) -> Explanation | None:
-    """`sought`: the ID of a task or a run, or GANG and a number. None: there is none now."""
+    """Explain why a task or a gang waits. `sought`: the ID of a task or a run, or GANG and a number. None: there is
+    none now."""
     if sought.startswith(GANG):
         gang = state.gangs.get(int(number)) if (number := sought.removeprefix(GANG)).isdecimal() else None
         if gang is None:

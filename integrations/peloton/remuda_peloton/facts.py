@@ -186,7 +186,7 @@ class CandidatesTaken(Fact):
 
 
 class OverAllocationCounted(Fact):
-    """In how many preemption cycles, one after the other, the pool held more than its entitlement."""
+    """The pool has held more than its entitlement in `count` preemption cycles, one after the other."""
 
     pool_id: str
     count: int

@@ -188,8 +188,8 @@ def _why_not(hosts: Hosts, wanted: Wanted) -> str:
 
 
 class HostView:
-    """One host. `jobs`, `labels`: how many tasks there have this job, this label. `reserved_for`: the run that alone is
-    placed there."""
+    """A host as an engine sees it. `jobs`, `labels`: the number of tasks on the host by job and by label.
+    `reserved_for`: the run that alone is placed there."""
 
     __slots__ = ("group", "host", "jobs", "labels", "place", "reserved_for", "room", "used_ports")
 
@@ -246,7 +246,9 @@ class Group:
 
 
 class Hosts:
-    """`start`: from 0 to 1: engines that begin at different hosts meet less."""
+    """The hosts that an engine knows, by name, with the engine's own placements since. Hosts with the same labels are a
+    group, with a tree of their own, so that a constraint is asked once for a group. `start`: from 0 to 1: engines that
+    begin at different hosts meet less."""
 
     def __init__(self, start: float = 0.0) -> None:
         self._start = start
@@ -396,7 +398,9 @@ Count = Callable[[Label], int]
 
 
 class LabelConstraint(msgspec.Struct, frozen=True):
-    """`of_tasks`: of the tasks on the host, not of the host itself. `condition`: LESS, EQUAL, GREATER."""
+    """A constraint that compares with `requirement` how often a label occurs: on a host 0 or 1 times, on tasks as often
+    as tasks on the host have it. `of_tasks`: the labels of tasks count, not the labels of the host. `condition`: LESS,
+    EQUAL, GREATER."""
 
     label: Label
     condition: str
@@ -405,7 +409,7 @@ class LabelConstraint(msgspec.Struct, frozen=True):
 
 
 class Combined(msgspec.Struct, frozen=True):
-    """`kind`: ALL or ANY of the constraints."""
+    """A combination of constraints. `kind`: ALL or ANY of the constraints must be satisfied."""
 
     kind: str
     constraints: tuple[Constraint, ...]

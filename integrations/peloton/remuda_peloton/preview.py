@@ -26,7 +26,8 @@ CREATED, CHANGED, DELETED = "created", "changed", "deleted"
 
 
 class FieldRow(msgspec.Struct):
-    """`field`: as in a pools file. `before`: of a new pool, the default; None: not configured."""
+    """A field of a pool that would change. `field`: its key in a pools file. `before`: the default if the pool is new;
+    None: not configured."""
 
     field: str
     before: Value
@@ -34,7 +35,7 @@ class FieldRow(msgspec.Struct):
 
 
 class ChangeRow(msgspec.Struct):
-    """`change`: CREATED, CHANGED or DELETED. `fields`: those that become different."""
+    """A pool that would change. `change`: CREATED, CHANGED or DELETED. `fields`: the fields that would change."""
 
     path: str
     change: str

@@ -17,7 +17,8 @@ from .state import Pool, Run, State
 
 
 class PoolInfo(msgspec.Struct, frozen=True):
-    """`usage`: for each kind what tasks hold that are not revocable, and what revocable ones hold."""
+    """A pool as clients see it. `usage`: for each kind its name, the amount that non-revocable tasks hold, and the
+    amount that revocable tasks hold."""
 
     config: PoolConfig
     children: tuple[str, ...]
@@ -66,7 +67,7 @@ def orphans(state: State, pool_id: str) -> list[Handed]:
 
 
 def pool_info(state: State, pool: Pool, configs: dict[str, PoolConfig] | None = None) -> PoolInfo:
-    """`configs`: of all pools, if the caller has them."""
+    """The PoolInfo of a pool. `configs`: the configurations of all pools, if the caller has them."""
     held, slack = held_below(state, pool)
     usage = tuple(zip(KINDS, subtract(held, slack), slack, strict=True))
     path = path_of(pool.config.id, configs if configs is not None else state.configs())

@@ -33,7 +33,7 @@ class GuestAsk(msgspec.Struct, frozen=True):
 
 
 class GuestAllocation(msgspec.Struct, frozen=True):
-    """`releasing`: the core has asked for its release."""
+    """An allocation of a guest. `releasing`: the core has asked for its release."""
 
     uuid: str
     key: str
@@ -43,7 +43,7 @@ class GuestAllocation(msgspec.Struct, frozen=True):
 
 
 class Held(msgspec.Struct, frozen=True):
-    """All that the partition holds of a cluster. `alive`: applications that take asks."""
+    """The asks and allocations of a cluster in the partition. `alive`: applications that take asks."""
 
     alive: frozenset[str]
     asks: tuple[GuestAsk, ...]
@@ -71,7 +71,8 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def difference(wishes: Sequence[Wish], held: Held) -> Difference:
-    """`wishes`: at most one of each key."""
+    """The difference between the wishes of runs and the asks and allocations of the partition. `wishes`: at most one of
+    each key."""
     wanted = {wish.key: wish for wish in wishes}
     used, release, preempt = _sort_allocations(wanted, held)
     kept, withdraw = _sort_asks(wanted, used, held)
@@ -131,9 +132,10 @@ class Outdated(Exception):
 
 
 class Listing:
-    """`shared`: of the last answer. `hosts`: by name; `pools`: by ID. `placed`: runs that are on these hosts, and
-    `wishes`: theirs, both by ID. `taken`: runs that an engine has, by ID. `changes`: grows with each answer that has
-    changed something."""
+    """The shared hosts, runs and pools that an engine knows, kept up to date by answers of ListShared. `shared`: the
+    SharedHosts of the last answer. `hosts`: by name; `pools`: by ID. `placed`: the runs on the hosts, and `wishes`: the
+    wishes of these runs, both by the ID of the run. `taken`: runs that an engine has, by ID. `changes`: grows with each
+    answer that has changed something."""
 
     def __init__(self, read_host: Callable[[Any], Host], wish: Callable[[Any], Wish]) -> None:
         self._read_host, self._wish = read_host, wish
@@ -148,7 +150,7 @@ class Listing:
 
     @property
     def runs(self) -> dict[str, Any]:
-        """All of them, by ID."""
+        """The placed and the taken runs, by ID."""
         return {**self.placed, **self.taken}
 
     @property
@@ -156,7 +158,8 @@ class Listing:
         return {name for name, runs in self._by_host.items() if runs}
 
     def add(self, answer: Any, is_all: bool) -> None:
-        """`is_all`: what it does not list is not there. Raises Outdated."""
+        """Add an answer of ListShared. `is_all`: hosts and runs that the answer does not list do not exist. Raises
+        Outdated."""
         if is_all:
             self._clear()
         listed = {host.hostname: self._read_host(host) for host in answer.hosts}

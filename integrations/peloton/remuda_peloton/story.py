@@ -42,8 +42,8 @@ OF_POOLS: Final[dict[type[facts.Fact], Words]] = {
 
 
 class Story:
-    """`sought`: the ID of a task, a run or a pool, or GANG and a number. `name_of`: names a pool, given its ID. Give
-    it all facts, in order."""
+    """Picks the facts about one thing, and puts them into words. `sought`: the ID of a task, a run or a pool, or GANG
+    and a number. `name_of`: names a pool, given its ID. Give it all facts, in order."""
 
     def __init__(self, sought: str, name_of: Callable[[str], str] = str) -> None:
         self._id, self._name_of = sought, name_of
@@ -53,7 +53,7 @@ class Story:
         self._placements: set[int] = set()
 
     def line_of(self, fact: facts.Fact) -> str | None:
-        """What the fact says about it; None: nothing."""
+        """The fact in words; None: it is not about the thing that is sought."""
         kind = type(fact)
         if isinstance(fact, facts.GangEnqueued):
             return self._enqueued(fact) if self._is_of_gang(fact) else None

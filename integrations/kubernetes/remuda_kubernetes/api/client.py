@@ -83,7 +83,8 @@ class Change(Generic[T]):
 
 
 class Client:
-    """`async with Client(credentials) as client`. Calls share limits.CONNECTIONS connections; watches have more."""
+    """A client of one API server, used as `async with Client(credentials) as client`. Calls share limits.CONNECTIONS
+    connections; watches have more."""
 
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
@@ -109,7 +110,8 @@ class Client:
     # Reading
 
     async def list(self, resource: Resource[T]) -> tuple[list[T], str]:
-        """All objects, in pages, and the version from which to watch. Raises Expired when a list takes too long."""
+        """List all objects, in pages. Returns them, and the version from which to watch. Raises Expired when a list
+        takes too long."""
         decoder = msgspec.json.Decoder(_Listed[resource.kind])  # type: ignore[name-defined]
         found: list[T] = []
         query = {"limit": str(limits.LIST_PAGE)}
@@ -153,7 +155,7 @@ class Client:
             raise Away(f"watch of {path}: {error!r}", 0) from None
 
     async def get(self, path: str, kind: type[T]) -> T:
-        """One object. Raises NotFound."""
+        """Read one object. Raises NotFound."""
         return cast(T, _decoded(msgspec.json.Decoder(kind), await self.call("GET", path), path))
 
     # Writing
@@ -192,7 +194,7 @@ class Client:
         form: str = JSON,
         query: Mapping[str, str] | None = None,
     ) -> bytes:
-        """One call. Raises ApiError."""
+        """Make one call. Returns the body of the answer. Raises ApiError."""
         data = None if body is None else msgspec.json.encode(body)
         headers = await self._headers()
         if data is not None:
@@ -283,7 +285,7 @@ def config_maps(namespace: str) -> Resource[ConfigMap]:
 
 
 class ApiError(Exception):
-    """`code`: the HTTP status; 0: there was no answer."""
+    """A call of the API has failed. `code`: the HTTP status; 0: there was no answer."""
 
     def __init__(self, reason: str, code: int) -> None:
         super().__init__(f"{reason} ({code})" if code else reason)

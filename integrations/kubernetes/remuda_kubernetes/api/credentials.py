@@ -197,7 +197,8 @@ def _credential(printed: bytes, command: str) -> tuple[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """`server`: the URL of the API server. `tls`: None for a server without TLS. `namespace`: that of the client."""
+    """The way to an API server. `server`: the URL of the API server. `tls`: None for a server without TLS. `namespace`:
+    that of the client."""
 
     server: str
     tls: ssl.SSLContext | None
@@ -206,7 +207,7 @@ class Credentials:
 
 
 def in_cluster(environment: Mapping[str, str] = os.environ, folder: Path = SERVICE_ACCOUNT) -> Credentials:
-    """Those of the service account of this pod. Raises ValueError outside of a cluster."""
+    """The credentials of the service account of this pod. Raises ValueError outside of a cluster."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "443")
     if not host or not (folder / "token").is_file():
         raise ValueError(
@@ -224,7 +225,7 @@ def in_cluster(environment: Mapping[str, str] = os.environ, folder: Path = SERVI
 def tls_context(
     ca: bytes | None, certificate: bytes | None = None, key: bytes | None = None, *, verify: bool = True
 ) -> ssl.SSLContext:
-    """Raises ValueError when a certificate or key is malformed."""
+    """A TLS context for a client of the API server. Raises ValueError when a certificate or key is malformed."""
     try:
         context = ssl.create_default_context(cadata=ca.decode() if ca else None)
         if not verify:

@@ -49,7 +49,7 @@ class Object(Api, frozen=True):
 
 
 class Requirement(Api):
-    """`values`: of In, NotIn, Gt and Lt."""
+    """One requirement of a selector. `values`: the values of In, NotIn, Gt and Lt."""
 
     key: str = ""
     operator: str = ""
@@ -213,7 +213,7 @@ class PodSpec(Api):
 
 
 class ContainerStatus(Api):
-    """Of containers that are or were resized in place."""
+    """The status of a container; used for containers that are or were resized in place."""
 
     name: str = ""
     allocated_resources: Quantities | None = None
@@ -300,7 +300,7 @@ class PriorityClass(Object):
 
 
 class ConfigMap(Object):
-    """`binary_data`: in base64."""
+    """A ConfigMap. `binary_data`: values in base64."""
 
     data: dict[str, str] | None = None
     binary_data: dict[str, str] | None = None

@@ -23,9 +23,10 @@ T = TypeVar("T", bound=Object)
 
 
 class Reflector(Generic[T]):
-    """`changed`: called with each new or changed object. `gone`: called with the last observation of each object that
-    is gone. `listed`: called after each list, behind the calls for its objects. `streams`: the API server can begin a
-    watch with all objects; if it refuses, they are listed. `synced`: set after the first list."""
+    """Follows the objects of one kind. `changed`: called with each new or changed object. `gone`: called with the last
+    observation of each object that is gone. `listed`: called after each list, behind the calls for its objects.
+    `streams`: the API server can begin a watch with all objects; if it refuses, they are listed. `synced`: set after
+    the first list."""
 
     def __init__(
         self,

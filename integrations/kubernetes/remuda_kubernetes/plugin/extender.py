@@ -17,7 +17,8 @@ Answer = dict[str, Any]
 
 
 class FilterArguments(msgspec.Struct, rename="pascal", frozen=True):
-    """`node_names`: None when the extender is configured without `nodeCacheCapable`."""
+    """The request of the filter of an extender. `node_names`: None when the extender is configured without
+    `nodeCacheCapable`."""
 
     pod: Pod
     node_names: list[str] | None = None
@@ -42,7 +43,7 @@ _PREEMPTION: Final = msgspec.json.Decoder(PreemptionArguments)
 
 
 def answer_filter(shim: PluginShim, content: bytes) -> Answer:
-    """Raises ValueError for a request that is not understood."""
+    """Answer a request of the filter. Raises ValueError for a request that is not understood."""
     arguments = _FILTER.decode(content)
     if arguments.node_names is None:
         return {"Error": "expected NodeNames: set nodeCacheCapable of the extender"}

@@ -26,8 +26,9 @@ SCHEDULER_ERROR = "SchedulerError"  # reason of a pod's condition
 
 @dataclass(slots=True)
 class Approval:
-    """`since`: in sweeps. `is_in_progress`: the default scheduler has been given the node. `is_overdue`: reported.
-    `is_misfit`: the pod did not fit on the node when the default scheduler asked."""
+    """An approval of a pod for a node. `since`: the time of the approval, in sweeps. `is_in_progress`: the default
+    scheduler has been given the node. `is_overdue`: reported. `is_misfit`: the pod did not fit on the node when the
+    default scheduler asked."""
 
     node: str
     since: int
@@ -291,7 +292,7 @@ def _condition(pod: Pod) -> str:
 
 
 class Hold(StrEnum):
-    """What keeps the default scheduler from placing a pod before it is approved."""
+    """The means that keeps the default scheduler from placing a pod before it is approved."""
 
     GATES = "gates"
     EXTENDER = "extender"
@@ -308,8 +309,8 @@ class Pin(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginPolicy(ShimPolicy):
-    """`placed_by`: names of the schedulers that place managed pods. Those of `scheduler_names` are bound as in shim
-    mode. `pin`: where the namespace of a pod has no annotation."""
+    """The settings of plugin mode. `placed_by`: names of the schedulers that place managed pods. Those of
+    `scheduler_names` are bound as in shim mode. `pin`: where the namespace of a pod has no annotation."""
 
     placed_by: frozenset[str]
     hold: Hold
@@ -347,14 +348,16 @@ def is_gated(pod: Pod) -> bool:
 
 
 def hold_of(chosen: str, version: Mapping[str, str]) -> Hold:
-    """`chosen`: gates, extender, or auto: by the version of the API server, as its page `/version` reports it."""
+    """The Hold that the settings ask for. `chosen`: gates, extender, or auto: by the version of the API server, as its
+    page `/version` reports it."""
     if chosen == "auto":
         return Hold.GATES if minor_of(version) >= limits.GATES_SINCE else Hold.EXTENDER
     return Hold(chosen)
 
 
 def pin_of(chosen: str, version: Mapping[str, str]) -> Pin:
-    """`chosen`: hard, soft, free, or auto: the most forgiving one that the API server knows and that keeps nodes."""
+    """The pin that the settings ask for. `chosen`: hard, soft, free, or auto: the most forgiving one that the API
+    server knows and that keeps nodes."""
     if chosen == "auto":
         return Pin.SOFT if minor_of(version) >= limits.NOMINATIONS_SINCE else Pin.HARD
     return Pin(chosen)

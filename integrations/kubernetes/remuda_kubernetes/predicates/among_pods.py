@@ -36,7 +36,8 @@ LabelsOf = Callable[[str], Labels | None]  # of a node; None: there is no such n
 
 
 def host_ports(pod: Pod) -> list[Port]:
-    """Of the containers and of the side-cars, which run beside them. Other init containers have ended by then."""
+    """The host ports of the containers and of the side-cars, which run beside them. Other init containers have ended by
+    then."""
     sidecars = (one for one in pod.spec.init_containers if one.restart_policy == "Always")
     return [port for container in chain(pod.spec.containers, sidecars) for port in container.ports if port.host_port]
 
@@ -169,7 +170,7 @@ class Eligible:
 
 
 def eligible_nodes(pod: Pod, nodes: Iterable[Node]) -> list[Eligible]:
-    """For each hard constraint of the pod."""
+    """The nodes that count for each hard constraint of the pod."""
     constraints = hard_constraints(pod)
     keys = [one.topology_key for one in constraints]
     with_keys = [one for one in nodes if all(key in (one.metadata.labels or NOTHING) for key in keys)]

@@ -35,7 +35,7 @@ def refusal(spec: PodSpec, node: Node) -> str:
 
 
 def is_selected(spec: PodSpec, node: Node) -> bool:
-    """By the pod's node selector and required node affinity."""
+    """Whether the node is selected by the pod's node selector and required node affinity."""
     labels = node.metadata.labels or NOTHING
     for key, value in (spec.node_selector or NOTHING).items():
         if labels.get(key) != value:
@@ -63,7 +63,7 @@ NOTHING: Labels = {}
 
 
 def selects(selector: LabelSelector | None, labels: Labels) -> bool:
-    """None selects nothing; an empty selector selects everything."""
+    """Whether the selector selects the labels. None selects nothing; an empty selector selects everything."""
     if selector is None:
         return False
     wanted = selector.match_labels or NOTHING

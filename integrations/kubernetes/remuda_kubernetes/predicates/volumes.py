@@ -101,7 +101,7 @@ class Storage:
         return of is not None and of.volume_binding_mode == WAITS
 
     def late_claims(self, pod: Pod) -> list[Claim]:
-        """Those that are bound after the pod was placed, the smallest first."""
+        """The claims of the pod that are bound after the pod was placed, the smallest first."""
         found = {claim.key: claim for _, claim in self.claims_of(pod) if claim is not None}
         return sorted((one for one in found.values() if not one.spec.volume_name), key=_requested)
 
@@ -356,7 +356,7 @@ def attachments(pod: Pod, storage: Storage) -> set[Attachment]:
 
 
 def attached_to(node: str, storage: Storage) -> Iterator[Attachment]:
-    """What CSI drivers have attached to the node, and have not detached yet, whether a pod is there for it or not."""
+    """The volumes that CSI drivers have attached to the node and not detached yet, with or without a pod there."""
     for one in storage.attached.get(node, {}).values():
         name = one.spec.source.persistent_volume_name
         volume = storage.volumes.get(name) if name is not None else None

@@ -60,8 +60,8 @@ Placement = Bind | OpenGate | Approve
 
 
 class Calls:
-    """`instance`: the name of this process in events. `on_shim`: reports the outcome of a call. `traces`: which
-    bindings continue."""
+    """Makes the calls of the API that the shim wants. `instance`: the name of this process in events. `on_shim`:
+    reports the outcome of a call. `traces`: which bindings continue."""
 
     def __init__(self, client: Client, instance: str, on_shim: OnShim, traces: Traces, places: Places) -> None:
         self._client = client
@@ -335,7 +335,7 @@ async def open_gate(client: Client, call: OpenGate) -> None:
 
 
 async def set_condition(client: Client, call: Approve | Withhold) -> None:
-    """Raises NotFound, Conflict when the name has another pod, ApiError."""
+    """Write the condition of a pod. Raises NotFound, Conflict when the name has another pod, ApiError."""
     if isinstance(call, Approve):
         status, reason, message = "True", "Allocated", f"may run on node {call.node}" if call.node else "is not held"
     else:
@@ -388,5 +388,5 @@ class Traces:
         return self._traces.get(uid)
 
     def exported(self, uids: Iterable[str]) -> Mapping[str, Headers]:
-        """Those of these pods that are sampled."""
+        """The traces of the pods that are sampled, by UID."""
         return {uid: found for uid in uids if (found := self._traces.get(uid)) is not None and exemplar_of(found)}

@@ -74,7 +74,8 @@ OnObject = Callable[[Any], None]
 
 
 class Controller:
-    """`run()` runs until cancelled. `minor`: of the API server's version, 1.<minor>."""
+    """Runs a front end until it is cancelled (`run()`). `minor`: the minor part of the API server's version,
+    1.<minor>."""
 
     def __init__(self, bus: Bus, client: Client, settings: KubernetesSettings, shim: Shim, minor: int) -> None:
         self._bus = bus
@@ -94,7 +95,8 @@ class Controller:
         self._configuration_request = 0  # stream sequence of the last one
 
     async def run(self) -> None:
-        """Raises LeaseLost, in an ExceptionGroup, and what the bus and the RM's session raise."""
+        """Run the front end until it is cancelled. Raises LeaseLost, in an ExceptionGroup, and what the bus and the
+        RM's session raise."""
         reflectors = self._reflectors()
         health.PROCESS_HEALTH.set_status("reads the Kubernetes cluster", ready=False)
         async with asyncio.TaskGroup() as tasks:
@@ -438,7 +440,9 @@ Record = Callable[[RecordEvent], None]
 
 
 class WatchedMaps:
-    """`names`: of the maps, the last on top. `on_change`: called when `configuration` is another one."""
+    """Follows the ConfigMaps of the configuration. A map that cannot be read is reported, and counts as it was before.
+    `names`: the names of the maps; a later map overrides an earlier one. `on_change`: called when `configuration` has
+    changed."""
 
     def __init__(self, names: tuple[str, ...], record: Record, on_change: Callable[[], None]) -> None:
         self._names = names

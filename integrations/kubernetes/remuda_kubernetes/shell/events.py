@@ -44,7 +44,7 @@ class _Budget:
 
 
 class EventWriter:
-    """`instance`: the name of this process in events."""
+    """Writes events. `instance`: the name of this process in events."""
 
     def __init__(self, client: Client, instance: str) -> None:
         self._client = client

@@ -19,7 +19,7 @@ log = structlog.get_logger()
 
 
 class Extender:
-    """`run()` runs until cancelled. `answered`: called after each answer."""
+    """Serves the extender until it is cancelled (`run()`). `answered`: called after each answer."""
 
     def __init__(self, shim: PluginShim, settings: KubernetesSettings, answered: Callable[[], None]) -> None:
         self._shim = shim
@@ -27,7 +27,7 @@ class Extender:
         self._answered = answered
 
     async def run(self) -> None:
-        """Raises OSError when the port is taken, ValueError for a certificate that is none."""
+        """Serve until cancelled. Raises OSError when the port is taken, ValueError for a malformed certificate."""
         routes = [web.post("/{verb}", self._answer)]
         host, port = self._settings.extender_host, self._settings.extender_port
         async with served(routes, host, port, limits.EXTENDER_REQUEST_BYTES, _tls(self._settings)):

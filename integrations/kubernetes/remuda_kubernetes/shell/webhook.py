@@ -64,7 +64,7 @@ class _Verdict(msgspec.Struct):
 
 
 class Webhook:
-    """`run()` runs until cancelled."""
+    """Runs the webhook until it is cancelled (`run()`)."""
 
     def __init__(self, client: Client, settings: KubernetesSettings) -> None:
         self._client = client
@@ -147,8 +147,8 @@ class Webhook:
 
 
 async def problem_of(http: aiohttp.ClientSession, settings: KubernetesSettings, text: str) -> str:
-    """What is wrong with a queue configuration, as the web service of `webhook_validation` says. Empty: nothing, or it
-    has not checked it, which is logged."""
+    """The problem of a queue configuration, as the web service of `webhook_validation` says; empty: there is none, or
+    the service did not check the configuration, which is logged."""
     if not settings.webhook_validation:
         return ""
     url = settings.webhook_validation.rstrip("/")
@@ -178,7 +178,8 @@ _TRUSTED, _CA_KEY, _CERTIFICATE, _KEY = "ca.crt", "ca.key", "tls.crt", "tls.key"
 
 
 class CertificateStore:
-    """`context`: of the server. New connections use what was loaded last."""
+    """Keeps the webhook's certificates in a secret. `context`: the TLS context of the server. New connections use what
+    was loaded last."""
 
     def __init__(self, client: Client, place: Place, secret: str, context: ssl.SSLContext) -> None:
         self._client = client
@@ -215,7 +216,7 @@ class CertificateStore:
 
     @property
     def certificates(self) -> Certificates:
-        """As they were loaded last."""
+        """The certificates that were loaded last."""
         if self._certificates is None:
             raise RuntimeError("no certificates: load first")
         return self._certificates
@@ -274,7 +275,7 @@ class CertificateStore:
 
 
 def certificates_of(data: Mapping[str, str]) -> Certificates | None:
-    """Those of a secret; None: there are none that can be used."""
+    """The certificates of a secret; None: the secret has no usable certificates."""
     try:
         values = {name: base64.b64decode(data[name]) for name in (_TRUSTED, _CA_KEY, _CERTIFICATE, _KEY)}
         pems = tuple(f"{_BEGIN}{part}".encode() for part in values[_TRUSTED].decode().split(_BEGIN)[1:])

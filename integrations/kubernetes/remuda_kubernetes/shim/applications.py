@@ -241,7 +241,7 @@ class Applications:
                 self.advance(application)
 
     def placeholder_failed(self, application_id: str, reason: str) -> None:
-        """One cannot be created: the application goes on without a gang."""
+        """A placeholder cannot be created: the application goes on without a gang."""
         application = self._cache.applications.get(application_id)
         if application is not None and application.groups:
             self._record(application, "PlaceholderCreateFailed", reason, warn=True)
@@ -255,8 +255,9 @@ class Applications:
         self.advance(application)
 
     def placeholders_timed_out(self, application_id: str) -> None:
-        """Of an application that has started the scheduler says no more than this: all its placeholders were allocated.
-        If one of them was never bound, its gang does not become complete. The application goes on without."""
+        """The placeholders of an application have timed out. After the start of an application, in which all its
+        placeholders were allocated, this is the only report about its gang. A gang with a placeholder that was never
+        bound does not become complete, so the application goes on without a gang."""
         application = self._cache.applications.get(application_id)
         if application is not None and application.is_reserving and application.is_started:
             self._record(application, "GangSchedulingFailed", "the gang did not come together in time")
@@ -264,7 +265,8 @@ class Applications:
             self.advance(application)
 
     def deletion_refused(self, uid: str) -> None:
-        """By a policy, for example. The scheduler waits for the end of the pod."""
+        """The API server has refused the deletion of the pod, by a policy for example. The scheduler waits for the end
+        of the pod."""
         self._undeleted[uid] = None
 
     def sweep(self) -> None:

@@ -100,7 +100,8 @@ class PodEntry:
 
     @property
     def occupied(self) -> Amounts:
-        """What it uses on its node beside an allocation: all of it, or what it has grown by since it was booked."""
+        """The amounts that the pod uses on its node beside an allocation: all its amounts, or the growth since the
+        allocation was booked."""
         if not self.application:
             return self.size
         return excess(self.size, self.booked) if self.uuid else {}
@@ -135,8 +136,9 @@ class ApplicationEntry:
 
 @dataclass(slots=True)
 class NodeEntry:
-    """`is_reported`: the scheduler knows it. `failed_bindings`: in a row. `version`: of what predicates depend on.
-    `refusals`: allocations there that predicates have refused. The others are as they were reported last."""
+    """A node of the API server. `is_reported`: the scheduler knows the node. `failed_bindings`: bindings that have
+    failed in a row. `version`: changes with all that predicates depend on. `refusals`: allocations on the node that
+    predicates have refused. The other fields are as they were reported last."""
 
     node: Node
     is_reported: bool = False
@@ -152,7 +154,8 @@ class NodeEntry:
 
 
 class Cache:
-    """`is_live`: the scheduler has the report, and gets the changes. `effects`: to be done."""
+    """The pods, applications and nodes that the shim has observed. `is_live`: the scheduler has the report, and gets
+    the changes. `effects`: effects that the shim has not given away yet, in order."""
 
     def __init__(self, policy: ShimPolicy) -> None:
         self.policy = policy

@@ -36,7 +36,8 @@ _GZIP: Final = 16 + zlib.MAX_WBITS
 
 @dataclass(frozen=True, slots=True)
 class MapsConfiguration:
-    """`text`: of the queues; empty: none. `extra`: settings of the RM. The others are the front end's own."""
+    """The configuration that ConfigMaps describe. `text`: the configuration of the queues; empty: none. `extra`:
+    settings of the RM. The others are the front end's own."""
 
     text: str = ""
     extra: dict[str, str] = field(default_factory=dict)
@@ -48,7 +49,8 @@ class MapsConfiguration:
 
 
 def configuration_of(maps: Iterable[Mapping[str, str]]) -> MapsConfiguration:
-    """Of the values of maps, the last on top. Raises ValueError for settings that are too large, or wrong."""
+    """The configuration from the values of maps; a later map overrides an earlier one. Raises ValueError for settings
+    that are too large, or wrong."""
     values: dict[str, str] = {}
     for one in maps:
         values |= one
@@ -98,7 +100,7 @@ def _number(values: Mapping[str, str], key: str, default: int | None) -> int | N
 
 
 def values_of(of: ConfigMap) -> dict[str, str]:
-    """Raises ValueError that names the key."""
+    """The values of a map by key. Raises a ValueError that names the key."""
     values = dict(of.data or {})
     for key, encoded in (of.binary_data or {}).items():
         try:

@@ -30,7 +30,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Of an allocation or an ask: a pod has gone, or a release that the scheduler has requested is confirmed."""
+    """Release an allocation or an ask: a pod has gone, or a release that the scheduler has requested is confirmed."""
 
     release: si.AllocationRelease | si.AllocationAskRelease
 
@@ -108,7 +108,7 @@ class SetCondition:
 
 @dataclass(frozen=True, slots=True)
 class RecordEvent:
-    """`kind`: of the object: Pod, Node or Namespace."""
+    """Record an event on an object. `kind`: the kind of the object: Pod, Node or Namespace."""
 
     kind: str
     of: PodName

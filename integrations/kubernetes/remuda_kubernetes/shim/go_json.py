@@ -20,8 +20,9 @@ def names_of(kind: type[msgspec.Struct], *more: str) -> Mapping[str, str]:
 
 
 def decode(text: str, kind: type[T], names: Mapping[str, str], maps: Collection[str] = ()) -> T:
-    """`kind`: one that can be made of nothing, as of `null`. `names`: of `names_of`. `maps`: fields in which keys are
-    no names of fields, and stay as they are. Raises msgspec.MsgspecError or RecursionError."""
+    """Decode a text into a `kind`, which must have defaults for all fields, as `null` gives them. `names`: of
+    `names_of`. `maps`: fields in which keys are no names of fields, and stay as they are. Raises msgspec.MsgspecError
+    or RecursionError."""
     found = msgspec.json.decode(text)
     return kind() if found is None else msgspec.convert(_named(found, names, maps), kind)
 

@@ -119,7 +119,7 @@ def _created(pod: Pod) -> str:
 
 
 def allocation(entry: PodEntry) -> si.Allocation:
-    """Of a pod that is bound. Its UUID is the pod's UID."""
+    """The allocation of a bound pod. Its UUID is the pod's UID."""
     pod = entry.pod
     group = pod_reading.task_group_of(pod)
     return si.Allocation(
@@ -136,7 +136,7 @@ def allocation(entry: PodEntry) -> si.Allocation:
 
 
 def release(entry: PodEntry, why: str) -> si.AllocationRelease | si.AllocationAskRelease:
-    """Of the allocation of a pod, or else of its ask."""
+    """The release of a pod's allocation, or of its ask where it has no allocation."""
     if entry.uuid:
         return si.AllocationRelease(
             applicationID=entry.application,
@@ -151,7 +151,7 @@ def release(entry: PodEntry, why: str) -> si.AllocationRelease | si.AllocationAs
 
 
 def release_of(allocation: si.Allocation, why: str) -> si.AllocationRelease:
-    """Of an allocation that no pod takes."""
+    """The release of an allocation that no pod takes."""
     return si.AllocationRelease(
         applicationID=allocation.applicationID,
         UUID=allocation.UUID,
@@ -171,7 +171,7 @@ def node(
     selected_by: str = "",
     existing: Iterable[si.Allocation] = (),
 ) -> si.NodeInfo:
-    """None: not said. `selected_by`: changes when verdicts about the node are void."""
+    """A report of a node. None leaves a field out. `selected_by`: changes when verdicts about the node are void."""
     info = si.NodeInfo(nodeID=of.metadata.name, action=action, existingAllocations=existing)
     if capacity is not None:
         info.schedulableResource.CopyFrom(resource(capacity))

@@ -56,7 +56,8 @@ def applications_given(metadata: Metadata) -> list[str]:
 
 
 def application_of(pod: Pod, *, unique: bool = False) -> Application:
-    """`unique`: a pod without an application gets one of its own, not that of its namespace."""
+    """The application of a pod. `unique`: a pod that names no application gets an application of its own, not the
+    application of its namespace."""
     metadata = pod.metadata
     given = applications_given(metadata)
     queue = metadata.label(names.QUEUE) or metadata.annotation(names.QUEUE) or metadata.label(names.QUEUE_LABEL)
@@ -71,7 +72,8 @@ def application_of(pod: Pod, *, unique: bool = False) -> Application:
 
 
 def generated_application(namespace: str, own: str) -> str:
-    """Of a pod that names none. `own`: makes it the pod's own; empty: that of its namespace."""
+    """The application of a pod that names none. `own`: the part that makes the application the pod's own; empty: the
+    application of the namespace."""
     made = f"{namespace[:26]}-{own}" if own else f"yunikorn-{namespace}-autogen"
     return made[: limits.APPLICATION_ID_CHARACTERS].rstrip("-")  # a label ends in a letter or a digit
 
@@ -116,7 +118,7 @@ def required_node_of(pod: Pod) -> str:
 
 
 def may_be_preempted(pod: Pod, priority_class: PriorityClass | None) -> bool:
-    """By the pod's own annotation, else by that of its priority class, else yes."""
+    """Whether the pod may be preempted: as its annotation says, else the annotation of its priority class, else yes."""
     said = pod.metadata.annotation(names.ALLOW_PREEMPTION)
     if not said and priority_class is not None:
         said = priority_class.metadata.annotation(names.ALLOW_PREEMPTION)

@@ -31,7 +31,7 @@ _FACTORS: Final = {
 
 @lru_cache(maxsize=4_096)
 def quantity(text: str) -> Decimal:
-    """Raises ValueError for a text that is no Kubernetes quantity."""
+    """The amount of a Kubernetes quantity. Raises ValueError for a text that is no Kubernetes quantity."""
     matched = _QUANTITY.fullmatch(text.strip()) if len(text) <= limits.QUANTITY_CHARACTERS else None
     if matched is None:
         raise ValueError(f"{shown(text)}: expected a Kubernetes quantity such as 500m, 2 or 4Gi")
@@ -120,7 +120,7 @@ class _InPlace:
         return self._size(_requested(container.resources), self._statuses.get(container.name))
 
     def size_of_pod(self) -> Amounts:
-        """Of the resources that it requests as a whole."""
+        """The amounts that the pod requests as a whole."""
         requested = _requested(self._pod.spec.resources)
         size = self._size(requested, self._pod.status)
         return {name: size[name] for name in requested if name in size}
@@ -146,7 +146,7 @@ def _raise_to(into: Amounts, least: Mapping[str, int]) -> None:
 
 
 def excess(size: Mapping[str, int], over: Mapping[str, int]) -> Amounts:
-    """What `size` has more than `over`."""
+    """The amounts by which `size` exceeds `over`."""
     return {name: value - over.get(name, 0) for name, value in size.items() if value > over.get(name, 0)}
 
 

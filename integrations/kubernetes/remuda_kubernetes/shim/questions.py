@@ -96,7 +96,7 @@ class Questions:
         return refusal
 
     def keep_off(self, entry: PodEntry, node: str, reason: str) -> None:
-        """For some time, the pod is not placed on that node."""
+        """Keep the pod off the node for some time."""
         entry.unfit[node] = self._cache.sweeps + limits.UNFIT_SWEEPS, reason
         self._kept_off[entry.pod.uid] = None
 
@@ -116,8 +116,8 @@ class Questions:
                 del self._kept_off[uid]
 
     def sweep(self) -> None:
-        """At intervals: asks that were refused are sent again if pods have come or gone since, so that the scheduler
-        asks about all nodes. Agreements without an allocation expire."""
+        """Called at intervals. Asks that were refused are sent again if pods have come or gone since, so that the
+        scheduler asks about all nodes. Agreements without an allocation expire."""
         cache = self._cache
         self._admit_again()
         cache.sweeps += 1

@@ -71,7 +71,7 @@ Row = TypeVar("Row", NodeRow, ApplicationRow, AskRow, AllocationRow)
 
 @dataclass(slots=True)
 class KeptState:
-    """What the scheduler knows of this RM, at one commit of its log or later."""
+    """The state that the scheduler has of this RM, at one commit of its log or later."""
 
     nodes: list[NodeRow] = field(default_factory=list)
     applications: list[ApplicationRow] = field(default_factory=list)
@@ -80,7 +80,8 @@ class KeptState:
 
 
 class Resumption:
-    """`apply()`: once, on a cache that holds the cluster and nothing of the scheduler."""
+    """Applies the state that the scheduler has kept (`apply()`): once, on a cache that holds the cluster and nothing of
+    the scheduler."""
 
     def __init__(self, cache: Cache, applications: Applications, questions: Questions) -> None:
         self._cache = cache

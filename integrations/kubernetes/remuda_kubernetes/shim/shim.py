@@ -210,7 +210,7 @@ class Shim:
         del self.cache.pods[pod.uid]
 
     def pods_listed(self) -> None:
-        """All pods there are have been reported."""
+        """The reflector has reported all pods."""
         self.applications.pods_listed()
 
     def node_changed(self, node: Node) -> None:
@@ -319,7 +319,7 @@ class Shim:
         self.cache.record(entry, "PodUnschedulable", update.reason, warn=True)
 
     def sweep(self) -> None:
-        """At intervals of a second."""
+        """Called once a second."""
         self.questions.sweep()
         self.volumes.sweep()
         self.applications.sweep()

@@ -21,8 +21,8 @@ _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9-]")
 
 
 class TaskGroup(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
-    """As users write it, with keys in any case, and null for what is absent. `size`: `min_resource`, as the scheduler
-    counts, with one pod."""
+    """A task group as users write it, with keys in any case, and null for what is absent. `size`: `min_resource`, as
+    the scheduler counts, with one pod."""
 
     name: str
     min_member: int
@@ -36,7 +36,7 @@ class TaskGroup(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
 
     @property
     def quantities(self) -> dict[str, str]:
-        """As Kubernetes names them: `vcore` is `cpu`, as in the configuration of queues."""
+        """The amounts by the names of Kubernetes: `vcore` is `cpu`, as in the configuration of queues."""
         return {("cpu" if name == CPU else name): str(amount) for name, amount in self.min_resource.items()}
 
     @property
@@ -46,7 +46,7 @@ class TaskGroup(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class GangPolicy:
-    """`timeout_ms`: 0 is the scheduler's own. `style`: Hard or Soft."""
+    """The policy of a gang. `timeout_ms`: 0 is the scheduler's own timeout. `style`: Hard or Soft."""
 
     timeout_ms: int
     style: str

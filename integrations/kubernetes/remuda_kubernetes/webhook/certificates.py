@@ -31,7 +31,8 @@ class Certificates:
         return b"".join(self.trusted)
 
     def check(self) -> None:
-        """Raises ValueError when they do not belong together, as `made` makes them."""
+        """Check that the certificates are as `made` makes them. Raises ValueError when they do not belong together, as
+        `made` makes them."""
         try:
             ca, served = map(x509.load_pem_x509_certificate, (self.trusted[0], self.certificate))
             served.verify_directly_issued_by(ca)

@@ -45,7 +45,8 @@ class WebhookPolicy:
     external_groups: Sequence[str] = ()
 
     def manages(self, name: str, namespace: Namespace | None) -> bool:
-        """By the namespace's label, then its annotation, then the lists: all but those to bypass."""
+        """Whether the webhook manages the namespace: by its label, then its annotation, then the lists, which name the
+        namespaces to bypass."""
         if name == self.own_namespace:
             return False
         said = namespace.metadata.label(names.MANAGED) if namespace is not None else ""
@@ -88,7 +89,7 @@ def _matches(text: str, patterns: Sequence[str]) -> bool:
 
 
 def check_patterns(patterns: Sequence[str]) -> None:
-    """Raises ValueError that names the pattern that is none."""
+    """Check regular expressions. Raises a ValueError that names the malformed pattern."""
     for pattern in patterns:
         try:
             re.compile(pattern)

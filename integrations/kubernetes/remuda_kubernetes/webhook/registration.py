@@ -22,7 +22,7 @@ _WORKLOADS: Final = ("deployments", "replicasets", "statefulsets", "daemonsets")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the API server reaches the webhook: at a service of its namespace, or at a URL."""
+    """The address at which the API server reaches the webhook: at a service of its namespace, or at a URL."""
 
     namespace: str
     service: str
@@ -43,7 +43,8 @@ class Place:
 
 
 def registrations(place: Place, bundle: bytes) -> Mapping[str, Json]:
-    """By path of the collection. Managed namespaces depend on the webhook, no others."""
+    """The webhook configurations by the path of their collection. Managed namespaces depend on the webhook, no
+    others."""
     not_here = _among(NAMESPACE_NAME, "NotIn", place.namespace, "kube-system")
     mutate, validate = place.client(MUTATE, bundle), place.client(VALIDATE, bundle)
     pods = [_rule("", "v1", ["pods"], "CREATE", "UPDATE")]

@@ -31,7 +31,7 @@ class _UserInfo(msgspec.Struct):
 
 
 class Request(msgspec.Struct, rename="camel"):
-    """`resource.subResource` is empty for the object itself."""
+    """The request of a review. `resource.subResource` is empty for the object itself."""
 
     uid: str
     kind: _Kind
@@ -56,7 +56,7 @@ _REVIEWS: Final = msgspec.json.Decoder(_Review)
 
 
 def request_of(content: bytes) -> Request:
-    """Raises ValueError for a review that is not understood."""
+    """The request of a review. Raises ValueError for a review that is not understood."""
     try:
         return _REVIEWS.decode(content).request
     except RecursionError as error:
@@ -110,7 +110,7 @@ RESERVED: Final = (names.PLACEHOLDER, names.PLACEHOLDER_LEGACY)
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What admission depends on besides the object. `unique`: makes the name of an application its own."""
+    """The inputs of admission besides the object. `unique`: a part that makes the name of an application unique."""
 
     namespace_name: str
     namespace: Namespace | None
@@ -146,7 +146,7 @@ def admit_new_pod(pod: Json, caller: Caller, policy: WebhookPolicy, around: Surr
 
 
 def admit_changed_pod(pod: Json, before: Json, caller: Caller, policy: WebhookPolicy) -> list[Operation]:
-    """Raises Denied."""
+    """Admit a change of a pod. Raises Denied."""
     if policy.is_own(caller):
         return []
     given, former = annotations_of(pod), annotations_of(before)

@@ -53,7 +53,7 @@ def apply_pools(state: State, settings: Settings, command: ApplyPools) -> Answer
 
 
 class DifferentPool(NamedTuple):
-    """`before`: None: the pool is new."""
+    """A pool that would change. `before`: its configuration now; None: the pool is new."""
 
     path: str
     before: PoolConfig | None
@@ -61,8 +61,9 @@ class DifferentPool(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """`configs`: all pools below root that are described. `deleted`: those that are not, children first.
-    `different`: new ones and changed ones, parents first. `retired`: leaves that will be none."""
+    """The changes that a description of all pools leads to. `configs`: the described pools. `deleted`: existing pools
+    below root that are not described, children first. `different`: new pools and changed pools, parents first.
+    `retired`: leaves that will be deleted or become inner pools."""
 
     configs: tuple[PoolConfig, ...]
     deleted: tuple[tuple[str, Pool], ...]

@@ -24,7 +24,7 @@ def set_capacity(state: State, settings: Settings, command: SetCapacity) -> Gene
 def calculate_entitlements(
     state: State, settings: Settings, command: CalculateEntitlements
 ) -> Generator[Fact, None, None]:
-    """Without a capacity, everything stays as it is."""
+    """Calculate the entitlements of all pools. Before the capacity is known, they stay as they are."""
     if state.capacity is None:
         return
     tree = state.pool_tree()
@@ -50,7 +50,7 @@ def calculate_entitlements(
 
 
 def usage(tree: PoolTree, pools: list[Pool]) -> Usage:
-    """`pools`: in the order of the tree."""
+    """The demand and the allocations of pools, summed up the tree. `pools`: in the order of the tree."""
     return Usage(
         tree,
         np.array([pool.demand for pool in pools]),

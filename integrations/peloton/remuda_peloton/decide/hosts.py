@@ -149,8 +149,8 @@ def rank_hosts(state: State, settings: Settings, command: RankHosts) -> Generato
 
 
 def recover_runs(state: State, settings: Settings, command: RecoverRuns) -> Generator[Fact, None, None]:
-    """Left alone are runs of pools that do not exist, in states in which no host has them, that are known, and of tasks
-    that EnqueueGangs would refuse."""
+    """Track the runs that a host manager reports. Passed over are known runs, runs of unknown pools, runs in states in
+    which no host has a run, and runs of tasks that EnqueueGangs would refuse."""
     for one in command.runs:
         known = one.task.id in state.runs or one.task.mesos_id in state.task_of
         if not known and one.pool_id in state.pools and one.state in ON_HOST and not problem_of(one.task):

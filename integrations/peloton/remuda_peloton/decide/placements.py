@@ -179,7 +179,7 @@ def connected(state: State, settings: Settings, placements: Sequence[Placement])
 
 
 def why_in_part(state: State, settings: Settings, placements: Sequence[Placement]) -> str:
-    """With `whole_gangs`: which gang is to be placed in part; empty: none."""
+    """The reason why the placements are refused with `whole_gangs`: they place a gang in part; empty: they do not."""
     if not settings.whole_gangs:
         return ""
     named = {task_id for placement in placements for task_id, _ in placement.tasks}

@@ -92,7 +92,7 @@ def drop_ended(state: State, pool: Pool) -> Generator[Fact, None, None]:
 
 
 def has_tasks(pool: Pool) -> bool:
-    """As `is_busy`, when the gangs that `drop_ended` would drop are gone."""
+    """Whether the pool is busy (`is_busy`) without the gangs that `drop_ended` would drop."""
     return bool(pool.runs) or not fits(pool.allocation.total, ZERO)
 
 

@@ -49,7 +49,7 @@ def over_allocation(pool: Pool) -> tuple[Vector, Vector]:
 
 
 def is_eligible(count: int, settings: Settings) -> bool:
-    """`count`: in how many cycles, one after the other, the pool held too much."""
+    """Whether a pool gives tasks back. `count`: in how many cycles, one after the other, the pool held too much."""
     return count > 0 and count >= settings.sustained_over_allocation_count
 
 

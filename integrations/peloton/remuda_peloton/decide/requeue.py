@@ -42,14 +42,15 @@ def requeued(
 
 
 def after_failed_placement(state: State, settings: Settings, run: Run, reason: str) -> Requeued:
-    """Back to READY; when the attempts of the cycle are used up, to PENDING."""
+    """The task becomes READY again; when the attempts of the cycle are used up, PENDING."""
     if settings.reserve_after_failures and _needs_a_host(settings, run):
         return requeued(state, settings, run, READY, reason, ready_for_host_reservation=True)
     return requeued(state, settings, run, PENDING if cycle_complete(run.attempts, settings) else READY, reason)
 
 
 def after_placing_timeout(state: State, settings: Settings, run: Run) -> Requeued:
-    """Like a failed placement; but when all cycles are used up, the task asks for the reservation of a host."""
+    """The task goes back as after a failed placement; when all cycles are used up, the task asks for the reservation of
+    a host."""
     reason = "placing timed out"
     if _needs_a_host(settings, run):
         return requeued(state, settings, run, READY, reason, ready_for_host_reservation=True)
@@ -78,8 +79,8 @@ def tick(state: State, settings: Settings, command: Tick) -> Generator[Fact, Non
 
 
 def due_timers(state: State, limit: int) -> list[tuple[int, str, str]]:
-    """Those that are due, the first ones first. O(`limit` log `limit`), however many there are: in a heap, no timer is
-    due before the one above it."""
+    """The first `limit` timers that are due, in order. O(`limit` log `limit`), however many there are: in a heap, no
+    timer is due before the one above it."""
     heap, below = state.timers, [(state.timers[0], 0)]
     due: list[tuple[int, str, str]] = []
     while below and len(due) < limit:

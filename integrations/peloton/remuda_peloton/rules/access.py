@@ -33,7 +33,8 @@ ENQUEUE, CREATE, UPDATE, DELETE = "EnqueueGangs", "CreateResourcePool", "UpdateR
 
 
 class Grant(NamedTuple):
-    """`path`: of the pool at or below which gangs may be enqueued, and below which pools may be changed; empty: all."""
+    """A role of a client. `path`: the path of the pool at or below which gangs may be enqueued, and below which pools
+    may be changed; empty: all."""
 
     role: str
     path: str = ""
@@ -62,7 +63,7 @@ def read_grants(entries: Iterable[str]) -> dict[str, tuple[Grant, ...]]:
 
 
 class Clients:
-    """`entries`: as in the setting."""
+    """The clients that the setting `resmgr.clients` names. `entries`: the entries of the setting."""
 
     def __init__(self, entries: Iterable[str] = ()) -> None:
         self._grants = read_grants(entries)
@@ -82,8 +83,8 @@ class Clients:
 
 
 def check_pool_access(paths: Iterable[str], rpc: str, pool_id: str, pools: Callable[[], Pools]) -> None:
-    """`paths`: of `Clients.paths`. `pool_id`: of the pool that the RPC is about; of a new one, its parent. Raises
-    Forbidden."""
+    """Check that a client may call the RPC for the pool. `paths`: the answer of `Clients.paths`. `pool_id`: the ID of
+    the pool that the RPC is about; for a new pool, the ID of its parent. Raises Forbidden."""
     if "" in paths:
         return
     known = pools()

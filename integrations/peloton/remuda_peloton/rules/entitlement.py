@@ -96,7 +96,8 @@ class Entitlements:
 
 
 class Steps(NamedTuple):
-    """What the pools of a level get, pass by pass: per pool of the level and kind. `need`: up to the limit."""
+    """The amounts that the pools of a level get in each pass, per pool of the level and kind. `need`: allocation,
+    demand and slack, up to the limit."""
 
     level: Level
     need: Amounts
@@ -114,8 +115,9 @@ def calculate(
     spread: bool = False,
     steps: list[Steps] | None = None,
 ) -> Entitlements:
-    """`scale`: reservations of children are scaled down to what their parent has. `spread`: what a limit cuts off goes
-    to its siblings. Peloton does neither. `steps`: is given the steps of each level."""
+    """Calculate the entitlements of all pools. `capacity`: of all hosts; `slack_cpu`: cores of slack. `scale`:
+    reservations of children are scaled down to what their parent has. `spread`: what a limit cuts off goes to its
+    siblings. Peloton does neither. `steps`: is given the steps of each level."""
     entitlement, slack, non_slack = (np.zeros((len(tree.ids), len(KINDS))) for _ in range(3))
     entitlement[0], non_slack[0], slack[0, 0] = capacity, capacity, slack_cpu
     slack_wish = np.zeros_like(slack)

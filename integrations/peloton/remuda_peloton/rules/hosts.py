@@ -24,9 +24,10 @@ class HostLabel(msgspec.Struct, frozen=True):
 
 
 class Host(msgspec.Struct, frozen=True):
-    """`capacity`: of tasks that are not revocable. `slack_cpu`: cores beside it, which revocable tasks use instead.
-    Ports: from `first_port` to `last_port`; 0: none. `pool`: the host pool. `draining`: nothing is placed there any
-    more. `shared_with`: the name of its SharedHosts; empty: none."""
+    """A host as a host manager describes it. `capacity`: the amounts for tasks that are not revocable. `slack_cpu`:
+    cores beside the capacity, which revocable tasks use instead. Ports: from `first_port` to `last_port`; 0: none.
+    `pool`: the host pool. `draining`: nothing is placed there any more. `shared_with`: the name of its SharedHosts;
+    empty: none."""
 
     hostname: str
     capacity: Vector
@@ -40,7 +41,7 @@ class Host(msgspec.Struct, frozen=True):
 
     @property
     def room(self) -> Room:
-        """What is free while no task is there."""
+        """The room of the host without any task."""
         return (*self.capacity, self.slack_cpu)
 
 
@@ -87,7 +88,8 @@ def lacking(room: Room, needed: Room) -> list[str]:
 
 
 class Placement(msgspec.Struct, frozen=True):
-    """`tasks`: pairs of a task's ID and its run's. Agent, ports and offer are the engine's, and passed on."""
+    """Tasks that an engine has placed on one host. `tasks`: pairs of the ID of a task and the ID of its run. Agent,
+    ports and offer are the engine's, and passed on."""
 
     hostname: str
     tasks: tuple[tuple[str, str], ...]

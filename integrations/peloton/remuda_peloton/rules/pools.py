@@ -33,7 +33,8 @@ class ChangeLog(msgspec.Struct, frozen=True):
 
 
 class PoolConfig(msgspec.Struct, frozen=True):
-    """`controller_limit_percent`: None: no limit. `slack_limit_percent`: None: SLACK_LIMIT_PERCENT."""
+    """The configuration of a pool. `controller_limit_percent`: percent of the reservation; None: no limit.
+    `slack_limit_percent`: percent of the reservation; None: SLACK_LIMIT_PERCENT."""
 
     id: str
     name: str
@@ -109,7 +110,7 @@ def _check_amounts(one: KindConfig) -> None:
 
 
 def check_policy(config: PoolConfig, pools: Pools) -> None:
-    """Also of a change that is forced: there is no number for another policy in an answer."""
+    """Check the policy, also in a forced change: there is no number for another policy in an answer."""
     if config.policy not in (UNKNOWN_POLICY, PRIORITY_FIFO):
         raise InvalidPool(
             "unknown_policy", f"policy is {config.policy!r}, expected {PRIORITY_FIFO}", policy=config.policy
@@ -117,7 +118,7 @@ def check_policy(config: PoolConfig, pools: Pools) -> None:
 
 
 def check_numbers(config: PoolConfig, pools: Pools) -> None:
-    """Also of a change that is forced: a number that is none would spread to the entitlements of other pools."""
+    """Check the amounts, also in a forced change: a NaN would spread to the entitlements of other pools."""
     given = [(f"{field} of {one.kind[:64]!r}", getattr(one, field)) for one in config.resources for field in AMOUNTS]
     given += [("controllerLimit.maxPercent", config.controller_limit_percent or 0.0)]
     given += [("slackLimit.maxPercent", config.slack_limit_percent or 0.0)]
@@ -240,7 +241,7 @@ def validate(config: PoolConfig, pools: Pools, rules: Sequence[str] = tuple(RULE
 
 
 def check_path(path: str) -> None:
-    """Raises InvalidPool if it is no absolute path of names."""
+    """Check that the path is absolute. Raises InvalidPool."""
     if not path:
         raise InvalidPool("path_empty", "path is empty, expected an absolute path such as /a/b")
     if not path.startswith("/"):

@@ -19,7 +19,7 @@ ALL_STATES: Final = (READY, PLACING, RESERVED, PLACED, LAUNCHING, LAUNCHED, STAR
 
 
 class Candidate(Protocol):
-    """`started_ms`: when the task entered RUNNING; 0: it has not."""
+    """A task that may be preempted. `started_ms`: the time at which it entered RUNNING; 0: it has not."""
 
     task: Task
     state: str
@@ -61,7 +61,7 @@ BATCH: Final = 1
 
 
 class HostTask(msgspec.Struct, frozen=True):
-    """`run_time_s`: None: it does not run yet."""
+    """A task on a host that may be drained. `run_time_s`: None: it does not run yet."""
 
     pool_id: str
     type: int

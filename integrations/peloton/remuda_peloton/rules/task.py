@@ -9,8 +9,9 @@ from .resources import ZERO, Vector, add, subtract, total
 
 
 class Task(msgspec.Struct, frozen=True):
-    """`id`: identity of the task; `mesos_id`: identity of this run. `labels`, `constraint`: encoded messages, passed
-    on. `resource`: cores, devices, MB, MB. Counters and `ready_for_host_reservation`: as the caller has sent them."""
+    """A task as a job manager enqueues it. `id`: identity of the task; `mesos_id`: identity of this run. `labels`,
+    `constraint`: encoded messages, passed on. `resource`: cores, devices, MB, MB. Counters and
+    `ready_for_host_reservation`: as the caller has sent them."""
 
     id: str
     mesos_id: str
@@ -60,7 +61,7 @@ class Traits(msgspec.Struct, frozen=True):
 
 
 def traits(tasks: tuple[Task, ...]) -> Traits:
-    """`tasks`: not empty. Only a gang of one task can be a controller."""
+    """The traits of a gang. `tasks`: not empty. Only a gang of one task can be a controller."""
     first = tasks[0]
     resource = first.resource if len(tasks) == 1 else total(task.resource for task in tasks)
     return Traits(resource, first.preemptible, first.revocable, first.controller and len(tasks) == 1)

@@ -37,7 +37,7 @@ CODES: Final = {
 
 
 async def serve(bus: Bus, cluster: str, front: Front) -> None:
-    """Until the connection ends."""
+    """Serve all RPCs on the bus until the connection ends."""
     callers = Callers()
     for _, table in SERVICES.values():
         for name, rpc in table.items():

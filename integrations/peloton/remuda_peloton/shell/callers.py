@@ -14,7 +14,8 @@ FULL: Final = "RESOURCE_EXHAUSTED"
 
 
 class Caller:
-    """`name`: of its certificate, or its address. `receiving`: held while a request is received."""
+    """A caller that has RPCs under way. `name`: the name in its certificate, or its address. `receiving`: held while a
+    request is received."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -57,7 +58,8 @@ class Callers:
 
 
 def name_of(names: frozenset[str], peer: str) -> str:
-    """`names`: of the certificate. `peer`: as gRPC writes it, such as `ipv4:10.0.0.1:4711`."""
+    """The name of a caller. `names`: the names in its certificate. `peer`: as gRPC writes it, such as
+    `ipv4:10.0.0.1:4711`."""
     return ", ".join(sorted(names)) or peer.rpartition(":")[0] or peer
 
 

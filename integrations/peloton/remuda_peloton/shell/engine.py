@@ -43,8 +43,8 @@ class Held:
 
 
 class Engine:
-    """`name`: engines of different names begin at different hosts. `refresh_s`: it asks for changes of
-    hosts when what it knows is so old. `hold_s`: how long it tries to place a gang before it reports a failure."""
+    """A placement engine. `name`: engines of different names begin at different hosts. `refresh_s`: it asks for changes
+    of hosts when what it knows is so old. `hold_s`: how long it tries to place a gang before it reports a failure."""
 
     def __init__(
         self, name: str, task_type: int = 0, refresh_s: float = 0.2, hold_s: float = 10.0,
@@ -61,7 +61,8 @@ class Engine:
         self._read_s = self._read_all_s = self._reserved_s = float("-inf")
 
     async def run(self, call: Caller) -> None:
-        """Until an RPC fails, with its error. What the engine holds then, it tries again when it runs again."""
+        """Run until an RPC fails, with its error. The engine tries the gangs that it holds then again when it runs
+        again."""
         self.connect_anew()
         while True:
             await self.turn(call)

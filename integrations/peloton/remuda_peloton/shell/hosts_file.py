@@ -99,7 +99,7 @@ def _ports(where: str, text: str) -> tuple[int, int]:
 
 
 async def follow(path: Path, desk: Desk, state: Callable[[], State]) -> None:
-    """Without end: apply the file while this process leads."""
+    """Apply the file whenever it has changed, while this process leads. Runs without end."""
     complained: str | None = None
     while True:
         if desk.leader is not None:

@@ -87,7 +87,8 @@ async def main(bus: Bus, settings: ResmgrSettings, *, clock_ms: Callable[[], int
 
 
 def credentials(settings: ResmgrSettings) -> grpc.ServerCredentials | None:
-    """Raises ValueError when a file cannot be read or is not in PEM form."""
+    """The TLS credentials of the server; None: it has no certificate. Raises ValueError when a file cannot be read or
+    is not in PEM form."""
     pem = server_pem("resmgr", settings)
     if pem is None:
         return None

@@ -52,7 +52,7 @@ def measure(state: State) -> None:
 
 
 def measure_pools(state: State) -> None:
-    """Of the first METRIC_POOLS, breadth first."""
+    """Set the gauges of the first METRIC_POOLS pools, breadth first."""
     POOLS.set(len(state.pools) - 1)
     tree = state.pool_tree()
     pools, configs = [state.pools[pool_id] for pool_id in tree.ids], state.configs()

@@ -28,8 +28,9 @@ Row = Mapping[str, Any]
 
 
 class View(msgspec.Struct, frozen=True):
-    """What the core says at one time. `nodes`: the same object as long as none of them changes. `capacity`: what the
-    queue may hold in all; slack cpu beside it, in cores. `content`: grows when anything but `log_seq` changes."""
+    """The partition at one position of the core's log. `nodes`: the same object as long as no node changes. `capacity`:
+    the maximum of the queue; `slack_cpu`: cores of slack beside it. `content`: grows when anything but `log_seq`
+    changes."""
 
     log_seq: int
     nodes: tuple[Row, ...]
@@ -40,7 +41,7 @@ class View(msgspec.Struct, frozen=True):
 
 
 class Contents(msgspec.Struct, frozen=True):
-    """What an application has. `tag`: equal ones stand for equal contents."""
+    """The asks and allocations of an application. `tag`: equal tags stand for equal contents."""
 
     tag: str
     asks: tuple[GuestAsk, ...]
@@ -64,7 +65,8 @@ class NotReady(Exception):
 
 
 class Partition:
-    """`name`: the plain name. `queue`: below it are those of Peloton's pools."""
+    """A partition of an RM in which Peloton's tasks are guests. `name`: the plain name of the partition. `queue`: the
+    queue above the queues of Peloton's pools."""
 
     def __init__(self, bus: Bus, rm_id: str, name: str, queue: str, cluster: str) -> None:
         self._bus, self._rm_id, self._name, self._queue, self._cluster = bus, rm_id, name, queue, cluster
@@ -81,7 +83,8 @@ class Partition:
         return f"{self._rm_id}/{self._name}"
 
     async def view(self) -> View:
-        """What is there once the core has handled what was sent. Raises NotReady, BusError."""
+        """The view of the partition after the core has handled all requests of this process. Raises NotReady,
+        BusError."""
         async with asyncio.timeout(limits.PARTITION_BEHIND_S):
             while True:
                 stats = await self._query("stats", {})

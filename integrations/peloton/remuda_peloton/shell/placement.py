@@ -110,7 +110,7 @@ def _interrupted(settings: PlacementSettings, cause: str) -> None:
 
 
 def channel(address: str, settings: PlacementSettings) -> grpc.aio.Channel:
-    """Raises OSError when a file cannot be read."""
+    """A gRPC channel to a resource manager. Raises OSError when a file cannot be read."""
     options = [("grpc.max_receive_message_length", limits.RESPONSE_BYTES)]
     if settings.ca is None:
         return grpc.aio.insecure_channel(address, options)

@@ -31,7 +31,7 @@ log = structlog.get_logger()
 
 
 async def apply(desk: Desk, text: str) -> list[str]:
-    """What has changed, in words. Raises PoolsFileError, RpcError, Unavailable."""
+    """Apply a pools file. Returns the changes, in words. Raises PoolsFileError, RpcError, Unavailable."""
     described = await asyncio.to_thread(PoolsFile, text)
     encoded = await desk.answer(pool_rpcs.APPLY, pool_rpcs.APPLY_POOLS, described.request)
     answer = pb.ApplyPoolsResponse.FromString(encoded)

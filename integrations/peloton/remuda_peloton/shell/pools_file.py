@@ -39,7 +39,8 @@ class PoolsFileError(ValueError):
 
 
 class PoolsFile:
-    """`request`: what the text asks for. `lines`: of each pool, by its path."""
+    """A text that describes pools. `request`: the request that applies it. `lines`: the line of each pool, by its
+    path."""
 
     def __init__(self, text: str) -> None:
         """Raises PoolsFileError."""
@@ -60,7 +61,7 @@ class PoolsFile:
         self._add("", top["pools"])
 
     def problem(self, answer: pb.ApplyPoolsResponse) -> PoolsFileError:
-        """What the resource manager says is wrong, with the line of the pool."""
+        """The problem that the resource manager has answered, with the line of the pool."""
         what = f"pool {answer.path}: {answer.problem}" if answer.path else answer.problem
         return PoolsFileError(self.lines.get(answer.path, 0), what)
 

@@ -40,7 +40,8 @@ Handler = Callable[[Any, Any], Awaitable[None]]
 
 
 class Server:
-    """`port`: the one it listens on, once it is started. `credentials`: of TLS; None: without."""
+    """The gRPC server. `port`: the port on which it listens, once it is started. `credentials`: TLS credentials; None:
+    no TLS."""
 
     def __init__(self, front: Front, address: str, credentials: grpc.ServerCredentials | None = None) -> None:
         self._address = address
@@ -57,7 +58,7 @@ class Server:
         self.port = 0
 
     async def start(self) -> None:
-        """Raises OSError when the port is taken."""
+        """Listen. Raises OSError when the port is taken."""
         try:
             if self._credentials is None:
                 self.port = self._server.add_insecure_port(self._address)

@@ -53,9 +53,9 @@ class Failed(NamedTuple):
 
 
 class SharedEngine:
-    """`hold_s`: how long it tries to place a gang, tries to find an allocation for a run that has none, and waits for a
-    node that the RM has not reported since it registered; then the gang fails, and the runs are preempted. `ports`:
-    first and last of each host; (0, 0): none."""
+    """The engine of shared hosts. `hold_s`: how long it tries to place a gang, tries to find an allocation for a run
+    that has none, and waits for a node that the RM has not reported since it registered; then the gang fails, and the
+    runs are preempted. `ports`: first and last of each host; (0, 0): none."""
 
     def __init__(
         self, partition: Partition, cluster: str, queue: str, task_type: int = 0, refresh_s: float = 0.2,
@@ -76,7 +76,7 @@ class SharedEngine:
         self._settled: tuple[int, int] | None = None  # what was compared last, if nothing of it is left to be done
 
     async def run(self, call: Caller) -> None:
-        """Until an RPC or a request fails, with its error."""
+        """Run until an RPC or a request fails, with its error."""
         await self.take_over(call)
         while True:
             await self.turn(call)

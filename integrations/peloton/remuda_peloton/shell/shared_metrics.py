@@ -47,7 +47,7 @@ INTERRUPTIONS: Final = counter(
 
 
 def measure(gangs: int, runs: int, held: Held, found: Difference) -> None:
-    """Of one turn. `runs`: on shared hosts."""
+    """Set the gauges after a turn. `runs`: the number of runs on shared hosts."""
     GANGS.set(gangs)
     RUNS.set(runs)
     UNBACKED.set(len(found.unbacked))

@@ -68,7 +68,7 @@ def problem_of_key(key: str) -> str:
 
 
 def ask_amounts(resource: Vector, revocable: bool) -> dict[str, int]:
-    """What the task asks for. A revocable one uses slack cpu in place of cpu."""
+    """The amounts of a task's ask. A revocable task uses slack cpu in place of cpu."""
     found = {
         name: min(GUEST_AMOUNT, math.ceil(amount * unit - EPSILON))
         for name, unit, amount in zip(NAMES, UNITS, resource, strict=True)
@@ -103,7 +103,7 @@ def vector_of(amounts: Amounts) -> Vector:
 
 
 def host_of_node(node: Mapping[str, Any], ports: tuple[int, int]) -> Host:
-    """`node`: a row of the query `nodes`. What its RM uses itself is no room."""
+    """The host that a node is. `node`: a row of the query `nodes`. The amounts that its RM uses itself are no room."""
     occupied = node["occupied"]
     amounts = {name: amount - occupied.get(name, 0) for name, amount in node["capacity"].items()}
     labels = tuple(HostLabel(key, str(value)) for key, value in sorted(node["attributes"].items()))
@@ -126,7 +126,7 @@ class HeldGang:
         self.reason = ""
 
     def keep(self, alive: Container[str]) -> None:
-        """`alive`: IDs of runs. The resource manager has given up the others, or placed them."""
+        """Drop the tasks whose runs the resource manager has given up or placed. `alive`: the IDs of the other runs."""
         self.tasks = {run_id: task for run_id, task in self.tasks.items() if run_id in alive}
 
 
@@ -149,7 +149,7 @@ class Names:
 
 
 def ask_of(wish: Wish, run: Any) -> si.AllocationAsk:
-    """`run`: a SharedRun."""
+    """The ask for a wish. `run`: a SharedRun."""
     ask = si.AllocationAsk(
         allocationKey=wish.key, applicationID=wish.application, maxAllocations=1, priority=min(INT32, run.priority)
     )
@@ -200,7 +200,7 @@ class FreePorts:
                 self._used.setdefault(run.hostname, set()).update(run.ports)
 
     def take(self, hostname: str, count: int) -> list[int]:
-        """Fewer than `count`: there are no more."""
+        """Take the `count` lowest free ports; fewer where the host has no more."""
         used = self._used.setdefault(hostname, set())
         first, last = self._ports
         found: list[int] = []

@@ -47,7 +47,7 @@ def host_of(message: Any) -> Host:
 
 
 def check_host(message: Any) -> None:
-    """Raises RpcError."""
+    """Check the description of a host. Raises RpcError."""
     if message.shared_with:
         raise RpcError(
             INVALID_ARGUMENT, f"shared_with is {message.shared_with[:64]!r}, expected nothing: see ShareHosts"

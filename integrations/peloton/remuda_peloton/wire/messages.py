@@ -104,7 +104,7 @@ def write_fact(fact: Fact) -> pb.Fact:
 
 
 def read_fact(message: pb.Fact) -> Fact:
-    """Raises KeyError for a fact that this version does not know."""
+    """The fact of a message. Raises KeyError for a fact that this version does not know."""
     kind = message.WhichOneof("fact")
     fact: Fact = _READERS[kind or ""](getattr(message, kind or ""))
     return fact

@@ -48,7 +48,7 @@ def delete(path: str) -> tuple[str, Any]:
 
 
 def problem_of(name: str, encoded: bytes) -> str:
-    """What the response of the RPC says is wrong, with keys as operators write them; empty: nothing."""
+    """The problem in the response of the RPC, with keys as operators write them; empty: nothing."""
     response = RESPONSES[name].FromString(encoded)
     if not response.HasField("error"):
         return ""
@@ -68,8 +68,8 @@ _SUM: Final = re.compile(rf"^reservations of (?P<kind>{'|'.join(KINDS)}) in \S+ 
 
 
 def set_field(config: pb.ResourcePoolConfig, key: str, value: str) -> None:
-    """`key`: of a kind, such as cpu.limit; one of PERCENTS, of which an empty value is none; or one of TEXTS. Raises
-    ValueError."""
+    """Set a field of a configuration. `key`: a key of a kind, such as cpu.limit; one of PERCENTS, of which an empty
+    value is none; or one of TEXTS. Raises ValueError."""
     kind, _, field = key.partition(".")
     if key in TEXTS:
         setattr(config, TEXTS[key], text_of(key, value))
@@ -89,7 +89,8 @@ def set_field(config: pb.ResourcePoolConfig, key: str, value: str) -> None:
 
 
 def in_keys(problem: str) -> str:
-    """What a rule says about a configuration, with the field as its key where the rule begins with it."""
+    """The problem that a rule has found, with the key of the field in place of its name where the text begins with the
+    field."""
     found = _AMOUNT.sub(lambda match: f"{match['kind']}.{match['field']} ", problem)
     found = _SUM.sub(
         lambda match: f"{match['kind']}.reservation is too high: with those of its siblings, {match['sum']}", found
@@ -100,7 +101,7 @@ def in_keys(problem: str) -> str:
 
 
 def text_of(key: str, value: str) -> str:
-    """Raises ValueError."""
+    """The value, if it is short enough. Raises ValueError."""
     if len(value) > limits.POOL_TEXT:
         raise ValueError(f"{key} has {len(value)} characters, expected at most {limits.POOL_TEXT}")
     return value

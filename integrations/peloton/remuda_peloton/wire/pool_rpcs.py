@@ -158,7 +158,8 @@ APPLY_POOLS: Final[Rpc[Any, Any]] = Rpc(pools_pb2.ApplyPoolsRequest, command_of,
 
 
 def config_of(pool_id: str, message: pb.ResourcePoolConfig) -> PoolConfig:
-    """Raises nothing: numbers of enumerations that have no name become texts that validation refuses."""
+    """The configuration in a message. Never raises: numbers of enumerations that have no name become texts that
+    validation refuses."""
     log = message.changeLog
     return PoolConfig(
         id=pool_id,

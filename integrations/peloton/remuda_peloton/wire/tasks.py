@@ -118,7 +118,7 @@ def wanted_of(message: pb.Task) -> Wanted:
 
 
 def labels_of(payload: bytes) -> tuple[Label, ...]:
-    """`payload`: an encoded mesos.v1.Labels."""
+    """The labels in an encoded message. `payload`: an encoded mesos.v1.Labels."""
     labels = mesos.Labels()
     try:
         labels.MergeFromString(payload)
