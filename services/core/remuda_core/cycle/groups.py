@@ -32,5 +32,10 @@ def place_group(
         awaited = groups.failed
         yield from ask_for_more(state, index, demand, pending, now_ms)
         groups.failed = awaited
+        in_vain = groups.opened_in_vain()
         index.close(demand)
+        if in_vain is not None:
+            for other in in_vain[1]:
+                groups.failed = in_vain[0]
+                index.close(other)
     return placed

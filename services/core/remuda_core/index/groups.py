@@ -142,6 +142,8 @@ class Groups:
         # Closed demands by what they wait for. None: not known, so they are tried again when any node gains room.
         self.waiting: dict[Awaited | None, dict[Demand, None]] = {}
         self.waits_for: dict[Demand, Awaited | None] = {}
+        # Demands that were opened together, by what they waited for, until one of them is tried.
+        self.opened: dict[Awaited, dict[Demand, None]] = {}
         # What the demand that was looked at last waits for.
         self.failed: Awaited | None = None
         # A node has gained room since closed demands were looked at. And groups with other members than before.
@@ -261,11 +263,28 @@ class Groups:
                 self._settle(group)
         if self.gained:
             self.gained = False
+            self.opened.clear()
             for awaited, demands in list(self.waiting.items()):
                 if awaited is None or self._may_fit(awaited):
+                    if awaited is not None and len(demands) > 1:
+                        self.opened[awaited] = dict(demands)
                     for demand in list(demands):
                         if demand.possible:
                             self.index.open(demand)
+
+    def opened_in_vain(self) -> tuple[Awaited, list[Demand]] | None:
+        """After a demand found no room: the others that were opened with it, if there is no room for them either. They
+        are closed without a search for each: a rack that has become free serves one group of many."""
+        awaited = self.failed
+        demands = self.opened.pop(awaited, None) if awaited is not None else None
+        if awaited is None or demands is None or self._may_fit(awaited):
+            return None
+        return awaited, [demand for demand in demands if demand.open and self._waits_still(demand)]
+
+    def _waits_still(self, demand: Demand) -> bool:
+        """Whether the group of the demand is as it was when it was closed."""
+        group = demand.group_of_asks
+        return isinstance(group, Group) and group not in self.changed and demand in group.free
 
     def _may_fit(self, awaited: Awaited) -> bool:
         scope = self.domains.find(awaited.scope)
@@ -291,6 +310,8 @@ class Groups:
                 self.index.quota_changed(demand, group.application)
             if not demand.open and demand.possible:
                 self.index.open(demand)
+            for demands in self.opened.values():
+                demands.pop(demand, None)
 
     def _open_others(self, group: Group) -> None:
         """Look again at the other groups of an application whose asks share a level: it has other members."""
@@ -298,6 +319,8 @@ class Groups:
             for demand in one.free:
                 if demand.wish is not None and demand.wish.outer and not demand.open and demand.possible:
                     self.index.open(demand)
+                for demands in self.opened.values():
+                    demands.pop(demand, None)
 
     def _quota(self, group: Group, demand: Demand) -> Resource:
         """What the next step of the group places, as maxima and limits see it."""
