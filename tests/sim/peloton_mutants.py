@@ -75,7 +75,7 @@ def orphans_keep_what_they_hold(patch: pytest.MonkeyPatch) -> None:
 
 def placing_never_times_out(patch: pytest.MonkeyPatch) -> None:
     """What an engine has taken that was killed stays with it."""
-    patch.setattr(placements, "timeout_ms", lambda state, *_: 0)
+    patch.setattr(placements, "due_ms", lambda *_: 0)
 
 
 def reports_end_nothing(patch: pytest.MonkeyPatch) -> None:

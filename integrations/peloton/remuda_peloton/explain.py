@@ -7,14 +7,14 @@ from typing import Final
 
 import msgspec
 
-from .decide.entitle import usage
+from .decide.entitle import calculated
 from .limits import EXPLAINED_TASKS
 from .queries import held_below
 from .rules.admission import QUEUES, Obstacle, obstacle
-from .rules.entitlement import PoolTree, Steps, calculate
+from .rules.entitlement import PoolTree, Steps
 from .rules.lifecycle import PENDING, READY
 from .rules.pools import ROOT, PoolConfig, path_of
-from .rules.resources import KINDS, Vector, add, by_kind
+from .rules.resources import KINDS, by_kind, total
 from .settings import Settings
 from .state import Gang, Pool, Run, State
 
@@ -173,10 +173,7 @@ def entitlement_steps(state: State, settings: Settings, pool_id: str) -> list[Po
         return []
     tree = state.tree if state.tree is not None else PoolTree(state.configs())
     steps: list[Steps] = []
-    used = usage(tree, [state.pools[one] for one in tree.ids])
-    found = calculate(
-        tree, used, state.capacity, state.slack_cpu, settings.scale_reservations, settings.spread_leftovers, steps
-    )
+    found = calculated(state, settings, tree, [state.pools[one] for one in tree.ids], steps)
     numbers = {one: number for number, one in enumerate(tree.ids)}
     configs, rows = state.configs(), list[PoolSteps]()
     while pool_id != ROOT:
@@ -205,7 +202,7 @@ def _pool_row(state: State, path: str, pool: Pool) -> PoolRow:
         None if pool.controller_limit is None else by_kind(pool.controller_limit), by_kind(config.slack_limit()),
         config.controller_limit_percent, config.slack_limit_percent,
         by_kind(pool.entitlement), by_kind(pool.non_slack), by_kind(pool.slack), by_kind(held), by_kind(slack_held),
-        _sum(leaf.demand for leaf in leaves), _sum(leaf.slack_demand for leaf in leaves),
+        by_kind(total(leaf.demand for leaf in leaves)), by_kind(total(leaf.slack_demand for leaf in leaves)),
         sum(len(leaf.runs) for leaf in leaves),
         {name: len(pool.queues[name]) for name in QUEUES} if pool.is_leaf else {},
         pool.over_count, config.owning_team, config.description,
@@ -219,13 +216,6 @@ def _leaves(state: State, pool: Pool) -> Iterator[Pool]:
         if not one.children:
             yield one
         below.extend(state.pools[child] for child in one.children)
-
-
-def _sum(vectors: Iterator[Vector]) -> Amounts:
-    total: Vector = (0.0, 0.0, 0.0, 0.0)
-    for one in vectors:
-        total = add(total, one)
-    return by_kind(total)
 
 
 def _task_row(state: State, run: Run, configs: dict[str, PoolConfig]) -> TaskRow:

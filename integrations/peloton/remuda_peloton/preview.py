@@ -9,10 +9,10 @@ import msgspec
 
 from .commands import DescribedPool
 from .decide.apply_pools import DifferentPool, plan_of
-from .decide.entitle import usage
+from .decide.entitle import calculated
 from .decide.preemption import preempted_states
 from .limits import PREVIEW_ROWS, PREVIEW_TASKS
-from .rules.entitlement import PoolTree, calculate
+from .rules.entitlement import PoolTree
 from .rules.pools import AMOUNTS, ROOT, PoolConfig, complete, path_of
 from .rules.ranking import victims
 from .rules.resources import KINDS, ZERO, Vector, as_vector, by_kind, fits, subtract
@@ -123,10 +123,8 @@ def _effects(
 
 
 def _entitled(state: State, settings: Settings, tree: PoolTree) -> dict[str, Held]:
-    assert state.capacity is not None
     pools = [state.pools.get(one) or Pool(PoolConfig(one, one)) for one in tree.ids]
-    scale, spread = settings.scale_reservations, settings.spread_leftovers
-    found = calculate(tree, usage(tree, pools), state.capacity, state.slack_cpu, scale, spread)
+    found = calculated(state, settings, tree, pools)
     tables = [map(as_vector, one.tolist()) for one in (found.entitlement, found.non_slack, found.slack)]
     return dict(zip(tree.ids, zip(*tables, strict=True), strict=True))
 

@@ -9,7 +9,7 @@ import numpy as np
 from ..commands import CalculateEntitlements, SetCapacity
 from ..facts import CapacityChanged, Entitlement, EntitlementsChanged, Fact
 from ..limits import ENTITLEMENTS_PER_FACT
-from ..rules.entitlement import PoolTree, Usage, calculate
+from ..rules.entitlement import Entitlements, PoolTree, Steps, Usage, calculate
 from ..rules.resources import Vector
 from ..settings import Settings
 from ..state import Pool, State
@@ -29,14 +29,7 @@ def calculate_entitlements(
         return
     tree = state.pool_tree()
     pools = [state.pools[pool_id] for pool_id in tree.ids]
-    result = calculate(
-        tree,
-        usage(tree, pools),
-        state.capacity,
-        state.slack_cpu,
-        settings.scale_reservations,
-        settings.spread_leftovers,
-    )
+    result = calculated(state, settings, tree, pools)
     rows = zip(
         pools, result.entitlement.tolist(), result.non_slack.tolist(), result.slack.tolist(), strict=True
     )  # fmt: skip
@@ -47,6 +40,16 @@ def calculate_entitlements(
     ]
     for start in range(0, len(changed), ENTITLEMENTS_PER_FACT):
         yield EntitlementsChanged(tuple(changed[start : start + ENTITLEMENTS_PER_FACT]))
+
+
+def calculated(
+    state: State, settings: Settings, tree: PoolTree, pools: list[Pool], steps: list[Steps] | None = None
+) -> Entitlements:
+    """The entitlements with the demand and the allocations that the pools have now. The capacity must be known.
+    `pools`: in the order of the tree. `steps`: gets the steps of each level."""
+    assert state.capacity is not None
+    scale, spread = settings.scale_reservations, settings.spread_leftovers
+    return calculate(tree, usage(tree, pools), state.capacity, state.slack_cpu, scale, spread, steps)
 
 
 def usage(tree: PoolTree, pools: list[Pool]) -> Usage:

@@ -31,7 +31,7 @@ from ..commands import (
 from ..facts import Fact, HostReserved, HostsPut, HostsRanked, HostsRemoved, HostsShared, RunRecovered, TaskMoved
 from ..limits import RESERVED_PERCENT, SHARINGS
 from ..rules.hosts import Host, Room, SharedHosts, covers, lacking, less, need, room_left
-from ..rules.lifecycle import ON_HOST, RESERVED, timeout_ms
+from ..rules.lifecycle import ON_HOST, RESERVED, due_ms
 from ..rules.ranking import HostTask, order
 from ..rules.resources import Vector, total
 from ..rules.task import Task, problem_of
@@ -155,9 +155,8 @@ def recover_runs(state: State, settings: Settings, command: RecoverRuns) -> Gene
         known = one.task.id in state.runs or one.task.mesos_id in state.task_of
         if not known and one.pool_id in state.pools and one.state in ON_HOST and not problem_of(one.task):
             yield RunRecovered(one.task, one.pool_id, one.state, one.started_ms)
-            if lasts_ms := timeout_ms(one.state, settings):  # PREEMPTING: the next cycle has to find it again
-                due_ms = state.now_ms + lasts_ms
-                yield TaskMoved(one.task.id, one.task.mesos_id, one.state, "recovered", due_ms)
+            if at_ms := due_ms(state.now_ms, one.state, settings):  # PREEMPTING: the next cycle has to find it again
+                yield TaskMoved(one.task.id, one.task.mesos_id, one.state, "recovered", at_ms)
 
 
 def _host_task(run: Run, now_ms: int) -> HostTask:

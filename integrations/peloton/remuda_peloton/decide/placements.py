@@ -11,7 +11,7 @@ from ..commands import DequeueGangs, FailedPlacement, GetPlacements, Handed, Set
 from ..facts import Fact, GangDequeued, PlacementQueued, PlacementTaken, SharedPlaced, TaskDequeued
 from ..limits import LIMIT_PER_CALL, PLACEMENTS
 from ..rules.hosts import Placement
-from ..rules.lifecycle import LAUNCHING, PLACED, PLACING, READY, RESERVED, count_attempt, extra_s, timeout_ms
+from ..rules.lifecycle import LAUNCHING, PLACED, PLACING, READY, RESERVED, count_attempt, due_ms, extra_s
 from ..rules.task import Task
 from ..settings import Settings
 from ..state import Run, State
@@ -57,7 +57,7 @@ def set_placements(state: State, settings: Settings, command: SetPlacements) -> 
         problems = _problems(state, settings, together, command.by)
         if not any(problems):
             for placement in together:
-                yield PlacementQueued(state.last_number + 1, placement, _due(state, PLACED, settings))
+                yield PlacementQueued(state.last_number + 1, placement, due_ms(state.now_ms, PLACED, settings))
         else:
             reasons.update(zip(places, (one or OTHER_REFUSED for one in problems), strict=True))
     if command.by is not None and is_newer(state, command.by):
@@ -73,7 +73,7 @@ def get_placements(state: State, settings: Settings, command: GetPlacements) -> 
     while state.placements and len(answer) < min(command.limit, LIMIT_PER_CALL):
         number, placement = next(iter(state.placements.items()))
         tasks = tuple(pair for pair in placement.tasks if _is_placed(state, pair, number))
-        yield PlacementTaken(number, _due(state, LAUNCHING, settings))
+        yield PlacementTaken(number, due_ms(state.now_ms, LAUNCHING, settings))
         if tasks:
             answer.append(msgspec.structs.replace(placement, tasks=tasks))
     return answer
@@ -95,16 +95,15 @@ def _next_ready(state: State, task_type: int) -> int | None:
 def _dequeued(state: State, settings: Settings, run: Run) -> TaskDequeued:
     task, attempts, cycles = run.task, run.attempts, run.cycles
     if run.ready_for_host_reservation:
-        lasts_ms = timeout_ms(RESERVED, settings)
+        at_ms = due_ms(state.now_ms, RESERVED, settings)
         to, timeout_s = RESERVED, settings.reserving_timeout_s
     else:
         extra = extra_s(attempts, settings)
-        lasts_ms = timeout_ms(PLACING, settings, extra)
+        at_ms = due_ms(state.now_ms, PLACING, settings, extra)
         to, timeout_s = PLACING, settings.placing_timeout_s + extra
         if settings.enable_placement_backoff:
             attempts, cycles = count_attempt(attempts, cycles, settings)
-    due_ms = state.now_ms + lasts_ms if lasts_ms else 0
-    return TaskDequeued(task.id, task.mesos_id, to, due_ms, timeout_s, attempts, cycles)
+    return TaskDequeued(task.id, task.mesos_id, to, at_ms, timeout_s, attempts, cycles)
 
 
 def _may_be_placed(state: State, pair: tuple[str, str]) -> bool:
@@ -146,11 +145,6 @@ def _failed(state: State, settings: Settings, failed: FailedPlacement) -> Genera
         if run is None or run.state != PLACING or (run_id and run.task.mesos_id != run_id):
             continue
         yield after_failed_placement(state, settings, run, failed.reason or "placement failed")
-
-
-def _due(state: State, to: str, settings: Settings) -> int:
-    lasts_ms = timeout_ms(to, settings)
-    return state.now_ms + lasts_ms if lasts_ms else 0
 
 
 def connected(state: State, settings: Settings, placements: Sequence[Placement]) -> list[list[int]]:

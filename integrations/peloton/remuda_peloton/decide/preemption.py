@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable
 from ..commands import HOST_MAINTENANCE, REVOKE_RESOURCES, Candidate, Evict, GetPreemptibleTasks, Preempt
 from ..facts import CandidateQueued, CandidatesTaken, Fact, OverAllocationCounted, TaskMoved
 from ..limits import LIMIT_PER_CALL, PREEMPTION_CANDIDATES
-from ..rules.lifecycle import AT_JOB_MANAGER, PENDING, PREEMPTING, RUNNING, timeout_ms
+from ..rules.lifecycle import AT_JOB_MANAGER, PENDING, PREEMPTING, RUNNING, due_ms
 from ..rules.ranking import ALL_STATES, STATES, victims
 from ..rules.resources import ZERO, Vector, subtract
 from ..settings import Settings
@@ -89,8 +89,6 @@ def get_preemptible_tasks(
         if run is None or run.state not in asked_for:
             continue
         if run.state == RUNNING:
-            lasts_ms = timeout_ms(PREEMPTING, settings)
-            due_ms = state.now_ms + lasts_ms if lasts_ms else 0
-            yield TaskMoved(task_id, run_id, PREEMPTING, reason, due_ms)
+            yield TaskMoved(task_id, run_id, PREEMPTING, reason, due_ms(state.now_ms, PREEMPTING, settings))
         answer.append(Candidate(task_id, run_id, reason))
     return answer

@@ -35,7 +35,7 @@ from ..rules.lifecycle import (
     SUCCEEDED,
     TERMINAL,
     UPDATES,
-    timeout_ms,
+    due_ms,
 )
 from ..rules.ranges import Ranges
 from ..settings import Settings
@@ -89,9 +89,8 @@ def update_tasks_state(state: State, settings: Settings, command: UpdateTasksSta
             continue
         run = state.run_of(update.task_id, update.run_id)
         if run is not None and update.state in UPDATES.get(run.state, ()):
-            lasts_ms = timeout_ms(update.state, settings)
-            due_ms = state.now_ms + lasts_ms if lasts_ms else 0
-            yield TaskMoved(update.task_id, update.run_id, update.state, "reported by the job manager", due_ms)
+            at_ms = due_ms(state.now_ms, update.state, settings)
+            yield TaskMoved(update.task_id, update.run_id, update.state, "reported by the job manager", at_ms)
             yield from _leave_draining(state, settings, run)
 
 

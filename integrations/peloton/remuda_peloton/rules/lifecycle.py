@@ -86,15 +86,16 @@ def may_follow(before: str, after: str) -> bool:
     return before == after or after in TRANSITIONS.get(before, ())
 
 
-def timeout_ms(state: str, settings: Settings, extra_s: float = 0.0) -> int:
-    """How long a task may stay in a state, in ms; 0: as long as it takes. The time for PLACING is whole seconds."""
+def due_ms(now_ms: int, state: str, settings: Settings, extra_s: float = 0.0) -> int:
+    """The time at which a task that enters a state now times out, in ms; 0: never. The time for PLACING is whole
+    seconds, with `extra_s`."""
     field = TIMEOUTS.get(state)
     seconds = 0.0 if field is None else getattr(settings, field)
     if not seconds:
         return 0
     if state == PLACING:
         seconds = int(seconds + extra_s)
-    return int(seconds * 1_000)
+    return now_ms + int(seconds * 1_000) if int(seconds * 1_000) else 0
 
 
 def extra_s(attempts: float, settings: Settings) -> float:
