@@ -502,6 +502,7 @@ OBJECT_BUCKETS = (SNAPSHOTS, PELOTON_SNAPSHOTS)
 
 RMPROXY_LEASE = "rmproxy"  # key in LEASES: its holder forwards requests and publishes callbacks
 EVENTS_LEASE = "events"  # key in LEASES: its holder writes the event history
+ARCHIVE_LEASE = "archive"  # key in LEASES: its holder writes the archive
 
 
 def callback_consumer(rm_id: str) -> str:

@@ -9,6 +9,7 @@ from .errors import UserError
 
 # The modules by which an extra is recognised.
 MODULES: Final = {
+    "archive": ("obstore",),
     "kubernetes": ("aiohttp",),
     "peloton": ("numpy",),
     "plot": ("matplotlib",),

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from .client.names import Named, OfRm
-from .commands import act, administer, configuration, keys, pools, settings, show, start
+from .commands import act, administer, archive, configuration, keys, pools, settings, show, start
 from .terminal import exit_status, quick_start
 from .terminal.formats import with_formats, with_watch
 
@@ -22,6 +22,7 @@ rm_commands = typer.Typer(help="Add, remove, forget and divide resource managers
 peloton_commands = typer.Typer(
     help="Add, list and remove clients of Peloton's resource manager over NATS.", no_args_is_help=True
 )
+archive_commands = typer.Typer(help="Show and check an archive of logs and inboxes.", no_args_is_help=True)
 operator_commands = typer.Typer(help="Add, list and remove operators; set their groups.", no_args_is_help=True)
 
 # By the heading in the help.
@@ -74,7 +75,7 @@ HELP: dict[str, dict[tuple[str, ...], str]] = {
         ("keys", "cluster-keys"): "Create keys; those of an installation on Kubernetes.",
         ("resume", "rebuild"): "End the halt of an RM; delete its log after a loss.",
         ("backup", "restore"): "Save all streams and buckets; load them again.",
-        ("declare",): "Create or update streams and buckets for this version.",
+        ("archive", "declare"): "Check archives; create streams for this version.",
     },
 }
 # These list something, so they have `--output` and, with `--watch`, are shown again and again.
@@ -89,8 +90,8 @@ DEFAULT_RM = (
     show.queues, show.applications, show.nodes, show.usage, show.explain, show.action, show.dump, act.kill, act.move,
     act.hold, act.unhold, act.drain, act.undrain, act.priority, act.release, configuration.preview,
 )  # fmt: skip
-# Events follow by themselves (`--follow`), and a file is checked once.
-LISTING_ONCE = (show.events, show.check)
+# Events follow by themselves (`--follow`); files and archives are looked at once.
+LISTING_ONCE = (show.events, show.check, archive.list_archive)
 
 
 def _with_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -117,6 +118,8 @@ pool_commands.command("apply")(pools.apply)
 pool_commands.command("preview")(pools.preview)
 pool_commands.command("set")(pools.set_keys)
 pool_commands.command("delete")(pools.delete)
+archive_commands.command("list")(_with_options(archive.list_archive))
+archive_commands.command("verify")(archive.verify)
 rm_commands.command("add")(keys.add)
 rm_commands.command("remove")(keys.remove)
 rm_commands.command("forget")(administer.forget)
@@ -135,6 +138,7 @@ cli.add_typer(settings_commands, name="settings", rich_help_panel="Administer")
 cli.add_typer(pool_commands, name="pool", rich_help_panel="Administer")
 cli.add_typer(rm_commands, name="rm", rich_help_panel="Administer")
 cli.add_typer(operator_commands, name="operator", rich_help_panel="Administer")
+cli.add_typer(archive_commands, name="archive", rich_help_panel="Administer")
 cli.add_typer(peloton_commands, name="peloton", rich_help_panel="Administer")
 
 

@@ -63,7 +63,7 @@ def test_a_system_with_peloton_names_its_extra(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"'remuda-scheduler\[peloton\]'"):
         up(
             data=tmp_path / "data", port=0, config=None, cores=1, rmproxies=1, grpc_port=0, web_port=0, peloton_port=0,
-            peloton_engines=1, plain=True, settings=None, assignments=(),
+            peloton_engines=1, archive=None, plain=True, settings=None, assignments=(),
         )  # fmt: skip
     assert not (tmp_path / "data").exists()
 

@@ -16,10 +16,10 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import structlog
 
@@ -96,6 +96,20 @@ class Lease:
         liveness = HolderLiveness(self._bus, self._key)
         while not await self._take_when_free(liveness):  # noqa: ASYNC110 - a dead holder publishes nothing
             await asyncio.sleep(HOLDER_CHECK_INTERVAL_S)
+
+    async def run_while_held(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run the work until it returns, or until the lease is lost; then it is cancelled. Raises what the work
+        raises."""
+        working = asyncio.ensure_future(work)
+        lost = asyncio.ensure_future(self.lost())
+        try:
+            await asyncio.wait({working, lost}, return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                working.result()
+        finally:
+            lost.cancel()
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
 
     async def _take_when_free(self, liveness: HolderLiveness) -> bool:
         try:

@@ -23,12 +23,16 @@ from tests.system.grpc_client import client, port_of
 from tests.system.running import placed, until
 from tests.system.web_client import address_of
 
-PROCESSES = {"nats-server", "config", "core", "events", "rmproxy", "grpc", "web", "resmgr", "placement"}
+PROCESSES = {"nats-server", "config", "core", "events", "rmproxy", "grpc", "web", "resmgr", "placement", "archive"}
 WITHIN_S = 20.0
 
 
 async def test_every_process_and_transport(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, grpc_port=0, web_port=0, peloton_port=0, peloton_engines=1, log_level="warning")
+    archive = tmp_path / "archive"
+    layout = Layout(
+        tmp_path, grpc_port=0, web_port=0, peloton_port=0, peloton_engines=1, log_level="warning",
+        archive=str(archive), assignments=("archive.write=0.2",),
+    )  # fmt: skip
     async with System(layout) as system:
         await system.ready()
         assert {process.name for process in system.processes} == PROCESSES
@@ -38,6 +42,7 @@ async def test_every_process_and_transport(tmp_path: Path) -> None:
         await over_rest(bus)
         await asyncio.to_thread(pool_of_peloton, await peloton_port(bus))
         await by_commands(system.url)
+        await in_the_archive(archive)
         await bus.close()
 
 
@@ -101,6 +106,15 @@ def pool_of_peloton(port: int) -> None:
 
         set_capacity(call, 10.0)
         assert create_pool(call)
+
+
+async def in_the_archive(archive: Path) -> None:
+    async def has_both() -> bool:
+        return {one.parts[-4] for one in archive.rglob("*.segment")} == {"over-nats", "over-grpc"}
+
+    await until(has_both, WITHIN_S)
+    [(code, printed)] = await finished_each([["archive", "verify", str(archive)]])
+    assert code == 0 and "no damage" in printed, printed
 
 
 async def by_commands(url: str) -> None:

@@ -16,7 +16,7 @@ from remuda_bus.subjects import peloton_rpc, peloton_rpc_of
 from remuda_operations.operator_api.methods import ACTING, READING
 from remuda_operations.operators import Operator, client_token
 
-SERVICES = ("core", "rmproxy", "config", "events", "grpc", "web", "resmgr", "placement")
+SERVICES = ("core", "rmproxy", "config", "events", "grpc", "web", "resmgr", "placement", "archive")
 FRONT_ENDS = ("grpc", "web")  # they act in the names of operators, as far as they are allowed to
 PELOTON_CLIENTS = ("peloton-jobs", "peloton-hosts", "peloton-pools")  # over NATS; others use gRPC and certificates
 ROLES = (*SERVICES, *PELOTON_CLIENTS, "operator", "admin")
@@ -309,6 +309,16 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             subjects.lease_holder(subjects.EVENTS_LEASE),
         ),
         (subjects.lease_holder(subjects.EVENTS_LEASE), subjects.story("*")),
+    ),
+    # Reads what it copies. It writes nothing on the bus but its lease.
+    "archive": (
+        (
+            *_reads(subjects.LOG.name, subjects.INBOX.name, f"OBJ_{subjects.SNAPSHOTS.name}"),
+            *_looks_into(_RMS, _LEASES),
+            f"$KV.{_LEASES}.{subjects.ARCHIVE_LEASE}",
+            subjects.lease_holder(subjects.ARCHIVE_LEASE),
+        ),
+        (subjects.lease_holder(subjects.ARCHIVE_LEASE),),
     ),
     # The permissions of an RM, for every RM: certificates say which client is which.
     "grpc": (

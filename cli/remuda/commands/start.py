@@ -96,6 +96,10 @@ def up(
     peloton_engines: Annotated[
         int, typer.Option(min=0, max=64, help="With --peloton-port: placement engines to start.")
     ] = 0,
+    archive: Annotated[
+        str | None,
+        typer.Option(metavar="STORE", help="Keep an archive there: a directory, or a URL like s3://bucket/prefix."),
+    ] = None,
     plain: Plain = False,
 ) -> None:
     """Start a NATS server and all services on this machine, and restart what ends, until Ctrl-C."""
@@ -103,14 +107,14 @@ def up(
 
     start(
         data=data, port=port, config=config, cores=cores, rmproxies=rmproxies, grpc_port=grpc_port, web_port=web_port,
-        peloton_port=peloton_port, peloton_engines=peloton_engines, plain=plain, settings=settings,
+        peloton_port=peloton_port, peloton_engines=peloton_engines, archive=archive, plain=plain, settings=settings,
         assignments=tuple(assignments or ()),
     )  # fmt: skip
 
 
 def run(
     service: Annotated[
-        str, typer.Argument(help="rmproxy, core, config, events, grpc, kubernetes, placement, resmgr or web.")
+        str, typer.Argument(help="rmproxy, core, config, events, archive, grpc, kubernetes, placement, resmgr or web.")
     ],
     nats: Annotated[
         str | None,

@@ -18,11 +18,11 @@ if TYPE_CHECKING:  # commands that only need the names start sooner without pyda
 Main = Callable[[Bus, Any], Awaitable[None]]  # of a service, with settings of its own
 REQUIRED: Final = ("rmproxy", "core", "config", "events")
 STARTED: Final = (*REQUIRED, "grpc", "web")  # by `remuda up`
-SERVICES: Final = (*STARTED, "kubernetes", "resmgr", "placement")
+SERVICES: Final = (*STARTED, "archive", "kubernetes", "resmgr", "placement")
 # The packages of services whose name is not that of the service.
 PACKAGES: Final = {"resmgr": "remuda_peloton", "placement": "remuda_peloton"}
 # The extras of the distribution that services need.
-EXTRAS: Final = {"kubernetes": "kubernetes", "resmgr": "peloton", "placement": "peloton"}
+EXTRAS: Final = {"archive": "archive", "kubernetes": "kubernetes", "resmgr": "peloton", "placement": "peloton"}
 
 
 def check_service(name: str) -> str:
@@ -42,6 +42,10 @@ def check_extras(loaded: Mapping[str, Loaded[Settings]]) -> None:
 
 def settings_of(service: str) -> type[Settings]:
     """The model of the settings of a service. Imports only this service, to save memory."""
+    if service == "archive":
+        from remuda_archive.settings import ArchiveSettings
+
+        return ArchiveSettings
     if service == "core":
         from remuda_core.shell.settings import CoreSettings
 
@@ -99,6 +103,10 @@ def check_settings(
 
 def main_of(service: str) -> Main:
     """Imports only this service."""
+    if service == "archive":
+        from remuda_archive.shell import main as archive
+
+        return archive
     if service == "core":
         from remuda_core.shell.main import main as core
 

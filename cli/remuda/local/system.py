@@ -30,7 +30,7 @@ from .supervisor import OnChange, OnLine, Process, Program, State, Supervisor
 
 NATS = "nats-server"
 # The order of stop: first no new requests, then no more decisions, then the rest.
-STOP_ORDER = (("grpc", "rmproxy", "web"), ("core", "resmgr", "placement"), ("events", "config"))
+STOP_ORDER = (("grpc", "rmproxy", "web"), ("core", "resmgr", "placement"), ("events", "archive", "config"))
 
 
 # The server of this system has neither keys nor certificates, whatever the file says of the one it is written for.
@@ -42,7 +42,8 @@ OWN_SERVER = [
 @dataclass(frozen=True, slots=True)
 class Layout:
     """The parts of a local system. `port` and those of services: 0 for any free one; None: without that service.
-    `config`: the queues.yaml, None for that of the settings. `settings`, `assignments`: as `remuda run` takes them."""
+    `config`: the queues.yaml, None for that of the settings. `archive`: where the archive is kept; None: nowhere.
+    `settings`, `assignments`: as `remuda run` takes them."""
 
     data: Path
     port: int = 0
@@ -53,6 +54,7 @@ class Layout:
     web_port: int | None = None
     peloton_port: int | None = None
     peloton_engines: int = 0
+    archive: str | None = None
     log_level: str | None = None
     settings: Path | None = None
     assignments: tuple[str, ...] = ()
@@ -63,6 +65,7 @@ class Layout:
             ("config", 1), ("core", self.cores), ("events", 1), ("rmproxy", self.rmproxies),
             ("grpc", int(self.grpc_port is not None)), ("web", int(self.web_port is not None)),
             ("resmgr", int(self.peloton_port is not None)), ("placement", self.peloton_engines),
+            ("archive", int(self.archive is not None)),
         )  # fmt: skip
         return [
             (service if count == 1 else f"{service}-{number}", service)
@@ -154,6 +157,8 @@ class System:
             argv += ["--set", f"grpc.port={self.layout.grpc_port}"]
         if service == "web":
             argv += ["--set", f"web.port={self.layout.web_port}"]
+        if service == "archive":
+            argv += ["--set", f"archive.store={self.layout.archive}"]
         if service == "resmgr":
             argv += ["--set", f"resmgr.port={self.layout.peloton_port}"]
         argv += ["--set", f"instance={name}"]

@@ -27,15 +27,14 @@ REDRAW_EVERY_S = 0.5
 
 def up(
     *, data: Path, port: int, config: Path | None, cores: int, rmproxies: int, grpc_port: int | None,
-    web_port: int | None, peloton_port: int | None, peloton_engines: int,
+    web_port: int | None, peloton_port: int | None, peloton_engines: int, archive: str | None,
     plain: bool, settings: Path | None, assignments: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Run until a signal. All processes are stopped when this returns."""
     if config is not None:
         arguments.readable("--config", config)
-    loaded = check_settings(
-        (*STARTED, *(("resmgr", "placement") if peloton_port is not None else ())), settings, assignments
-    )
+    more = (*(("resmgr", "placement") if peloton_port is not None else ()), *(("archive",) if archive else ()))
+    loaded = check_settings((*STARTED, *more), settings, assignments)
     check_extras(loaded)
     if grpc_port is None:
         grpc_port = cast("GrpcSettings", loaded["grpc"].settings).port
@@ -49,13 +48,18 @@ def up(
     _check_port("--peloton-port", peloton_port or 0)
     layout = Layout(
         data.resolve(), port, config, cores, rmproxies, grpc_port, web_port, peloton_port,
-        peloton_engines,
+        peloton_engines, archive=archive and _absolute(archive),
         settings=settings and settings.resolve(), assignments=assignments,
     )  # fmt: skip
     try:
         run(lambda: _live(layout) if is_live(plain) else _plain(layout))
     except Stopped:
         console.print("remuda: stopped.")
+
+
+def _absolute(archive: str) -> str:
+    """A directory is the same for every process, wherever it was started."""
+    return archive if "://" in archive else str(Path(archive).resolve())
 
 
 async def _plain(layout: Layout) -> None:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Any
 
 import structlog
 
@@ -49,7 +48,7 @@ async def serve(bus: Bus, instance: str) -> None:
             health.PROCESS_HEALTH.set_status("stands by: another process holds the lease")
             await lease.acquire()
             health.PROCESS_HEALTH.set_status("holds the lease: writes the history")
-            await _run_while_held(lease, publish(bus, instance))
+            await lease.run_while_held(publish(bus, instance))
     except ExceptionGroup as failures:  # one follower has failed and has ended the others
         raise failures.exceptions[0] from None
     finally:
@@ -139,20 +138,6 @@ def _spans(rm_id: str, entries: Sequence[LogEntry]) -> ExitStack:
             if subjects.TRACEPARENT in entry.headers:
                 spans.enter_context(tracing.span("events.publish", entry.headers, rm=rm_id, log_seq=entry.seq))
     return spans
-
-
-async def _run_while_held(lease: Lease, work: Coroutine[Any, Any, None]) -> None:
-    """Run the work until the lease is lost. Raises what the work raises."""
-    working = asyncio.ensure_future(work)
-    lost = asyncio.ensure_future(lease.lost())
-    try:
-        await asyncio.wait({working, lost}, return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            working.result()
-    finally:
-        lost.cancel()
-        working.cancel()
-        await asyncio.gather(working, return_exceptions=True)
 
 
 def _clock_ms() -> int:

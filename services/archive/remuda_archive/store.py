@@ -1,0 +1,108 @@
+"""The place where an archive is kept: a directory, or a bucket of an object store, by obstore."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import obstore
+from obstore.exceptions import BaseError
+from obstore.store import LocalStore, from_url
+
+from remuda_archive import limits
+
+
+class StoreFailed(Exception):
+    """The store has refused a request, or was not reached."""
+
+
+class Store:
+    """Objects by name. A name that was put is complete: readers see the whole object or none."""
+
+    def __init__(self, store: Any, directory: Path | None, where: str) -> None:
+        self._store = store
+        self._directory = directory  # where files are forced to the disk
+        self.where = where
+
+    @classmethod
+    def open(cls, where: str, options: Mapping[str, str] | None = None) -> Self:
+        """`where`: the path of a directory, which is made, or a URL such as `s3://bucket/prefix`. `options`: of the
+        object store, beside those that it reads from the environment (docs/history.md). Raises ValueError that names
+        what is wrong."""
+        try:
+            if "://" in where and not where.startswith("file://"):
+                config: Any = dict(options or {})
+                return cls(from_url(where, config=config), None, where)
+            directory = Path(where.removeprefix("file://"))
+            return cls(LocalStore(directory, automatic_cleanup=True, mkdir=True), directory, str(directory))
+        except (BaseError, OSError, TypeError, ValueError) as error:
+            raise ValueError(f"archive.store {where!r}: {_first_line(error)}") from None
+
+    async def put(self, name: str, content: bytes) -> None:
+        """Durable when it returns. Raises StoreFailed."""
+        await self._try(obstore.put_async(self._store, name, content))
+        if self._directory is not None:
+            try:
+                await asyncio.to_thread(_sync, self._directory / name)
+            except OSError as error:
+                raise StoreFailed(f"{self.where}: {error}") from None
+
+    async def get(self, name: str) -> bytes | None:
+        """None: there is no such object. Raises StoreFailed."""
+        try:
+            found = await obstore.get_async(self._store, name)
+            return bytes(await found.bytes_async())
+        except FileNotFoundError:
+            return None
+        except (BaseError, OSError) as error:
+            raise StoreFailed(f"{self.where}: {_first_line(error)}") from None
+
+    async def beginning(self, name: str, length: int) -> bytes:
+        """At most the first `length` bytes. Raises StoreFailed."""
+        return bytes(await self._try(obstore.get_range_async(self._store, name, start=0, length=length)))
+
+    async def names(self, prefix: str = "") -> dict[str, int]:
+        """All names that begin with this path, with the sizes of the objects in bytes. Raises StoreFailed."""
+        found: dict[str, int] = {}
+        try:
+            async for some in obstore.list(self._store, prefix or None):
+                found.update((one["path"], one["size"]) for one in some)
+        except FileNotFoundError:
+            pass
+        except (BaseError, OSError) as error:
+            raise StoreFailed(f"{self.where}: {_first_line(error)}") from None
+        return found
+
+    async def delete(self, name: str) -> None:
+        """Does nothing where there is none. Raises StoreFailed."""
+        try:
+            await obstore.delete_async(self._store, name)
+        except FileNotFoundError:
+            pass
+        except (BaseError, OSError) as error:
+            raise StoreFailed(f"{self.where}: {_first_line(error)}") from None
+
+    async def _try(self, request: Any) -> Any:
+        try:
+            async with asyncio.timeout(limits.STORE_TIMEOUT_S):
+                return await request
+        except TimeoutError:
+            raise StoreFailed(f"{self.where}: no answer within {limits.STORE_TIMEOUT_S} s") from None
+        except (BaseError, OSError) as error:
+            raise StoreFailed(f"{self.where}: {_first_line(error)}") from None
+
+
+def _sync(path: Path) -> None:
+    for one in (path, path.parent):
+        descriptor = os.open(one, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0] or type(error).__name__
