@@ -147,17 +147,6 @@ SETTINGS_PROBLEMS = 100
 
 # A core near the client answers in milliseconds.
 QUERY_TIMEOUT_S = 5.0
-# A core gives up a preview after a minute. One that plays another preview, or rests from one, is asked again.
-PREVIEW_TIMEOUT_S = 70.0
-PREVIEW_RETRIES_S = 60.0
-PREVIEW_RETRY_S = 0.5
-# rmproxy answers within ten seconds, decided or not. Without an answer, the same request is sent again until the second
-# bound.
-ACTION_TIMEOUT_S = 12.0
-ACTION_DECIDED_WITHIN_S = 24.0
-# Another rmproxy takes over within a second.
-RMPROXY_TAKES_OVER_WITHIN_S = 3.0
-RMPROXY_RETRY_S = 0.25
 # The service reads both texts of a comparison, or reads, stores and writes a text: seconds for the largest ones.
 CONFIGURATION_CHANGE_TIMEOUT_S = 90.0
 # A core process or a front end, about itself.
@@ -168,12 +157,6 @@ READ_ONCE_EXPIRES_S = 1.0
 READ_ONCE_RETRY = RetryPolicy(0.2, give_up_after_s=3.0)
 # All current entries of a bucket: thousands on a slow machine. A bucket without a leader does not answer.
 ALL_ENTRIES_WITHIN_S = 10.0
-# Services that answer a ping: all within a machine's or a cluster's round trip, also on a busy machine.
-PING_S = 0.3
-# Where it is known which services have to answer, there is no need to wait longer than so after an answer.
-PING_QUIET_S = 0.1
-# Further pings, before a service counts as absent: a busy process may not answer for a second or two.
-PING_AGAIN_S = (1.0, 2.0)
 
 # The interface for operators (`operator_api`)
 

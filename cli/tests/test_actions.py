@@ -77,7 +77,7 @@ async def test_a_request_without_an_answer_is_repeated_under_its_id() -> None:
 
 
 async def test_in_the_end_it_is_not_known(monkeypatch) -> None:
-    monkeypatch.setattr("remuda_bus.limits.ACTION_DECIDED_WITHIN_S", 0.0)
+    monkeypatch.setattr("remuda_operations.queries.actions.ACTION_DECIDED_WITHIN_S", 0.0)
     bus = Deaf()
     bus.unanswered = 9
     await served(bus, {})
@@ -86,7 +86,7 @@ async def test_in_the_end_it_is_not_known(monkeypatch) -> None:
 
 
 async def test_nobody_there_and_nobody_allowed(monkeypatch) -> None:
-    monkeypatch.setattr("remuda_bus.limits.RMPROXY_TAKES_OVER_WITHIN_S", 0.0)
+    monkeypatch.setattr("remuda_operations.queries.actions.RMPROXY_TAKES_OVER_WITHIN_S", 0.0)
     with pytest.raises(NoAnswer, match="no rmproxy takes the request"):
         await hold(MemoryBus())
     bus = MemoryBus()

@@ -7,7 +7,6 @@ import json
 
 import pytest
 
-from remuda_bus import limits
 from remuda_bus.bus import Message
 from remuda_bus.memory import MemoryBus
 from remuda_operations.queries.services import PING, services
@@ -33,8 +32,8 @@ async def serve(bus: MemoryBus, service: str, busy_for: int = 0, number: int = 1
 
 @pytest.fixture
 def bus(monkeypatch: pytest.MonkeyPatch) -> MemoryBus:
-    monkeypatch.setattr(limits, "PING_S", 0.02)
-    monkeypatch.setattr(limits, "PING_AGAIN_S", (0.02, 0.02))
+    monkeypatch.setattr("remuda_operations.queries.services.PING_S", 0.02)
+    monkeypatch.setattr("remuda_operations.queries.services.PING_AGAIN_S", (0.02, 0.02))
     return MemoryBus()
 
 

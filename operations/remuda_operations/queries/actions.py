@@ -8,11 +8,19 @@ from collections.abc import Mapping
 
 import msgspec
 
-from remuda_bus import limits, subjects
+from remuda_bus import subjects
 from remuda_bus.bus import Bus, NoResponders, Refused, Unanswered
 from remuda_bus.status_codes import FORBIDDEN
 from remuda_operations.operators import Operator
 from remuda_operations.queries.errors import NoAnswer, RequestRefused
+
+# rmproxy answers within ten seconds, decided or not. Without an answer, the same request is sent again for
+# ACTION_DECIDED_WITHIN_S.
+ACTION_TIMEOUT_S = 12.0
+ACTION_DECIDED_WITHIN_S = 24.0
+# Another rmproxy takes over within a second.
+RMPROXY_TAKES_OVER_WITHIN_S = 3.0
+RMPROXY_RETRY_S = 0.25
 
 
 class Outcome(msgspec.Struct):
@@ -37,10 +45,10 @@ async def request(
     payload = json.dumps({"action_id": action_id, **fields}).encode()
     subject = subject_of(operator, rm, action)
     now = asyncio.get_running_loop().time
-    deadline, take_over = now() + limits.ACTION_DECIDED_WITHIN_S, now() + limits.RMPROXY_TAKES_OVER_WITHIN_S
+    deadline, take_over = now() + ACTION_DECIDED_WITHIN_S, now() + RMPROXY_TAKES_OVER_WITHIN_S
     while True:
         try:
-            reply = await bus.request(subject, payload, timeout_s=limits.ACTION_TIMEOUT_S)
+            reply = await bus.request(subject, payload, timeout_s=ACTION_TIMEOUT_S)
             return msgspec.json.decode(reply.payload, type=Outcome)
         except Refused as refused:
             reason = refused.reason
@@ -55,12 +63,10 @@ async def request(
                     f"no rmproxy takes the request ({subject}): `remuda status` shows which services run; where keys "
                     "are in use, it takes the key of an operator (`remuda operator add`)"
                 ) from None
-            await asyncio.sleep(limits.RMPROXY_RETRY_S)
+            await asyncio.sleep(RMPROXY_RETRY_S)
         except Unanswered as error:
             if now() >= deadline:
-                return Outcome(
-                    "undecided", action_id, f"no answer within {limits.ACTION_DECIDED_WITHIN_S:g} s ({error})"
-                )
+                return Outcome("undecided", action_id, f"no answer within {ACTION_DECIDED_WITHIN_S:g} s ({error})")
 
 
 def subject_of(operator: Operator | None, rm: str, action: str) -> str:

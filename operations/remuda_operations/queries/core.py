@@ -31,6 +31,12 @@ from remuda_operations.queries.rows import (
     WhatIf,
 )
 
+# A core gives up a preview after a minute. A core that plays another preview, or rests from a preview, is
+# asked again.
+PREVIEW_TIMEOUT_S = 70.0
+PREVIEW_RETRIES_S = 60.0
+PREVIEW_RETRY_S = 0.5
+
 T = TypeVar("T")
 
 
@@ -125,14 +131,14 @@ async def answer_of_core(
 async def answer_of_player(bus: Bus, kind: str, rm: str, payload: bytes) -> bytes:
     """The answer to a query of PLAYED_QUERIES. Waits PREVIEW_RETRIES_S for a core that plays another one. Raises
     RequestRefused, NoAnswer."""
-    give_up = asyncio.get_running_loop().time() + limits.PREVIEW_RETRIES_S
+    give_up = asyncio.get_running_loop().time() + PREVIEW_RETRIES_S
     while True:
         try:
-            return await answer_of_core(bus, kind, rm, payload, limits.PREVIEW_TIMEOUT_S)
+            return await answer_of_core(bus, kind, rm, payload, PREVIEW_TIMEOUT_S)
         except Refused as refused:
             if refused.code != BUSY or asyncio.get_running_loop().time() >= give_up:
                 raise RequestRefused(f"{kind}: {refused.reason}", refused.code) from None
-            await asyncio.sleep(limits.PREVIEW_RETRY_S)
+            await asyncio.sleep(PREVIEW_RETRY_S)
 
 
 async def _reason_for_no_answer(bus: Bus, rm: str) -> str:

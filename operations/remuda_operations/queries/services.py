@@ -8,8 +8,15 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from remuda_bus import limits
 from remuda_bus.bus import Bus
+
+# The time for the answers to a ping: all services answer within a machine's or a cluster's round trip, also on a busy
+# machine.
+PING_S = 0.3
+# The longest wait after an answer where it is known which services have to answer.
+PING_QUIET_S = 0.1
+# Further pings, before a service counts as absent: a busy process may not answer for a second or two.
+PING_AGAIN_S = (1.0, 2.0)
 
 PREFIX = "remuda-"
 PING = "$SRV.PING"
@@ -31,8 +38,8 @@ async def services(bus: Bus, expected: Iterable[str] = ()) -> list[ServiceInstan
     for PING_QUIET_S. While one of `expected` does not, all are asked again and given longer (PING_AGAIN_S): a busy
     process answers late, and a ping may be lost."""
     missing, found = set(expected), dict[str, ServiceInstance]()
-    for within_s in (limits.PING_S, *limits.PING_AGAIN_S):
-        replies = await bus.request_all(PING, within_s=within_s, quiet_s=limits.PING_QUIET_S if missing else None)
+    for within_s in (PING_S, *PING_AGAIN_S):
+        replies = await bus.request_all(PING, within_s=within_s, quiet_s=PING_QUIET_S if missing else None)
         found.update((one.id, one) for reply in replies if (one := instance_of(reply.payload)) is not None)
         if not (missing := missing - {one.service for one in found.values()}):
             break
