@@ -7,9 +7,8 @@ import pytest
 from google.protobuf.message import Message
 
 from remuda_events.event_records import event_records_of
-from remuda_events.stories.mentions import mentions
 from remuda_events.stories.sentences import FACTS_ABOUT_THE_RM, FACTS_WITHOUT_SENTENCE, SENTENCES
-from remuda_events.stories.story import Story, StoryLine, StoryTarget
+from remuda_events.stories.story import Story, StoryLine, StoryTarget, mentions
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 

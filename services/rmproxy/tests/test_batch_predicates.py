@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from remuda_proto.remuda.v1 import log_pb2, predicates_pb2
 from remuda_rmproxy import limits
-from remuda_rmproxy.outbound.batch_predicates import batch_answer
+from remuda_rmproxy.outbound.predicates import batch_answer
 
 ABOUT_CLASS = log_pb2.PredicatesAsked(
     partition="[rm-1]default", predicate_class="c", application_id="app", allocation_key="k", node_ids=["n1", "n2"],

@@ -7,13 +7,13 @@ is skipped as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from remuda_events.stories.mentions import Mention, mentions
 from remuda_events.stories.sentences import FACTS_ABOUT_THE_RM, SENTENCES
 from remuda_proto.remuda.v1 import log_pb2
+from remuda_proto.si.v1 import si_pb2 as si
 
 # Commands that the core gives itself.
 SCHEDULER_COMMANDS: Final = frozenset({"Schedule", "Tick", "CleanQueues"})
@@ -42,6 +42,18 @@ class StoryLine:
             return f"{self.command}, command {self.inbox_seq}"
         part = f".{self.request_part}" if self.request_part else ""
         return f"{self.command}, request {self.request_seq}{part}"
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """The names in a fact: of an application, the key of an ask, the UUID of an allocation, of a node and of a queue. A
+    field is "" when the fact has no such name, or names a queue that it does not concern."""
+
+    application: str = ""
+    key: str = ""
+    uuid: str = ""
+    node: str = ""
+    queue: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +148,78 @@ def printable(text: str) -> str:
 def trace_id(traceparent: str) -> str:
     """The second of the four parts of a traceparent; "" when there is none."""
     return traceparent.split("-")[1] if traceparent.count("-") == 3 else ""
+
+
+def mentions(kind: str, fact: Any) -> Iterable[Mention]:
+    """The applications, asks, allocations, nodes and queues that a fact of this kind names."""
+    special = _MENTIONS.get(kind)
+    if special is not None:
+        return special(fact)
+    if kind.startswith(("queue_", "quota_")):
+        return (Mention(queue=fact.queue),)
+    return (Mention(*(getattr(fact, name, "") for name in ("application_id", "allocation_key", "uuid", "node_id"))),)
+
+
+def _of_ask(ask: si.AllocationAsk) -> Mention:
+    return Mention(ask.applicationID, ask.allocationKey)
+
+
+def _of_allocation(allocation: si.Allocation) -> Mention:
+    return Mention(allocation.applicationID, allocation.allocationKey, allocation.UUID, allocation.nodeID)
+
+
+def _of_replacement(fact: log_pb2.ReplacementStarted | log_pb2.PlaceholderReplaced) -> Iterable[Mention]:
+    real = _of_allocation(fact.allocation.allocation)
+    node = fact.placeholder_node if isinstance(fact, log_pb2.PlaceholderReplaced) else ""
+    return real, Mention(real.application, fact.placeholder_key, fact.placeholder, node)
+
+
+def _of_cancelled(fact: log_pb2.ReplacementCancelled) -> Iterable[Mention]:
+    ask = Mention(fact.application_id, fact.allocation_key, fact.uuid)
+    return ask, Mention(fact.application_id, uuid=fact.placeholder)
+
+
+def _of_draining(fact: log_pb2.QueueDrainOverdue) -> Iterable[Mention]:
+    """The queue, and the applications that it names."""
+    return [Mention(queue=fact.queue), *map(Mention, fact.application_ids)]
+
+
+def _of_move(fact: log_pb2.ApplicationMoved) -> Iterable[Mention]:
+    return (Mention(fact.application_id, queue=queue) for queue in (fact.queue, fact.from_queue))
+
+
+def _of_preemption(fact: log_pb2.PreemptionStarted | log_pb2.PreemptionAsked) -> Iterable[Mention]:
+    """The ask and its victims."""
+    yield Mention(fact.application_id, fact.allocation_key, node=fact.node_id)
+    yield from (Mention(uuid=uuid) for uuid in fact.uuids)
+
+
+def _of_quota(fact: log_pb2.QuotaPreempted) -> Iterable[Mention]:
+    """The queue and the victims."""
+    yield Mention(queue=fact.queue)
+    yield from (Mention(uuid=uuid) for uuid in fact.uuids)
+
+
+def _of_action(fact: log_pb2.ActionTaken | log_pb2.ActionRefused) -> Iterable[Mention]:
+    action = fact.action
+    return (Mention(action.application_id, action.allocation_key, action.uuid, action.node_id, action.queue.lower()),)
+
+
+_MENTIONS: Final[Mapping[str, Callable[[Any], Iterable[Mention]]]] = {
+    "action_taken": _of_action,
+    "action_refused": _of_action,
+    "application_moved": _of_move,
+    "ask_accepted": lambda fact: (_of_ask(fact.ask),),
+    "ask_changed": lambda fact: (_of_ask(fact.ask),),
+    "allocated": lambda fact: (_of_allocation(fact.allocation),),
+    "allocation_recovered": lambda fact: (_of_allocation(fact.allocation),),
+    "existing_allocation_rejected": lambda fact: (_of_allocation(fact.allocation.allocation),),
+    "guest_kept": lambda fact: (_of_allocation(fact.allocation.allocation),),
+    "replacement_started": _of_replacement,
+    "placeholder_replaced": _of_replacement,
+    "replacement_cancelled": _of_cancelled,
+    "preemption_started": _of_preemption,
+    "preemption_asked": _of_preemption,
+    "queue_drain_overdue": _of_draining,
+    "quota_preempted": _of_quota,
+}

@@ -6,8 +6,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any, Final
 
 import structlog
+from google.protobuf.message import DecodeError
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Headers, Message, Outgoing, Unanswered
@@ -15,13 +17,21 @@ from remuda_bus.limits import HEADER_ROOM_BYTES
 from remuda_bus.metrics import OTHERS, rm_label
 from remuda_bus.retry import retry
 from remuda_bus.streams.ordered_append import append_in_order
+from remuda_proto.secret_fields import has_secrets, redacted
+from remuda_proto.si.v1 import si_pb2 as si
 from remuda_rmproxy import limits, metrics
-from remuda_rmproxy.inbound.kept_content import kept_content
 from remuda_rmproxy.inbound.request_queue import UNKNOWN_SENDERS
 from remuda_rmproxy.records.dead_letter_record import dead_letter_record
 from remuda_rmproxy.records.registry import RmRegistry
 
 log = structlog.get_logger()
+
+REQUESTS: Final[dict[str, type[Any]]] = {
+    "application": si.ApplicationRequest,
+    "allocation": si.AllocationRequest,
+    "node": si.NodeRequest,
+    "configuration": si.UpdateConfigurationRequest,
+}
 
 
 class DeadLetters:
@@ -117,7 +127,7 @@ class DeadLetters:
 def _dead_letter(message: Message, rm_id: str, reason: str, most: int, headers: Headers | None = None) -> Outgoing:
     """`most`: the bytes that are stored of the request; of a larger one, none."""
     reason = " ".join(reason.split())[: limits.DEAD_LETTER_REASON_CHARACTERS]
-    payload = kept_content(message)
+    payload = _without_secrets(message)
     if len(payload) > most:
         kept = f", at most {most} are" if most else ""
         reason, payload = f"{reason} (content not kept: {len(payload)} bytes{kept})", b""
@@ -129,6 +139,18 @@ def _dead_letter(message: Message, rm_id: str, reason: str, most: int, headers: 
         subjects.ORIGIN_SEQ: str(message.seq),
     }
     return Outgoing(subjects.dead_letter(rm_id), payload, described)
+
+
+def _without_secrets(message: Message) -> bytes:
+    """The payload as it is when its kind has no secret fields, otherwise the payload without their values. The result
+    is empty for a payload that cannot be decoded, because any part of it may be a secret."""
+    kind = REQUESTS.get(message.subject.rpartition(".")[2])
+    if kind is None or not has_secrets(kind.DESCRIPTOR):
+        return message.payload
+    try:
+        return bytes(redacted(kind.FromString(message.payload)).SerializeToString())
+    except DecodeError:
+        return b""
 
 
 def _callback(message: Message, rm_id: str, reason: str, headers: Headers | None = None) -> Outgoing:

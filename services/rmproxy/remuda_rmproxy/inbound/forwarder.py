@@ -21,7 +21,6 @@ from remuda_rmproxy import limits
 from remuda_rmproxy.inbound.forwarding_progress import ForwardingProgress
 from remuda_rmproxy.inbound.request_queue import UNKNOWN_SENDERS, QueuedBytes, RequestQueue
 from remuda_rmproxy.inbound.request_worker import RequestWorker
-from remuda_rmproxy.inbound.unknown_senders import UnknownSenders
 from remuda_rmproxy.records.registry import RmRegistry
 
 log = structlog.get_logger()
@@ -47,7 +46,7 @@ class Forwarder:
         self._progress = progress
         self._queued_bytes = QueuedBytes()
         self._group: asyncio.TaskGroup | None = None
-        self._unknown_senders = UnknownSenders()
+        self._unknown_senders = _UnknownSenders()
         self._refusing: set[RequestQueue] = set()
         self._deferred_reads = asyncio.Semaphore(limits.DEFERRED_READS_AT_ONCE)
 
@@ -240,3 +239,31 @@ class Forwarder:
         while (queue := progress.queues.get(rm_id)) is not None and 0 < queue.oldest_seq <= newest.seq:
             await progress.change()
         await self._bus.trim(subjects.REQUESTS.name, subject, newest.seq + 1)
+
+
+class _UnknownSenders:
+    """The senders without a record that have requests in their shared queue, with the sequence of the first request of
+    each. A sender that gets a record has a queue of its own, into which its requests in the shared queue come first.
+    Other RMs must not search the shared queue for theirs: the search reads REQUESTS."""
+
+    def __init__(self) -> None:
+        self._first_seq: dict[str, int] = {}
+        self._first_untracked_seq = 0  # of the senders beyond the bound; 0: there is none
+
+    def add(self, rm_id: str, seq: int) -> None:
+        if rm_id in self._first_seq:
+            return
+        if len(self._first_seq) < limits.UNKNOWN_SENDERS_TRACKED:
+            self._first_seq[rm_id] = seq
+        else:
+            self._first_untracked_seq = self._first_untracked_seq or seq
+
+    def pop(self, rm_id: str) -> int:
+        """Remove a sender that has got a record. Returns the sequence of its first request in the shared queue, 0 if it
+        has none there."""
+        return self._first_seq.pop(rm_id, self._first_untracked_seq)
+
+    def clear(self) -> None:
+        """Remove all senders, because the shared queue is empty."""
+        self._first_seq.clear()
+        self._first_untracked_seq = 0

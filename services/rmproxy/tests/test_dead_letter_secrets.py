@@ -9,7 +9,7 @@ from proto.tests.test_secret_fields import SECRET, filled, marked
 from remuda_bus import subjects
 from remuda_bus.bus import Message
 from remuda_bus.memory import MemoryBus
-from remuda_rmproxy.inbound import kept_content
+from remuda_rmproxy.inbound import dead_letters
 from remuda_rmproxy.inbound.dead_letters import DeadLetters
 from remuda_rmproxy.records.registry import RmRegistry
 
@@ -19,9 +19,9 @@ KINDS = ["application", "allocation", "node", "configuration"]
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("readable", [True, False])
 async def test_dead_letters_hold_no_secrets(monkeypatch: pytest.MonkeyPatch, kind: str, readable: bool) -> None:
-    name = kept_content.REQUESTS[kind].DESCRIPTOR.name
+    name = dead_letters.REQUESTS[kind].DESCRIPTOR.name
     secret = filled(marked(name, "rmID").FindMessageTypeByName(f"si.v1.{name}"), "rmID")
-    monkeypatch.setitem(kept_content.REQUESTS, kind, type(secret))
+    monkeypatch.setitem(dead_letters.REQUESTS, kind, type(secret))
     payload = secret.SerializeToString() + (b"" if readable else b"\xff")
     assert SECRET.encode() in payload
     bus = MemoryBus()
