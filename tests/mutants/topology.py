@@ -40,7 +40,7 @@ TOPOLOGY: Final = (
     ),
     *mutants_of(
         "index.domains",
-        ("domains_widest_first", "21: the tightest domain with room is taken", "        rank = (self.counts.get(domain, 0), -domain.used, domain.path)", "        rank = (self.counts.get(domain, 0), domain.used, domain.path)"),
+        ("domains_least_used_first", "21: of domains with equal room the one that is used most is taken", "        rank = (self.counts.get(domain, 0), -domain.used, domain.path)", "        rank = (self.counts.get(domain, 0), domain.used, domain.path)"),
         ("domains_just_too_small", "21: a domain with room for exactly so many is taken", "        start: Rank = (count,)\n", "        start: Rank = (count + 1,)\n"),
         ("copies_of_refused_nodes", "21: only nodes that the RM accepts are room", "        return not (demand.node_specific and demand.avoids(entry.id))", "        return True"),
     ),
@@ -49,9 +49,5 @@ TOPOLOGY: Final = (
         ("packed_into_empty_nodes", "21: small work goes to nodes in use before empty ones", "        return (empty, tuple(unused),", "        return (not empty, tuple(unused),"),
         ("packed_into_whole_racks", "21: of nodes alike those of racks with few empty nodes come first", "self.whole.get(domain, 0), domain.path)", "-self.whole.get(domain, 0), domain.path)"),
         ("packed_into_unused_racks", "21: small work goes to racks in use", "            unused.append(one not in self.used)", "            unused.append(one in self.used)"),
-    ),
-    *mutants_of(
-        "cycle.reserve",
-        ("groups_take_kept_nodes", "21: groups reserve no nodes", "    if demand.group_of_asks is not None:\n        return None", "    if False:\n        return None"),
     ),
 )  # fmt: skip
