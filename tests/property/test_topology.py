@@ -4,11 +4,46 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from .storm import played
-from .topology_storm import TopologyStorm
+from remuda_core.facts import PartitionAdded, PartitionChanged
+from remuda_core.settings import Configuration, PartitionSettings, TopologyLevel
+
+from .storm import Storm, played
+from .topology_storm import RACK, ZONE, TopologyStorm
 
 
 @given(seed=st.integers(0, 10**6))
 def test_a_storm(seed: int) -> None:
     played(TopologyStorm(seed), seed, 80)
+
+
+class WithLevels(Storm):
+    """A topology that no ask wants anything of."""
+
+    def configuration(self) -> Configuration:
+        self.last = replace(super().configuration(), compatibility="none")
+        return self.last
+
+    def settings(self, name: str) -> PartitionSettings:
+        return replace(super().settings(name), topology=self.levels())
+
+    def levels(self) -> tuple[TopologyLevel, ...]:
+        return (ZONE, RACK)
+
+
+class WithoutLevels(WithLevels):
+    def levels(self) -> tuple[TopologyLevel, ...]:
+        return ()
+
+
+@given(seed=st.integers(0, 10**6))
+def test_levels_alone_change_nothing(seed: int) -> None:
+    """Where no ask wants anything of the topology, all decisions are those of a partition without one."""
+    logs = []
+    for storm in (WithLevels(seed), WithoutLevels(seed)):
+        for _ in storm.run(60):
+            pass
+        facts = [fact for _, each in storm.world.log for fact in each]
+        logs.append([fact for fact in facts if not isinstance(fact, PartitionChanged | PartitionAdded)])
+    assert logs[0] == logs[1]
