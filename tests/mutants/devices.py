@@ -48,7 +48,7 @@ DEVICES: Final = (
     *mutants_of(
         "decide.configure",
         ("devices_that_no_node_has", "20: a configuration with devices that a node does not have is refused", "        if settings.devices != partition.settings.devices:", "        if False:"),
-        ("devices_not_required", "20: an RM that requires devices is refused where there are none", "        elif not any(partition.devices for partition in configuration.partitions):", "        elif False:"),
+        ("devices_not_required", "20: an RM that requires devices is refused where there are none", "        REQUIRES_DEVICES: any(partition.devices for partition in partitions),", "        REQUIRES_DEVICES: True,"),
     ),
     *mutants_of(
         "cycle.replace",

@@ -45,7 +45,8 @@ def test_the_metadata_is_complete() -> None:
     assert {"LICENSE", "NOTICE"} <= set(found.get_all("License-File") or [])
     assert found["Summary"] and found["Requires-Python"] == ">=3.11"
     assert found["Description-Content-Type"] == "text/markdown"
-    assert set(found.get_all("Provides-Extra") or []) == {"kubernetes", "peloton", "telemetry", "plot", "dev"}
+    extras = set(found.get_all("Provides-Extra") or [])
+    assert extras == {"archive", "kubernetes", "peloton", "telemetry", "plot", "dev"}
     [command] = distribution(NAME).entry_points
     assert (command.group, command.name) == ("console_scripts", "remuda")
 
