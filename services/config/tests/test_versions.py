@@ -27,6 +27,7 @@ from services.config.tests.running_service import (
     sent,
     service,
 )
+from tests.patience import PATIENCE
 
 OWNER = Operator(getpass.getuser())
 
@@ -154,7 +155,7 @@ async def test_a_staged_change(server, bus, tmp_path):
     file.write_text(limited(1))
     async with service(server, file):
         await join(bus)
-        made = await change(bus, "update", text=limited(2), for_ms=1_500)
+        made = await change(bus, "update", text=limited(2), for_ms=round(1_500 * PATIENCE))
         assert made["version"]["falls_back_to"] == 1
         assert "staged" in await refused(409, change(bus, "update", text=limited(3)))
         assert file.read_text() == limited(2)
@@ -197,14 +198,22 @@ async def test_a_staged_change_that_cannot_be_rolled_back_is_confirmed_or_replac
         made = await change(bus, "update", text=limited(2), for_ms=1_000)
         await bus.delete(subjects.CONFIGURATION_VERSIONS.name, subjects.version_key(1))
         request = {"text": limited(3)} if verb == "update" else {"version": 2}
-        if verb == "update":
-            assert "confirm it" in await refused(409, change(bus, verb, **request))
         await eventually(lambda: time.time() * 1_000 > made["version"]["until_ms"])
         await change(bus, verb, **request)
         newest = (await query(bus, "history"))["versions"][0]
         expected = (3, "", limited(3)) if verb == "update" else (2, OWNER.name, limited(2))
         assert (newest["number"], newest.get("confirmed_by", ""), (await query(bus, "get"))["text"]) == expected
         await eventually(lambda: file.read_text() == expected[2])
+
+
+async def test_no_change_replaces_a_staged_one_that_cannot_be_rolled_back_before_its_deadline(server, bus, tmp_path):
+    file = tmp_path / "queues.yaml"
+    file.write_text(limited(1))
+    async with service(server, file):
+        await join(bus)
+        await change(bus, "update", text=limited(2), for_ms=60_000)
+        await bus.delete(subjects.CONFIGURATION_VERSIONS.name, subjects.version_key(1))
+        assert "confirm it" in await refused(409, change(bus, "update", text=limited(3)))
 
 
 async def test_two_writers_at_once(server, bus, tmp_path):
