@@ -132,6 +132,19 @@ def test_equal_asks_that_fit_nowhere_are_one_row() -> None:
     }  # fmt: skip
 
 
+def test_an_ask_that_its_queue_holds_back_is_named_if_it_fits_nowhere_either() -> None:
+    small = core()
+    act(small, "h", HoldQueue("root.batch"), NOW_MS)
+    ask(small, "batch", "large", NOW_MS, vcore=40)
+    ask(small, "batch", "small", NOW_MS, vcore=1)
+    later = NOW_MS + 120_000
+    small.handle(commands.Tick(), later)
+    small.handle(commands.Schedule(100), later)
+    small.handle(commands.Tick(), later + 1)
+    (row,) = overview(small)["fits_nowhere"]["rows"]
+    assert (row["application"], row["key"], row["waiting"]) == ("batch", "large", 1)
+
+
 def test_what_operators_did_last_with_its_time_also_after_a_restart() -> None:
     small = core()
     for n in range(OVERVIEW_ACTIONS):

@@ -59,14 +59,14 @@ class Waits:
 
 def waits_of(partition: Partition) -> Waits:
     """Looks at each application of queues with pending asks, and at each of these asks."""
-    found, by_names = Waits(), dict[tuple[str, ...], Wait]()
+    found, by_names, sizes = Waits(), dict[tuple[str, ...], Wait](), _Sizes(partition)
     for queue in partition.queues.values():
         if not queue.leaf or not queue.priorities:
             continue
         own = Wait()
         for application in queue.applications.values():
             if application.asks:
-                _add(application, own, by_names, found.nowhere)
+                _add(application, own, by_names, found.nowhere, sizes)
         for above in queue.path_to_root if own.pieces else ():
             wait = found.queues.setdefault(above.path, Wait())
             wait.add(own.pieces, own.since_ms)
@@ -77,9 +77,36 @@ def waits_of(partition: Partition) -> Waits:
     return found
 
 
+class _Sizes:
+    """Which demands the nodes of a partition are large enough for, when all has left them. Looks at the nodes once, and
+    at each size of them once for each demand."""
+
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+        self._capacities: list[Resource] | None = None
+        self._known: dict[tuple[tuple[str, int], ...], bool] = {}
+
+    def hold(self, demand: Resource) -> bool:
+        """True also where there are no nodes: they may come."""
+        key = tuple(demand.items())
+        if (known := self._known.get(key)) is None:
+            known = self._known[key] = self._hold(demand)
+        return known
+
+    def _hold(self, demand: Resource) -> bool:
+        if self._capacities is None:
+            nodes = self._partition.nodes.values()
+            self._capacities = list({tuple(node.capacity.items()): node.capacity for node in nodes}.values())
+        return not self._capacities or any(
+            all(amount <= capacity.get(name, 0) for name, amount in demand.items() if amount > 0)
+            for capacity in self._capacities
+        )
+
+
 def _add(
-    application: Application, own: Wait, by_names: dict[tuple[str, ...], Wait], nowhere: list[tuple[PendingAsk, Wait]]
-) -> None:
+    application: Application, own: Wait, by_names: dict[tuple[str, ...], Wait],
+    nowhere: list[tuple[PendingAsk, Wait]], sizes: _Sizes,
+) -> None:  # fmt: skip
     """Of equal asks of an application, only the first is told why it waits."""
     alike: Resource | None = None
     stuck: Wait | None = None
@@ -97,7 +124,8 @@ def _add(
         if ask.waiting is not None:
             alike, stuck = resource, None
             reason = next((constraint for constraint, _, _ in ask.waiting), UNREPORTED)
-            if any(constraint in _NOWHERE for constraint, _, _ in ask.waiting):
+            # An ask that its queue holds back is not compared with nodes before the queue has room for it.
+            if any(constraint in _NOWHERE for constraint, _, _ in ask.waiting) or not sizes.hold(resource):
                 stuck = Wait()
                 nowhere.append((ask, stuck))
         elif alike is not resource and alike != resource:
