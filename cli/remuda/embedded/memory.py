@@ -6,8 +6,6 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-import psutil
-
 from .. import limits
 
 VARIABLE = "GOMEMLIMIT"  # Go's variable; a value that is set, also "off", stays
@@ -28,7 +26,7 @@ def limit_of(memory: int) -> int:
 
 def machine_bytes() -> int:
     """Memory of the machine, or of the container if that is less."""
-    memory = int(psutil.virtual_memory().total)
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     try:
         return min(memory, int(CGROUP.read_text()))
     except (OSError, ValueError):  # no container, or "max"

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import typer
-from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import DecodeError, Message
 from rich.table import Table
 from rich.text import Text
@@ -120,6 +119,9 @@ async def _get(jetstream: JetStream, number: int) -> tuple[DeadLetter, bus_modul
 
 def decoded(letter: DeadLetter, payload: bytes) -> dict[str, Any]:
     """`request`: the content as JSON. `base64`: the raw payload if it cannot be decoded."""
+    # `remuda status` counts letters, and starts sooner without it.
+    from google.protobuf.json_format import MessageToDict
+
     kind = REQUESTS.get(letter.subject.rpartition(".")[2])
     if kind is not None and payload:
         try:
