@@ -196,12 +196,12 @@ async def test_what_kills_without_a_word_halts_one_rm(server: NatsServer) -> Non
             await until(lambda: is_halted(bus, ["rm-1"]), 60)
             assert core.ends == 2
             (halt,) = await halts(bus)
-            assert "two processes have ended without a word, and a child that handled message" in halt["reason"]
+            assert "two processes were killed here, and so was a child process that handled message" in halt["reason"]
             await place(two, "b")
             await place(three, "c")
             assert core.ends == 2
             code, said = await finished("resume", "rm-1", "--yes", "--nats", server.url)
-            assert code == 1 and "rm-1 is halted again: two processes have ended" in said
+            assert code == 1 and "rm-1 is halted again: two processes were killed here" in said
             await place(two, "d")
             assert core.ends == 2, "a child has handled the message"
 

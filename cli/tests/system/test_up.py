@@ -130,4 +130,4 @@ async def test_a_demonstration_with_the_web_page_runs_until_a_signal() -> None:
     finally:
         if process.returncode is None:
             process.kill()
-    assert (code, rest.splitlines()[-1]) == (0, "remuda demo: stopped.")
+    assert code == 0 and "remuda demo: stopped." in rest.splitlines()
