@@ -18,13 +18,14 @@ from ..terminal.units import size
 if TYPE_CHECKING:
     from remuda_archive.holdings import Holdings
     from remuda_archive.store import Store
+    from remuda_archive.verify import Finding
 
 T = TypeVar("T")
 
 
 class Archived(msgspec.Struct, frozen=True):
-    """What an archive has of an RM. `since`, `until`: the first and the last hour, in UTC; `commit`: the sequence of
-    the last commit."""
+    """The part of an RM's past that an archive has. `since`, `until`: the first and the last hour, in UTC. `commit`:
+    the sequence of the last commit."""
 
     rm: str
     since: str
@@ -35,23 +36,15 @@ class Archived(msgspec.Struct, frozen=True):
     bytes: int
 
 
-class Found(msgspec.Struct, frozen=True):
-    """`is_gap`: what was trimmed before it was read; everything else is damage."""
-
-    name: str
-    text: str
-    is_gap: bool
-
-
 class Checked(msgspec.Struct, frozen=True):
-    """What was read of an RM, and what is wrong with it."""
+    """The numbers of the objects that were read of an RM, and their damage."""
 
     rm: str
     commits: int
     segments: int
     snapshots: int
     bytes: int
-    findings: list[Found]
+    findings: list[Finding]
 
 
 def list_archive(where: str, options: Sequence[str], as_json: bool) -> None:
@@ -98,7 +91,7 @@ async def _verified(store: Store, rms: Sequence[str], is_quiet: bool) -> list[Ch
     for rm in rms or held:
         verified, findings = Verified(), []
         async for finding in verify(store, rm, verified):
-            findings.append(Found(finding.name, finding.text, finding.is_gap))
+            findings.append(finding)
             if not is_quiet:
                 console.print(
                     f"{'gap' if finding.is_gap else 'damage'}: {finding.name}: {finding.text}", soft_wrap=True
@@ -122,13 +115,9 @@ def _row(held: Holdings) -> Archived:
 
 
 async def _holdings(store: Store) -> list[Holdings]:
-    from remuda_archive.holdings import holdings_of, prefix_of, rms_of
+    from remuda_archive.holdings import holdings_of_all
 
-    names = await store.names()
-    return [
-        holdings_of(rm, {name: size for name, size in names.items() if name.startswith(prefix_of(rm))})
-        for rm in rms_of(names)
-    ]
+    return holdings_of_all(await store.names())
 
 
 def _with(where: str, options: Sequence[str], work: Callable[[Store], Coroutine[Any, Any, T]]) -> T:

@@ -2,12 +2,13 @@
 
 The last commit in the store is where the copy goes on: nothing else is remembered, so a process that is killed at any
 step loses nothing that the log still has. A segment is closed when it is large, when it is old, and at the end of an
-hour. What a process wrote twice lies within what another one wrote, or has the same name."""
+hour. Messages that were written twice are in one segment that lies within another, or in two of one name."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from bisect import bisect_left
 
 import structlog
 
@@ -55,8 +56,14 @@ class Copying:
         Raises StoreFailed, BusError, HistoryChanged."""
         held = holdings_of(self._rm_id, await self._store.names(prefix_of(self._rm_id)))
         self._snapshots = {one.hour for one in held.snapshots}
+        oldest = await self._bus.first_message(subjects.log_stream(self._rm_id), subjects.log(self._rm_id))
+        # Nothing can be filled between segments before the log, of which an archive has thousands.
+        known = bisect_left(held.segments, oldest.seq, key=lambda one: one.end) if oldest else len(held.segments)
         before: Header | None = None
-        for segment in held.segments:
+        for segment in reversed(held.segments[:known]):
+            if (before := await self._header(segment)) is not None:
+                break
+        for segment in held.segments[known:]:
             header = await self._header(segment)
             if header is not None:
                 await self._fill(before, header)
@@ -72,8 +79,8 @@ class Copying:
             return None
 
     async def _fill(self, before: Header | None, behind: Header) -> None:
-        end = START if before is None else behind_of(before)
-        if not behind.begins and Position(behind.after.seq, bytes.fromhex(behind.after.digest)) != end:
+        end = At() if before is None else before.end
+        if not behind.begins and behind.after != end:
             first = await self._bus.first_message(subjects.log_stream(self._rm_id), subjects.log(self._rm_id))
             if first is not None and first.seq < behind.first:
                 await self._copy(before, behind)
@@ -101,7 +108,7 @@ class Copying:
 
     async def _begin(self, last: Header | None) -> _Begun:
         """An empty segment behind `last`, or behind what was trimmed or deleted since."""
-        after, inbox = (START, At()) if last is None else (behind_of(last), last.inbox_end)
+        after, inbox = (START, At()) if last is None else (last.end.position, last.inbox_end)
         first = await self._bus.first_message(subjects.log_stream(self._rm_id), subjects.log(self._rm_id))
         parent = await first_parent(self._bus, self._rm_id)
         if first is not None and parent == 0 and first.seq > after.seq:
@@ -214,30 +221,20 @@ class _Begun:
     def closed(self, inbox: list[Record], is_inbox_lost: bool) -> tuple[Header, list[Record]]:
         """The segment up to the last commit in force, with what these commits have read."""
         assert self._after is not None
-        head = self._chain.head
         inbox_end = At(max([self.inbox_seq, *(one.seq for one in inbox)]), digest_behind(self.inbox.digest, inbox))
         records = inbox + self._records
         header = Header(
-            rm=self._rm, first=self._records[0].seq, after=at_of(self._after), end=at_of(head), inbox_after=self.inbox,
-            inbox_end=inbox_end, since_ms=self._since_ms, until_ms=self.until_ms, commits=self.commits,
-            messages=len(records), lost_after=self._lost_after, inbox_lost=is_inbox_lost,
+            rm=self._rm, first=self._records[0].seq, after=At.of(self._after), end=At.of(self._chain.head),
+            inbox_after=self.inbox, inbox_end=inbox_end, since_ms=self._since_ms, until_ms=self.until_ms,
+            commits=self.commits, messages=len(records), lost_after=self._lost_after, inbox_lost=is_inbox_lost,
         )  # fmt: skip
         return header, records
 
     def go_on(self, written: Header) -> None:
         """Begin the next segment behind the one that was written."""
-        self._after, self.inbox = behind_of(written), written.inbox_end
+        self._after, self.inbox = written.end.position, written.inbox_end
         self._lost_after, self.commits, self.is_full = 0, 0, False
         self._records, self._size = [], sum(len(one.payload) for one in self._waiting)
-
-
-def behind_of(header: Header) -> Position:
-    """The commit behind which the log goes on."""
-    return Position(header.end.seq, bytes.fromhex(header.end.digest))
-
-
-def at_of(position: Position) -> At:
-    return At(position.seq, position.hash.hex())
 
 
 def _now() -> float:

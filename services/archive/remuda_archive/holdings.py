@@ -1,4 +1,4 @@
-"""What an archive holds of an RM, as the names of its objects tell it. Pure.
+"""The holdings of an archive, as the names of its objects tell them. Pure.
 
 ```
 <key of the RM>/log/2026-11-28T19/<first>-<end>.segment   messages of the log from sequence <first> to <end>
@@ -11,7 +11,7 @@ Sequences have 16 digits, so names sort as the log does. The hour is that of the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -88,9 +88,14 @@ def holdings_of(rm: str, names: Mapping[str, int]) -> Holdings:
     return Holdings(rm, kept, tuple(sorted(snapshots)), covered, tuple(sorted(foreign)))
 
 
-def rms_of(names: Iterable[str]) -> list[str]:
-    """The RMs of which an archive has something, sorted."""
-    return sorted({subjects.rm_of_key(name.partition("/")[0]) for name in names if "/" in name})
+def holdings_of_all(names: Mapping[str, int]) -> list[Holdings]:
+    """Of each RM of which an archive has something, sorted. `names`: all names of a store, with their sizes."""
+    of_rms: dict[str, dict[str, int]] = {}
+    for name, size in names.items():
+        key, slash, _ = name.partition("/")
+        if slash:
+            of_rms.setdefault(subjects.rm_of_key(key), {})[name] = size
+    return [holdings_of(rm, of_rms[rm]) for rm in sorted(of_rms)]
 
 
 def _outermost(segments: list[Segment]) -> tuple[tuple[Segment, ...], tuple[Segment, ...]]:

@@ -12,14 +12,12 @@ NICENESS: Final = 19
 SEGMENT_BYTES: Final = 8 * 1024**2
 # The merged segment of an hour is made in memory. A larger hour keeps several segments.
 HOUR_BYTES: Final = 64 * 1024**2
-# RMs whose segments are made or joined at the same time: each takes up to the bytes above.
-WRITING_AT_ONCE: Final = 4
 # Messages of one read.
 MESSAGES_AT_ONCE: Final = 1_000
-# The inbox is durable before the commit that has read it. What has not come within this time was trimmed.
+# The inbox is durable before the commit that has read it. A message that has not come within this time was trimmed.
 INBOX_WITHIN_S: Final = 5.0
 # An outage of the bus, a store that refuses, a log that was replaced: tried again without end.
-COPY_RETRY: Final = RetryPolicy(1.0, 30.0)
+COPY_RETRY: Final = RetryPolicy(5.0)
 # One request to the store. Uploads of a segment take longer over a slow line.
 STORE_TIMEOUT_S: Final = 60
 # The bytes of a header: read alone, in place of the whole object, to find a time.

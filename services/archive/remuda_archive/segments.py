@@ -1,4 +1,4 @@
-"""The format of what the archive stores. Pure: bytes to values and back.
+"""The format of the objects that the archive stores. Pure: bytes to values and back.
 
 A *segment* holds the messages of one RM's log from one commit to another, void ones too, and the messages of the inbox
 that these commits have read. It is one object, and never changes:
@@ -25,6 +25,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from remuda_bus.bus import Headers, Message
+from remuda_replication.log import Position
 
 MAGIC: Final = b"remuda1\n"
 _DIGEST: Final = hashlib.sha256().digest_size
@@ -42,9 +43,18 @@ class At(msgspec.Struct, frozen=True):
     seq: int = 0
     digest: str = ""
 
+    @classmethod
+    def of(cls, position: Position) -> At:
+        return cls(position.seq, position.hash.hex())
+
+    @property
+    def position(self) -> Position:
+        """In the log's chain."""
+        return Position(self.seq, bytes.fromhex(self.digest))
+
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a segment says of itself.
+    """The header of a segment.
 
     `first`: the stream sequence of the first message of the log. `after`, `end`: the last commit in force before the
     segment, and in it. `inbox_after`, `inbox_end`: the same of the inbox. `since_ms`, `until_ms`: the earliest and the

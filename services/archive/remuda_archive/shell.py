@@ -11,14 +11,14 @@ import time
 
 import structlog
 
-from remuda_archive import limits, metrics
+from remuda_archive import limits
 from remuda_archive.copying import Copying
 from remuda_archive.settings import ArchiveSettings
 from remuda_archive.store import Store, StoreFailed
 from remuda_archive.tidying import Tidying
 from remuda_bus import health, subjects
 from remuda_bus.bus import Bus, BusError, HistoryChanged
-from remuda_bus.retry import Backoff
+from remuda_bus.retry import pause
 from remuda_replication.lease import Lease
 from remuda_replication.snapshots import SnapshotListing
 
@@ -60,25 +60,22 @@ async def archive(bus: Bus, store: Store, settings: ArchiveSettings) -> None:
 async def copy(copying: Copying, rm_id: str) -> None:
     """Copy one RM. A store that fails, an outage and a log that was changed are retried without end: the log keeps what
     is not in the archive, until it is trimmed."""
-    backoff = Backoff(limits.COPY_RETRY)
     while True:
         try:
             await copying.run()
         except StoreFailed as error:
-            metrics.FAILING.set(1)
             log.error("the archive is not written, trying again", rm=rm_id, error=str(error))
         except HistoryChanged as error:
             log.error("the log is not the one that was archived, trying again", rm=rm_id, error=str(error))
         except BusError as error:
             log.warning("the archive is interrupted, trying again", rm=rm_id, error=str(error))
-        await backoff.pause()
+        await pause(limits.COPY_RETRY)
 
 
 async def tidy(tidying: Tidying) -> None:
     while True:
         try:
             await tidying.run()
-            metrics.FAILING.set(0)
         except StoreFailed as error:
             log.warning("the archive is not tidied, trying again", error=str(error))
         await asyncio.sleep(limits.TIDY_EVERY_S)

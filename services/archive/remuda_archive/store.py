@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,7 +13,8 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import LocalStore, from_url
 
-from remuda_archive import limits
+from remuda_archive import limits, metrics
+from remuda_archive.segments import Damaged
 
 
 class StoreFailed(Exception):
@@ -43,56 +45,61 @@ class Store:
 
     async def put(self, name: str, content: bytes) -> None:
         """Durable when it returns. Raises StoreFailed."""
-        await self._try(obstore.put_async(self._store, name, content))
-        if self._directory is not None:
-            try:
+        async with self._asked():
+            await obstore.put_async(self._store, name, content)
+            if self._directory is not None:
                 await asyncio.to_thread(_sync, self._directory / name)
-            except OSError as error:
-                raise StoreFailed(f"{self.where}: {error}") from None
 
     async def get(self, name: str) -> bytes | None:
         """None: there is no such object. Raises StoreFailed."""
-        try:
-            found = await obstore.get_async(self._store, name)
+        async with self._asked():
+            try:
+                found = await obstore.get_async(self._store, name)
+            except FileNotFoundError:
+                return None
             return bytes(await found.bytes_async())
-        except FileNotFoundError:
-            return None
-        except (BaseError, OSError) as error:
-            raise StoreFailed(f"{self.where}: {_first_line(error)}") from None
+
+    async def content(self, name: str) -> bytes:
+        """The content of an object that was listed. Raises StoreFailed; Damaged when there is no such object."""
+        if (found := await self.get(name)) is None:
+            raise Damaged("it was deleted while it was to be read")
+        return found
 
     async def beginning(self, name: str, length: int) -> bytes:
         """At most the first `length` bytes. Raises StoreFailed."""
-        return bytes(await self._try(obstore.get_range_async(self._store, name, start=0, length=length)))
+        async with self._asked():
+            return bytes(await obstore.get_range_async(self._store, name, start=0, length=length))
 
     async def names(self, prefix: str = "") -> dict[str, int]:
         """All names that begin with this path, with the sizes of the objects in bytes. Raises StoreFailed."""
         found: dict[str, int] = {}
-        try:
-            async for some in obstore.list(self._store, prefix or None):
-                found.update((one["path"], one["size"]) for one in some)
-        except FileNotFoundError:
-            pass
-        except (BaseError, OSError) as error:
-            raise StoreFailed(f"{self.where}: {_first_line(error)}") from None
+        async with self._asked(within_s=None):
+            try:
+                async for some in obstore.list(self._store, prefix or None):
+                    found.update((one["path"], one["size"]) for one in some)
+            except FileNotFoundError:
+                pass
         return found
 
     async def delete(self, name: str) -> None:
         """Does nothing where there is none. Raises StoreFailed."""
-        try:
-            await obstore.delete_async(self._store, name)
-        except FileNotFoundError:
-            pass
-        except (BaseError, OSError) as error:
-            raise StoreFailed(f"{self.where}: {_first_line(error)}") from None
+        async with self._asked():
+            try:
+                await obstore.delete_async(self._store, name)
+            except FileNotFoundError:
+                pass
 
-    async def _try(self, request: Any) -> Any:
+    @asynccontextmanager
+    async def _asked(self, within_s: float | None = limits.STORE_TIMEOUT_S) -> AsyncIterator[None]:
+        """One request to the store. Raises StoreFailed for whatever it fails with."""
         try:
-            async with asyncio.timeout(limits.STORE_TIMEOUT_S):
-                return await request
-        except TimeoutError:
-            raise StoreFailed(f"{self.where}: no answer within {limits.STORE_TIMEOUT_S} s") from None
-        except (BaseError, OSError) as error:
-            raise StoreFailed(f"{self.where}: {_first_line(error)}") from None
+            async with asyncio.timeout(within_s):
+                yield
+        except (BaseError, OSError) as error:  # a time-out is an OSError
+            metrics.FAILING.set(1)
+            said = f"no answer within {within_s} s" if isinstance(error, TimeoutError) else _first_line(error)
+            raise StoreFailed(f"{self.where}: {said}") from None
+        metrics.FAILING.set(0)
 
 
 def _sync(path: Path) -> None:

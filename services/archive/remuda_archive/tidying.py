@@ -9,7 +9,7 @@ from itertools import groupby
 import structlog
 
 from remuda_archive import limits
-from remuda_archive.holdings import Holdings, Segment, holdings_of, hour_of, prefix_of, rms_of, segment_name
+from remuda_archive.holdings import Holdings, Segment, holdings_of_all, hour_of, segment_name
 from remuda_archive.segments import Damaged, Header, Record, decode, encode, joined
 from remuda_archive.store import Store
 
@@ -26,11 +26,7 @@ class Tidying:
 
     async def run(self) -> None:
         """Tidy once. Raises StoreFailed; the next call goes on where this one ended."""
-        names = await self._store.names()
-        held = [
-            holdings_of(rm, {name: size for name, size in names.items() if name.startswith(prefix_of(rm))})
-            for rm in rms_of(names)
-        ]
+        held = holdings_of_all(await self._store.names())
         await self._delete(held)
         now = hour_of(self._clock_ms())
         for one in held:
@@ -70,10 +66,7 @@ class Tidying:
                     await self._store.delete(one.name)
 
     async def _read(self, segment: Segment) -> tuple[Header, list[Record]]:
-        content = await self._store.get(segment.name)
-        if content is None:
-            raise Damaged(f"{segment.name} is gone")
-        return await asyncio.to_thread(decode, content)
+        return await asyncio.to_thread(decode, await self._store.content(segment.name))
 
 
 def _of_bytes(segments: Iterable[Segment]) -> list[list[Segment]]:

@@ -9,12 +9,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from remuda_archive.holdings import Holdings, Segment, Snapshot, holdings_of, prefix_of, segment_name, snapshot_name
+from remuda_archive.holdings import Holdings, holdings_of, prefix_of, segment_name, snapshot_name
 from remuda_archive.segments import LOG, At, Damaged, Header, Record, decode, decode_snapshot, digest_behind
 from remuda_archive.store import Store
 from remuda_bus import subjects
 from remuda_bus.bus import HistoryChanged
-from remuda_replication.log import Chain, Position
+from remuda_replication.log import Chain
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Verified:
-    """What was read so far."""
+    """The numbers of what was read so far."""
 
     segments: int = 0
     commits: int = 0
@@ -47,12 +47,13 @@ async def verify(store: Store, rm: str, verified: Verified) -> AsyncIterator[Fin
         verified.segments += 1
         verified.bytes += one.size
         try:
-            header, records = await asyncio.to_thread(decode, await _content(store, one.name))
+            header, records = await asyncio.to_thread(decode, await store.content(one.name))
         except Damaged as error:
             yield Finding(one.name, str(error))
             continue
         try:
-            _check_name(rm, one, header)
+            expected = segment_name(header.rm, header.since_ms, header.first, header.end.seq)
+            _check_name(one.name, rm, header.rm, expected)
             await asyncio.to_thread(_check_chains, header, records)
         except (Damaged, HistoryChanged) as error:
             yield Finding(one.name, str(error))
@@ -64,30 +65,23 @@ async def verify(store: Store, rm: str, verified: Verified) -> AsyncIterator[Fin
         yield finding
 
 
-async def _content(store: Store, name: str) -> bytes:
-    content = await store.get(name)
-    if content is None:
-        raise Damaged("it was deleted while it was to be read")
-    return content
-
-
-def _check_name(rm: str, segment: Segment, header: Header) -> None:
-    if header.rm != rm:
-        raise Damaged(f"it is a segment of {header.rm}")
-    name = segment_name(rm, header.since_ms, header.first, header.end.seq)
-    if segment.name.rpartition("/")[2] != name.rpartition("/")[2]:
-        raise Damaged(f"its header names {header.first} to {header.end.seq}: expected {name}")
+def _check_name(name: str, rm: str, said_rm: str, expected: str) -> None:
+    """`expected`: the name by the header, whose hour may be another one. Raises Damaged."""
+    if said_rm != rm:
+        raise Damaged(f"its header names the RM {said_rm}")
+    if name.rpartition("/")[2] != expected.rpartition("/")[2]:
+        raise Damaged(f"by its header, its name is {expected}")
 
 
 def _check_chains(header: Header, records: list[Record]) -> None:
     """Raises Damaged, HistoryChanged."""
-    chain = Chain(Position(header.after.seq, bytes.fromhex(header.after.digest)))
+    chain = Chain(header.after.position)
     subject, commits, inbox_seq = subjects.log(header.rm), 0, 0
     for record in records:
         if record.stream == LOG and (entry := chain.accept(record.message(subject))) is not None:
             commits += 1
             inbox_seq = max(inbox_seq, entry.commit.inbox_seq)
-    end = At(chain.head.seq, chain.head.hash.hex())
+    end = At.of(chain.head)
     if end != header.end or commits != header.commits:
         raise Damaged(
             f"its {commits} commits end at {end.seq}, and the header names {header.commits} up to {header.end.seq}"
@@ -119,17 +113,9 @@ def _between(name: str, before: Header | None, header: Header) -> list[Finding]:
 async def _snapshots(store: Store, held: Holdings, verified: Verified) -> AsyncIterator[Finding]:
     for one in held.snapshots:
         try:
-            header, _ = await asyncio.to_thread(decode_snapshot, await _content(store, one.name))
-            if problem := _misnamed(held.rm, one, header.rm, header.seq):
-                yield Finding(one.name, problem)
+            header, _ = await asyncio.to_thread(decode_snapshot, await store.content(one.name))
+            _check_name(one.name, held.rm, header.rm, snapshot_name(header.rm, 0, header.seq))
         except Damaged as error:
             yield Finding(one.name, str(error))
         verified.snapshots += 1
         verified.bytes += one.size
-
-
-def _misnamed(rm: str, snapshot: Snapshot, said_rm: str, seq: int) -> str:
-    if said_rm != rm:
-        return f"it is a snapshot of {said_rm}"
-    name = snapshot_name(rm, 0, seq).rpartition("/")[2]
-    return "" if snapshot.name.endswith(f"/{name}") else f"its header names commit {seq}"

@@ -215,6 +215,20 @@ async def test_a_segment_that_is_lost_is_filled_from_the_log(bus: MemoryBus, sto
     assert await archived(store) == await streams(bus)
 
 
+async def test_a_start_reads_no_segments_from_before_the_log(bus: MemoryBus, tmp_path: Path) -> None:
+    """An archive has thousands of them, and nothing between them can be filled."""
+    store = Failing.open(str(tmp_path / "archive"))
+    for minute in range(8):
+        await write(bus, NOON + minute)
+        await copied(bus, store)
+    await write(bus, NOON + 10)
+    await bus.trim(subjects.LOG.name, subjects.log(RM), 8)
+    store.read = 0
+    await copied(bus, store)
+    assert store.read == 2, "the one before the log, and the one in it"
+    assert await findings(store) == []
+
+
 async def test_a_log_that_was_begun_anew_is_no_gap(bus: MemoryBus, store: Store) -> None:
     """As after `remuda rebuild`, or when the RM was forgotten and has registered again."""
     await write(bus, NOON, NOON + 1)
@@ -350,9 +364,10 @@ async def tidied(store: Store, now_ms: int, keep_s: float = 10**9, max_bytes: in
 
 
 class Failing(Store):
-    """Refuses everything after so many changes."""
+    """Refuses everything after so many changes, and counts the headers that are read."""
 
     allowed = 1_000
+    read = 0
 
     async def put(self, name: str, content: bytes) -> None:
         self._count()
@@ -361,6 +376,10 @@ class Failing(Store):
     async def delete(self, name: str) -> None:
         self._count()
         await super().delete(name)
+
+    async def beginning(self, name: str, length: int) -> bytes:
+        self.read += 1
+        return await super().beginning(name, length)
 
     def _count(self) -> None:
         if not self.allowed:
