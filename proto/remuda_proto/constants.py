@@ -100,3 +100,12 @@ COMPATIBILITY_NONE: Final = "none"
 COMPATIBILITY_YUNIKORN_1_4: Final = "yunikorn-1.4"
 
 DEFAULT_PARTITION: Final = "default"
+
+# Constraints of a waiting ask (AskWaiting) that mean "no node fits". All others are quotas, limits, and states that
+# hold the ask back.
+NO_NODE_FITS: Final = frozenset(
+    [
+        "node", "device", "too_large", "unknown_node", "unschedulable_node", "full_node", "predicate", "reserved",
+        "domain", "slice",
+    ]
+)  # fmt: skip

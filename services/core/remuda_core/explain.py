@@ -129,21 +129,6 @@ class Explanations:
 
 
 QUESTION: Final = "question"
-# Those that looking at the nodes finds, and that stay until a node changes.
-OF_NODES: Final = frozenset(
-    [
-        "node",
-        "device",
-        "too_large",
-        "unknown_node",
-        "unschedulable_node",
-        "full_node",
-        "predicate",
-        "reserved",
-        "domain",
-        "slice",
-    ]
-)
 
 
 def standing_constraints(pending: PendingAsk, index: PartitionIndex | None) -> list[Constraint]:

@@ -7,11 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from remuda_proto.constants import NO_NODE_FITS
+
 from .. import facts
 from ..commands import Tick
 from ..cycle.reserve import ended, unreserved
 from ..cycle.transitions import transition
-from ..explain import OF_NODES, QUESTION, node_constraints, pieces_allowed, room_constraints, standing_constraints
+from ..explain import QUESTION, node_constraints, pieces_allowed, room_constraints, standing_constraints
 from ..facts import Constraint, Fact
 from ..index.asks import ApplicationAsks
 from ..index.index import Index
@@ -210,7 +212,7 @@ def explanations(state: State, partition: Partition, index: PartitionIndex, now_
             for found in outstanding(partition, line, ask, unreported):
                 unreported -= 1
                 yield found
-        of_nodes = {key for key in known if key[0] in OF_NODES}
+        of_nodes = {key for key in known if key[0] in NO_NODE_FITS}
         if (
             not demand.required_node
             and demand.open == (not of_nodes)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Final
 
-from remuda_proto.constants import DEVICES_TAG
+from remuda_proto.constants import DEVICES_TAG, NO_NODE_FITS
 from remuda_proto.guests import without_guests
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
@@ -20,22 +20,6 @@ from remuda_rmproxy.records.dead_letter_record import dead_letter_record
 from remuda_rmproxy.records.partitions import PlainNames
 
 NANOSECONDS_PER_MS = 1_000_000
-# Constraints of AskWaiting that mean "no node fits". All others are quotas, limits and states that hold the ask back.
-NO_NODE_FITS = frozenset(
-    [
-        "node",
-        "device",
-        "too_large",
-        "unknown_node",
-        "unschedulable_node",
-        "full_node",
-        "predicate",
-        "reserved",
-        "domain",
-        "slice",
-    ]
-)
-
 RESPONSES: dict[str, type[Any]] = {
     "allocation": si.AllocationResponse,
     "application": si.ApplicationResponse,
