@@ -154,13 +154,11 @@ class Groups:
 
     def member_of(self, ask: PendingAsk) -> tuple[Group, Wish] | None:
         """The group of the ask, which is made if there is none; None if it wants nothing of the topology."""
-        fact, application = ask.ask, ask.application
-        wish = wish_of(fact.tags, application.tags, fact.task_group, fact.allocation_key)
-        return (self._group(application, wish.group), wish) if wish is not None else None
+        wish = _wish(ask.ask, ask.application)
+        return (self._group(ask.application, wish.group), wish) if wish is not None else None
 
     def wants(self, ask: PendingAsk) -> bool:
-        fact = ask.ask
-        return wish_of(fact.tags, ask.application.tags, fact.task_group, fact.allocation_key) is not None
+        return _wish(ask.ask, ask.application) is not None
 
     def _group(self, application: Application, name: str) -> Group:
         key = (application.id, name)
@@ -197,7 +195,7 @@ class Groups:
 
     def hold(self, held_by: HeldBy, node: Node, application: Application, fact: Any) -> None:
         """Count an allocation or held room, if its tags make it a member of a group."""
-        wish = wish_of(fact.tags, application.tags, fact.task_group, fact.allocation_key)
+        wish = _wish(fact, application)
         if wish is None:
             return
         groups: tuple[Group, ...] = (self._group(application, wish.group),)
@@ -310,8 +308,12 @@ class Groups:
                 self.index.quota_changed(demand, group.application)
             if not demand.open and demand.possible:
                 self.index.open(demand)
-            for demands in self.opened.values():
-                demands.pop(demand, None)
+            self._leave_opened(demand)
+
+    def _leave_opened(self, demand: Demand) -> None:
+        """Take the demand from those that were opened together: its group or its application has other members."""
+        for demands in self.opened.values():
+            demands.pop(demand, None)
 
     def _open_others(self, group: Group) -> None:
         """Look again at the other groups of an application whose asks share a level: it has other members."""
@@ -319,8 +321,7 @@ class Groups:
             for demand in one.free:
                 if demand.wish is not None and demand.wish.outer and not demand.open and demand.possible:
                     self.index.open(demand)
-                for demands in self.opened.values():
-                    demands.pop(demand, None)
+                self._leave_opened(demand)
 
     def _quota(self, group: Group, demand: Demand) -> Resource:
         """What the next step of the group places, as maxima and limits see it."""
@@ -686,3 +687,8 @@ def is_used(partition: Partition) -> bool:
         for ask in application.asks.values()
         if ask.ask.tags or application.tags
     )
+
+
+def _wish(fact: Any, application: Application) -> Wish | None:
+    """`fact`: of an ask, an allocation or held room."""
+    return wish_of(fact.tags, application.tags, fact.task_group, fact.allocation_key)
