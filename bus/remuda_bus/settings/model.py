@@ -32,8 +32,8 @@ SERVICES_OF_SECTION: Final = {
 
 
 class Settings(BaseModel):
-    """What all services read. A service adds fields in a subclass; `load` fills the fields from the sources, and the
-    constructor from its arguments and the defaults alone.
+    """The settings that all services read. A service adds fields in a subclass; `load` fills the fields from the
+    sources, and the constructor from its arguments and the defaults alone.
 
     `is_rm`: the service is an RM on the bus, and declares no streams. `keeps_logs`: the service leads logs, from which
     states are restored."""

@@ -25,7 +25,7 @@ errors = Console(stderr=True, highlight=False)
 
 
 class Unbroken:
-    """What contains texts of `unbroken`, as rich prints it."""
+    """A text, or a table of texts, whose pieces marked by `unbroken` stay on one line when rich prints it."""
 
     def __init__(self, content: RenderableType) -> None:
         self._content = content

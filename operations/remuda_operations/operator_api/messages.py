@@ -1,4 +1,4 @@
-"""What all methods share: the caller, the rows of JSON answers as messages, and pages of them.
+"""The parts that all methods share: the caller, the rows of JSON answers as messages, and pages of them.
 
 The fields of a row go to the fields of the message with the same names. Amounts (`{"vcore": 2000}`) become
 `si.v1.Resource`. A null value, and a field that only one side knows, is left out.

@@ -95,7 +95,7 @@ def _check_chains(header: Header, records: list[Record]) -> None:
 
 
 def _between(name: str, before: Header | None, header: Header) -> list[Finding]:
-    """What is wrong between two segments."""
+    """The findings between two segments."""
     found = []
     if header.lost_after:
         found.append(Finding(name, f"the log between {header.lost_after} and {header.first} was trimmed before", True))

@@ -1,7 +1,7 @@
 """Predicates that depend on other pods: host ports, affinity between pods, and spread over domains. Pure.
 
-What a pod requires of others is worked out once, for any number of nodes. The pods on nodes are kept in groups of pods
-that are alike to predicates: of one template, most of the time.
+The demands of a pod on others are worked out once, for any number of nodes. The pods on nodes are kept in groups of
+pods that are alike to predicates: of one template, most of the time.
 """
 
 from __future__ import annotations

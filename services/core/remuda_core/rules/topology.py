@@ -31,9 +31,9 @@ OF_APPLICATION: Final = (REQUIRED, PREFERRED)
 
 
 class Wish(NamedTuple):
-    """What an ask wants of the topology. Levels are names; empty: none. `outer`: the level whose one domain all asks of
-    the application share. `slice_size` 0: no slices. `group`: the name of the group within the application. `size`: how
-    many members have to fit before the first starts; 0: all that are pending."""
+    """The wish of an ask for the topology. Levels are names; empty: none. `outer`: the level whose one domain all asks
+    of the application share. `slice_size` 0: no slices. `group`: the name of the group within the application. `size`:
+    how many members have to fit before the first starts; 0: all that are pending."""
 
     required: str
     preferred: str
@@ -55,7 +55,7 @@ APPLICATION: Final = "a:"
 
 
 def wish_of(tags: Mapping[str, str], application_tags: Mapping[str, str], task_group: str, key: str) -> Wish | None:
-    """What the tags want; None if they want nothing of the topology."""
+    """The wish that the tags make; None if they want nothing of the topology."""
     own = any(name in tags for name in OF_ASK)
     if not own and not any(name in application_tags for name in OF_APPLICATION):
         return None
@@ -143,7 +143,7 @@ def _problem_of_slice(levels: Sequence[TopologyLevel], tags: Mapping[str, str]) 
 
 
 def _problem_of_wish(levels: Sequence[TopologyLevel], wish: Wish, count: int) -> str | None:
-    """What its parts have against each other."""
+    """The contradiction between two parts of a wish, as the reason of a refusal; None: there is none."""
     required = place_of(levels, wish.required)
     if wish.required and wish.required == wish.spread:
         return f"tag {SPREAD}: {shown(wish.spread)}, expected another level than that of {REQUIRED}"
