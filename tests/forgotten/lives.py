@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from remuda.admin.saved_messages import read
+from remuda.admin.rebuild import read_saved
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
 from remuda_bus.nats import NatsBus, connect
@@ -117,7 +117,7 @@ async def back_again(server: NatsServer, bus: NatsBus, books: Books, directory: 
     said = await remuda("rebuild", RM, "--nats", server.url, "--directory", str(directory), "--yes")
     assert f"{RM} is registered again" in said
     [path] = directory.glob("*.saved.gz")
-    assert {stream for stream, _ in read(path)} >= {subjects.LOG.name, subjects.INBOX.name}
+    assert {stream for stream, _ in read_saved(path)} >= {subjects.LOG.name, subjects.INBOX.name}
     await asyncio.wait_for(books.reported.wait(), WITHIN_S)
     before = dict(books.running)
     await books.run("x", "y")

@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 
 from cli.tests.running import finished
-from remuda.admin.rebuild import delete_and_request_report
-from remuda.admin.saved_messages import read
+from remuda.admin.rebuild import delete_and_request_report, read_saved
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
 from remuda_bus.nats import NatsBus
@@ -88,7 +87,7 @@ async def test_a_fault_halts_the_rm_whose_message_it_was(server: NatsServer, tmp
             await place(three, "c")
             (halt,) = await halts(bus)
             path = await delete_and_request_report(bus, "rm-1", tmp_path)
-            kept = [message for stream, message in read(path) if stream == subjects.INBOX.name]
+            kept = [message for stream, message in read_saved(path) if stream == subjects.INBOX.name]
             (odd,) = [m for m in kept if b"odd" in m.payload]
             assert f"message {odd.seq} of INBOX: KeyError: 'odd'" in halt["reason"]
             assert [n.nodeID for n in inbox_pb2.Command.FromString(odd.payload).node.nodes] == ["odd"]

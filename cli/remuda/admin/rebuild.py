@@ -1,26 +1,39 @@
 """`remuda rebuild RM`: delete the log, inbox, callbacks and snapshots of an RM and let it report anew.
 
 For an RM whose stream has lost or changed messages. The RM stays halted until the end, so the command can be repeated
-after an interruption. The deleted messages are saved to a file first. The event history is kept.
+after an interruption. The event history is kept.
+
+The deleted messages are saved to a file first: gzip, one JSON object per line. The first line is the header
+`{"format": "remuda-saved-1", "rm": ..., "at_ms": ..., "halt": {...} or null}`. Each further line is a message
+`{"stream", "subject", "seq", "headers", "payload"}`, the payload in base64, stream by stream, in order.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import gzip
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
 from remuda_bus import subjects
-from remuda_bus.bus import Bus
+from remuda_bus.bus import Bus, Message
+from remuda_bus.nats.jetstream import NO_MESSAGE_FOUND, JetStream, JetStreamError
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_replication.lease import leader_of
 from remuda_replication.rms import faults
 from remuda_replication.rms.halts import OPERATOR, Halt, Halts
+from remuda_replication.snapshots import name_of
 
 from .. import limits
 from ..client.connections import bus_at, jetstream_at
@@ -28,8 +41,7 @@ from ..client.stream_messages import messages_of
 from ..errors import UserError
 from ..terminal import arguments, event_loop
 from ..terminal.output import console
-from . import saved_messages
-from .rebuild_plan import Plan, plan, snapshots_of, streams_of, table
+from ..terminal.units import size
 
 
 def rebuild(url: str, rm: str, directory: Path, yes: bool) -> None:
@@ -95,7 +107,7 @@ async def delete_and_request_report(bus: Bus, rm_id: str, directory: Path) -> Pa
     await _until_nobody_leads(bus, rm_id)
     when = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now_ms / 1_000))
     path = directory / f"{subjects.key_of(rm_id)}-{when}.saved.gz"
-    with saved_messages.writing(path, rm_id, now_ms, halt) as add:
+    with saving(path, rm_id, now_ms, halt) as add:
         for stream, subject in streams_of(rm_id):
             async for message in messages_of(bus, stream, subject):
                 add(stream, message)
@@ -172,3 +184,97 @@ def _halts(bus: Bus) -> Halts:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Messages of one RM in a stream. `since`: time of the oldest, as the server formats it."""
+
+    stream: str
+    messages: int
+    bytes: int
+    since: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    shares: list[Share]
+    snapshots: list[str]
+
+
+def streams_of(rm_id: str) -> tuple[tuple[str, str], ...]:
+    """(stream, subject) of the messages that are deleted."""
+    arguments.log_id(rm_id)
+    own = (
+        (subjects.log_stream(rm_id), subjects.log(rm_id)),
+        (subjects.inbox_stream(rm_id), subjects.inbox(rm_id)),
+    )
+    return own if subjects.is_peloton(rm_id) else (*own, (subjects.CALLBACKS.name, subjects.callback(rm_id, "*")))
+
+
+async def snapshots_of(bus: Bus, rm_id: str) -> list[str]:
+    prefix = name_of(arguments.log_id(rm_id), "")
+    return [name for name in await bus.object_names(subjects.snapshots_of(rm_id)) if name.startswith(prefix)]
+
+
+async def plan(bus: Bus, jetstream: JetStream, rm_id: str) -> Plan:
+    """Reads all messages: JetStream does not report the size per subject."""
+    shares = []
+    for stream, subject in streams_of(rm_id):
+        sizes = [len(message.payload) async for message in messages_of(bus, stream, subject)]
+        shares.append(Share(stream, len(sizes), sum(sizes), await _since(jetstream, stream, subject)))
+    return Plan(shares, await snapshots_of(bus, rm_id))
+
+
+async def _since(jetstream: JetStream, stream: str, subject: str) -> str:
+    try:
+        answer = await jetstream.api(f"STREAM.MSG.GET.{stream}", {"seq": 1, "next_by_subj": subject})
+    except JetStreamError as error:
+        if error.err_code == NO_MESSAGE_FOUND:
+            return ""
+        raise
+    return str(answer["message"]["time"])[:19] + "Z"
+
+
+def table(found: Plan) -> Table:
+    result = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("will be deleted", "messages", "bytes", "since"):
+        result.add_column(name, justify="right" if name in ("messages", "bytes") else "left", overflow="fold")
+    for share in found.shares:
+        result.add_row(share.stream, f"{share.messages:,}", size(share.bytes), share.since or "-")
+    result.add_row("snapshots", f"{len(found.snapshots):,}", "", Text(", ".join(found.snapshots) or "-"))
+    return result
+
+
+FORMAT = "remuda-saved-1"
+
+Add = Callable[[str, Message], None]
+
+
+@contextmanager
+def saving(path: Path, rm_id: str, at_ms: int, halt: Halt | None) -> Iterator[Add]:
+    """Yields `add(stream, message)`, which writes a message. Raises FileExistsError: nothing is overwritten."""
+    with gzip.open(path, "xt") as file:
+
+        def line(value: dict[str, Any]) -> None:
+            file.write(json.dumps(value) + "\n")
+
+        def add(stream: str, message: Message) -> None:
+            payload = base64.b64encode(message.payload).decode()
+            said = {"subject": message.subject, "seq": message.seq, "headers": dict(message.headers)}
+            line({"stream": stream, **said, "payload": payload})
+
+        line({"format": FORMAT, "rm": rm_id, "at_ms": at_ms, "halt": asdict(halt) if halt else None})
+        yield add
+
+
+def read_saved(path: Path) -> Iterator[tuple[str, Message]]:
+    """Yields (stream, message) of the file. Raises ValueError when the file has another format."""
+    with gzip.open(path, "rt") as file:
+        found = json.loads(next(file)).get("format")
+        if found != FORMAT:
+            raise ValueError(f"{path}: format {found!r}, expected {FORMAT!r}")
+        for line in file:
+            said = json.loads(line)
+            payload = base64.b64decode(said["payload"])
+            yield said["stream"], Message(said["subject"], payload, said["headers"], said["seq"])

@@ -10,8 +10,7 @@ from remuda_proto.names import GROUP
 from . import tree
 from .amounts import Amounts
 from .notes import Notes
-from .slurm_accounts import Accounts
-from .slurm_bounds import Nodes, bounds_of, limits_of, within
+from .slurm_accounts import Accounts, Nodes, bounds_of, limits_of, within
 from .slurm_files import Entry, Slurm, is_set, is_slurm, read
 from .slurm_notes import BESIDE_ACCOUNTS, OF_PARTITIONS, note_keys, note_qos, note_settings
 from .sources import File, NotReadable

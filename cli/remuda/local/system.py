@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from remuda.embedded.storage import StorageEndpoint
 from remuda_bus.bus import BusError
 from remuda_operations.queries.front_ends import front_ends
 
@@ -24,7 +25,6 @@ from ..client.connections import bus_at
 from ..client.service_ping import Pinger
 from ..embedded import NatsServer, ServerError
 from ..embedded.storage import Level, Storage, StorageWatch
-from ..embedded.storage_endpoint import StorageEndpoint
 from ..errors import UserError
 from .supervisor import OnChange, OnLine, Process, Program, State, Supervisor
 
