@@ -132,7 +132,7 @@ CONFIGURATION: Walk = (
         "config",
         "queues.yaml is written",
         (
-            Hop("remuda_config.shell.file_changes:file_changes", "notices that the file may have changed"),
+            Hop("remuda_config.shell.distributor:file_changes", "notices that the file may have changed"),
             Hop("remuda_config.shell.active_configuration:ActiveConfiguration.refresh", "reads the file"),
             Hop("remuda_config.shell.worker_pool:WorkerPool.load", "gives the text to a worker process"),
         ),

@@ -38,7 +38,7 @@ def test_no_second_table():
         "services/config/remuda_config/problems.py",  # which keys a path quotes
         "proto/remuda_proto/quantities.py",  # the suffix of a quantity
         "cli/remuda/drafts/amounts.py",  # the suffix of a quantity of Kubernetes
-        "services/config/remuda_config/splices.py",  # which texts YAML takes without quotes
+        "services/config/remuda_config/edits.py",  # which texts YAML takes without quotes
         "services/grpc/remuda_grpc/status.py",  # the field that a reason begins with
         "integrations/kubernetes/remuda_kubernetes/shim/task_groups.py",  # what a label of Kubernetes holds
     }

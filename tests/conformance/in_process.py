@@ -27,7 +27,7 @@ from remuda_rmproxy.inbound import translate
 from remuda_rmproxy.outbound import callbacks
 from remuda_rmproxy.outbound.callback_mapping import RESPONSES
 from remuda_rmproxy.records.rm_record import RmRecord
-from remuda_rmproxy.sessions.registration_commands import register_command
+from remuda_rmproxy.sessions.registration_request import register_command
 
 from .answer import Answer, Answers
 from .dump import Watch, dump

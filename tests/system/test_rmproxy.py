@@ -18,7 +18,7 @@ from remuda_config.shell import main as config_main
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_rmproxy import limits
-from remuda_rmproxy.outbound.published_position import read_published_position
+from remuda_rmproxy.outbound.callback_publisher import read_published_position
 from remuda_rmproxy.settings import RmproxySettings
 from remuda_rmproxy.shell import main as rmproxy_main
 from tests.system.running import listens, running, until

@@ -16,8 +16,7 @@ from remuda_replication.log import START, LogReader, LogWriter
 from remuda_replication.rms.faults import Faults
 from remuda_replication.rms.halts import Halts
 from remuda_rmproxy import limits
-from remuda_rmproxy.outbound.callback_publisher import OnDecision
-from remuda_rmproxy.outbound.published_position import PublishedPosition, read_published_position
+from remuda_rmproxy.outbound.callback_publisher import OnDecision, PublishedPosition, read_published_position
 from remuda_rmproxy.outbound.publishers import CallbackPublishers
 
 

@@ -7,21 +7,24 @@ repeated.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 
 import structlog
+from watchfiles import awatch
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError
-from remuda_config.defaults import Defaults
-from remuda_config.shell.active_configuration import ActiveConfiguration
-from remuda_config.shell.assignments import AssignedConfiguration, Assignments
-from remuda_config.shell.changes import AcceptedText
-from remuda_config.shell.file_changes import file_changes
-from remuda_config.shell.records import RmRecord, read_record
 from remuda_proto.remuda.v1 import inbox_pb2
+
+from .. import limits
+from ..defaults import Defaults
+from .active_configuration import ActiveConfiguration
+from .assignments import AssignedConfiguration, Assignments
+from .changes import AcceptedText
+from .records import RmRecord, read_record
 
 log = structlog.get_logger()
 
@@ -107,3 +110,47 @@ class Distributor:
 def _has(assigned: AssignedConfiguration, record: RmRecord, current: AcceptedText) -> bool:
     """Whether the RM has got this configuration, or a newer one, during its registration."""
     return assigned.registration == record.registration and assigned.revision >= current.number
+
+
+log = structlog.get_logger()
+
+
+async def file_changes(file: Path, interval_s: float = limits.FILE_CHECK_INTERVAL_S) -> AsyncIterator[None]:
+    """Yields whenever the file may have changed, and at least every `interval_s` seconds.
+
+    The watch is on folders, not on the file: editors replace a file by a new one, and an update of a ConfigMap replaces
+    a link beside it.
+    """
+    while True:
+        folders = _folders(file)
+        if not folders:
+            await asyncio.sleep(interval_s)
+            yield
+            continue
+        watch = awatch(
+            *folders,
+            watch_filter=None,
+            recursive=False,
+            debounce=limits.FILE_SETTLE_MS,
+            rust_timeout=int(interval_s * 1000),
+            yield_on_timeout=True,
+        )
+        try:
+            async with aclosing(watch):
+                async for _ in watch:
+                    yield
+                    if _folders(file) != folders:
+                        break
+        except (OSError, RuntimeError) as error:  # a folder was removed, or the system allows no more watches
+            log.warning("cannot watch the file, polling it", file=str(file), every_s=interval_s, error=str(error))
+            await asyncio.sleep(interval_s)
+        yield
+
+
+def _folders(file: Path) -> list[Path]:
+    """The existing ones of two folders: of the file's name, and of its content if the name is a link."""
+    try:
+        candidates = {file.parent.absolute(), file.resolve().parent}
+    except (OSError, RuntimeError):  # links in a circle
+        candidates = {file.parent.absolute()}
+    return sorted(folder for folder in candidates if folder.is_dir())

@@ -5,28 +5,29 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from itertools import chain
 
 import structlog
 
 from remuda_bus import subjects, tracing
-from remuda_bus.bus import Bus, BusError, Headers, HistoryChanged, LogTrimmed, Outgoing, Unreadable
+from remuda_bus.bus import Bus, BusError, Headers, HistoryChanged, LogTrimmed, Message, Outgoing, Unanswered, Unreadable
 from remuda_bus.limits import HEADER_ROOM_BYTES
 from remuda_bus.metrics import exemplar_of, rm_label
-from remuda_bus.retry import pause
+from remuda_bus.retry import Backoff, pause
 from remuda_bus.streams.ordered_append import batches
+from remuda_bus.untrusted import Malformed, number_in
 from remuda_proto.remuda.v1 import log_pb2
-from remuda_replication.log import START, LogEntry, LogReader, check_commit
-from remuda_rmproxy import limits, metrics
-from remuda_rmproxy.outbound.acknowledgement_window import AcknowledgementWindow
-from remuda_rmproxy.outbound.callbacks import Callback, Question, callbacks_of
-from remuda_rmproxy.outbound.published_position import PublishedPosition, position_in, read_published_position
-from remuda_rmproxy.records.request_times import WAITING, Cause, RequestTimes
+from remuda_replication.log import START, LogEntry, LogReader, Position, check_commit
+
+from .. import limits, metrics
+from ..records.request_times import WAITING, Cause, RequestTimes
+from .callbacks import Callback, Question, callbacks_of
 
 log = structlog.get_logger()
-
 
 OnDecision = Callable[[str, log_pb2.Decision], Awaitable[None]]
 OnQuestions = Callable[[Sequence[LogEntry], Sequence[tuple[LogEntry, Question]]], None]
@@ -265,3 +266,119 @@ def split_at_fact(messages: Sequence[Outgoing], fact: int) -> tuple[list[Outgoin
     """Split the callbacks of a commit into those about earlier facts and those about `fact` and later ones."""
     before = [message for message in messages if int(message.headers[subjects.LOG_FACT]) < fact]
     return before, list(messages[len(before) :])
+
+
+class AcknowledgementWindow:
+    """Bounds the callbacks that one RM has not acknowledged. While `is_unthrottled()`, nothing waits.
+
+    Further callbacks wait in the log of the RM, and not in the stream CALLBACKS, where all RMs need room.
+    """
+
+    def __init__(self, bus: Bus, rm_id: str, is_unthrottled: Callable[[], bool]) -> None:
+        self._bus = bus
+        self._rm_id = rm_id
+        self._is_unthrottled = is_unthrottled
+        self._published_since_check = limits.ACKNOWLEDGED_CHECK_MESSAGES  # the first batch is checked
+        # Batches that may not be acknowledged: the sequence of the last callback, and bytes.
+        self._batches: deque[tuple[int, int]] = deque()
+        self._bytes = 0
+
+    def record(self, callback_seq: int, size: int) -> None:
+        """A batch of `size` bytes was published; its last callback has this sequence."""
+        self._batches.append((callback_seq, size))
+        self._bytes += size
+
+    async def wait_for_room(self, messages: int) -> None:
+        """Returns when so many more callbacks may be published. Raises BusError."""
+        self._published_since_check += messages
+        is_check_due = self._published_since_check >= limits.ACKNOWLEDGED_CHECK_MESSAGES
+        if not is_check_due and self._bytes < limits.UNACKNOWLEDGED_BYTES:
+            return
+        backoff: Backoff | None = None
+        began = asyncio.get_running_loop().time()
+        while not self._is_unthrottled() and (unacknowledged := await self._excess()):
+            if backoff is None:
+                log.warning("callbacks wait until the RM acknowledges", rm=self._rm_id, unacknowledged=unacknowledged)
+                backoff = Backoff(limits.ACKNOWLEDGED_CHECK)
+            await backoff.pause()
+        if backoff is not None:
+            waited_s = asyncio.get_running_loop().time() - began
+            metrics.THROTTLED_SECONDS.labels(rm_label(self._rm_id)).inc(waited_s)
+        self._published_since_check = 0
+
+    async def _excess(self) -> int:
+        """The number of callbacks that the RM has not acknowledged; 0 while there is room."""
+        state = await self._bus.consumer_state(subjects.CALLBACKS.name, subjects.callback_consumer(self._rm_id))
+        while self._batches and (state is None or self._batches[0][0] <= state.acknowledged):
+            self._bytes -= self._batches.popleft()[1]
+        metrics.UNACKNOWLEDGED.labels(rm_label(self._rm_id)).set(0 if state is None else state.waiting)
+        if state is None:
+            return 0
+        is_full = state.waiting > limits.UNACKNOWLEDGED_MESSAGES or self._bytes >= limits.UNACKNOWLEDGED_BYTES
+        return state.waiting if is_full else 0
+
+
+DEAD_LETTER = "dead_letter"
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedPosition:
+    """The position of the newest callback of an RM that comes from the log: publishing resumes behind it.
+
+    `commit` and `fact` (its index in the commit): the last fact of the callback. `callback_seq`: the sequence of the
+    callback in CALLBACKS. The default: nothing has been published. The headers of the callback hold the position, so
+    there is no second record of it that could disagree with the callbacks.
+    """
+
+    commit: Position = START
+    fact: int = -1
+    callback_seq: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.commit.seq}.{self.fact}"
+
+
+def position_in(headers: Headers, callback_seq: int) -> PublishedPosition:
+    """Raises Malformed."""
+    return PublishedPosition(Position.of(headers), number_in(headers, subjects.LOG_FACT), callback_seq)
+
+
+async def read_published_position(bus: Bus, rm_id: str) -> PublishedPosition:
+    """Raises HistoryChanged when the newest callback was not written by rmproxy: where to resume is not known then."""
+    newest = await asyncio.gather(
+        *(bus.last_message(subjects.CALLBACKS.name, subjects.callback(rm_id, kind)) for kind in subjects.CALLBACK_KINDS)
+    )
+    position = _newest_position(message for message in newest if message is not None)
+    dead_letter = newest[subjects.CALLBACK_KINDS.index(DEAD_LETTER)]
+    if dead_letter is None or subjects.LOG_SEQ in dead_letter.headers or dead_letter.seq < position.callback_seq:
+        return position
+    behind = _newest_position(await _dead_letters(bus, rm_id, position.callback_seq, dead_letter.seq))
+    return behind if behind.callback_seq else position
+
+
+def _newest_position(callbacks: Iterable[Message]) -> PublishedPosition:
+    """Callbacks that do not come from the log hold no position. Raises HistoryChanged."""
+    try:
+        positions = [
+            position_in(message.headers, message.seq) for message in callbacks if subjects.LOG_SEQ in message.headers
+        ]
+    except Malformed as problem:
+        raise HistoryChanged(f"the newest callback is none of ours: {problem}") from None
+    return max(positions, key=lambda one: (one.commit.seq, one.fact), default=PublishedPosition())
+
+
+async def _dead_letters(bus: Bus, rm_id: str, after: int, last: int) -> list[Message]:
+    """Callbacks about dead letters come from the log, when the core has refused a configuration, or from the forwarder
+    of requests. So one without a position may be behind one with it. The CALLBACKS sequences are `after`, exclusive,
+    to `last`. Raises Unanswered."""
+    reader = await bus.read(subjects.CALLBACKS.name, subjects.callback(rm_id, DEAD_LETTER), after)
+    found: list[Message] = []
+    try:
+        while not found or found[-1].seq < last:
+            batch = await reader.batch(timeout_s=limits.DEAD_LETTER_CALLBACKS_READ_WITHIN_S)
+            if not batch:
+                raise Unanswered(f"no callback {last} of {rm_id!r} in {subjects.CALLBACKS.name}")
+            found += batch
+    finally:
+        await reader.close()
+    return found

@@ -8,35 +8,42 @@ from __future__ import annotations
 import asyncio
 import secrets
 
+import structlog
+
 from remuda_bus import subjects, tracing
 from remuda_bus.bus import Bus, BusError, Headers, Message, Refused, Reply
 from remuda_bus.limits import HEADER_ROOM_BYTES
+from remuda_bus.untrusted import Malformed, number_in
 from remuda_proto.bounds import shown
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_replication.rms.forget import first_life
 from remuda_replication.rms.halts import Halts
-from remuda_rmproxy import limits, metrics
-from remuda_rmproxy.inbound.configuration_resolver import ConfigurationResolver
-from remuda_rmproxy.inbound.forwarder import Forwarder
-from remuda_rmproxy.outbound.publishers import CallbackPublishers
-from remuda_rmproxy.records.correlation import Correlation
-from remuda_rmproxy.records.record_store import read_record, write_record
-from remuda_rmproxy.records.registry import RmRegistry
-from remuda_rmproxy.records.request_limiter import RequestLimiter
-from remuda_rmproxy.records.rm_record import RmRecord, config_source, stated_registration
-from remuda_rmproxy.records.status_codes import INVALID, NOT_REGISTERED, OUTAGE, SUPERSEDED, UNPROCESSABLE
-from remuda_rmproxy.sessions.allowed_rms import EVERY_RM, AllowedRms
-from remuda_rmproxy.sessions.cursor_check import CursorCheck
-from remuda_rmproxy.sessions.pending_answers import PendingAnswer, PendingAnswers
-from remuda_rmproxy.sessions.registration_commands import (
+
+from .. import limits, metrics
+from ..inbound.configuration_resolver import ConfigurationResolver
+from ..inbound.forwarder import Forwarder
+from ..outbound.publishers import CallbackPublishers
+from ..records.correlation import Correlation
+from ..records.extra_config import EVENTS
+from ..records.record_store import read_record, write_record
+from ..records.registry import RmRegistry
+from ..records.request_limiter import RequestLimiter
+from ..records.rm_record import RmRecord, config_source, stated_registration
+from ..records.status_codes import INVALID, NOT_REGISTERED, OUTAGE, SUPERSEDED, UNPROCESSABLE
+from .allowed_rms import EVERY_RM, AllowedRms
+from .callback_consumers import ensure_callback_consumer, ensure_event_consumer
+from .cursor_check import CursorCheck
+from .pending_answers import PendingAnswer, PendingAnswers
+from .registration_request import (
     deregister_command,
+    read_registration,
     refusal_of,
     register_command,
     registration_of,
 )
-from remuda_rmproxy.sessions.registration_request import read_registration
-from remuda_rmproxy.sessions.resumption import resume
+
+log = structlog.get_logger()
 
 
 class Registrar:
@@ -203,3 +210,31 @@ class Registrar:
                 "handled when there is one, and asking again does no harm",
                 OUTAGE,
             ) from None
+
+
+async def resume(bus: Bus, message: Message) -> Reply:
+    """Makes the consumers of a registration in force again that an operator deleted, or that their stream has lost.
+
+    Raises Refused: 400 the request states no registration, 404 the RM is not registered, 409 its registration is
+    superseded, 503 it has to register and report; BusError.
+    """
+    rm_id = subjects.rm_of(message.subject)
+    try:
+        stated = number_in(message.headers, subjects.REGISTRATION)
+    except Malformed as problem:
+        raise Refused(str(problem), INVALID) from None
+    record, _ = await read_record(bus, rm_id)
+    if record is not None and record.state == "report_wanted":
+        raise Refused(f"rmID {shown(rm_id)} has to register and to report", OUTAGE)
+    over = f"registration {stated} of {shown(rm_id)} is over"
+    if record is None or record.state != "registered":
+        is_known = record is not None and record.state == "deregistered"
+        why = "another instance has deregistered it" if is_known else "the RM is not registered any more"
+        raise Refused(f"{over}: {why}", NOT_REGISTERED)
+    if stated != record.registration:
+        raise Refused(f"{over}: another instance has registered, as {record.registration}", SUPERSEDED)
+    if await ensure_callback_consumer(bus, record):
+        log.warning("the callback consumer of an RM was gone and is made again", rm=rm_id, registration=stated)
+    if record.extra_config.get(EVENTS, "").lower() == "true":
+        await ensure_event_consumer(bus, rm_id)
+    return Reply(b"", {subjects.REGISTRATION: str(stated)})
