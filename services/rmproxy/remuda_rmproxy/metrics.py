@@ -42,7 +42,8 @@ ACTIONS = counter("remuda_rmproxy_operator_actions", "Actions of operators, by o
 
 
 def show_rm(rm_id: str) -> None:
-    """Show the counters of an RM from the beginning, as 0: Prometheus computes no rate of a series that appears with
-    its first event."""
+    """Shows the counters of an RM from the beginning, as 0: Prometheus computes no rate of a series that appears with
+    its first event.
+    """
     for metric in (REQUESTS, DEAD_LETTERS, CALLBACKS, THROTTLED_SECONDS, UNACKNOWLEDGED):
         metric.labels(rm_label(rm_id))

@@ -35,7 +35,7 @@ _OPTIONS = frozenset({"action_id", "reason", "partition", "force"})
 
 @dataclass(frozen=True, slots=True)
 class ActionRequest:
-    """`action`: a key of FIELDS. `partition`: the scheduler's name."""
+    """An operator's request for an action, checked. `action`: a key of FIELDS. `partition`: the scheduler's name."""
 
     operator: Operator
     rm_id: str
@@ -69,7 +69,9 @@ class ActionRequest:
 
 
 def read_request(message: Message) -> ActionRequest:
-    """Raises Refused 400 with a reason that names the field, the value and what was expected."""
+    """Reads the request of an operator. Raises Refused 400 with a reason that names the field, the value and what was
+    expected.
+    """
     try:
         operator, rm_id, action = request_of(message.subject)
         found = json_object(_bounded(message.payload), f"a request to {action}")

@@ -31,8 +31,10 @@ log = structlog.get_logger()
 
 
 class OperatorActions:
-    """`administrators`: of nodes and RMs. `clock_ms`: milliseconds since 1970. `core_timeout_s`: how long a
-    request waits for the core's decision."""
+    """Answers operators' requests for actions: a command for the core, and the core's decision. `administrators`: of
+    nodes and RMs. `clock_ms`: milliseconds since 1970. `core_timeout_s`: how long a request waits for the core's
+    decision.
+    """
 
     def __init__(
         self,
@@ -58,9 +60,11 @@ class OperatorActions:
         self._in_progress = 0
 
     async def act(self, message: Message) -> bytes:
-        """The outcome as JSON. Raises Refused, and then no command is in the inbox: 400 the request is invalid, 404
-        there is no such RM, 429 too many requests, 503 the RM is halted. With 503 for an outage it is not known whether
-        the command is in the inbox."""
+        """Answers a request with its outcome as JSON.
+
+        Raises Refused when no command is in the inbox: 400 the request is invalid, 404 there is no such RM, 429 too
+        many requests, 503 the RM is halted. With 503 for an outage it is not known whether the command is in the inbox.
+        """
         with self._limiter.admit(message.subject.split(".")[2]):
             if self._in_progress >= limits.ALL_ACTIONS_AT_ONCE:
                 raise Refused(f"{self._in_progress} actions of operators are being answered: wait", TOO_MANY)

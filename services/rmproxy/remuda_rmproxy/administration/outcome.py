@@ -11,9 +11,10 @@ from remuda_proto.remuda.v1 import log_pb2
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`undecided`: no decision came in time; the command may be in the inbox, and asking again with the same action ID
-    is safe. `repeated`: the action was decided before. `overridden`: the soft rules that the action breaks by force.
-    `soft`: force would have allowed it."""
+    """What became of an operator's action. `undecided`: no decision came in time; the command may be in the inbox, and
+    asking again with the same action ID is safe. `repeated`: the action was decided before. `overridden`: the soft
+    rules that the action breaks by force. `soft`: force would have allowed it.
+    """
 
     outcome: Literal["accepted", "refused", "undecided"]
     action_id: str
@@ -27,7 +28,7 @@ class Outcome:
 
 
 def outcome_of(decision: log_pb2.Decision, action_id: str) -> Outcome:
-    """`action_id`: as the operator named it."""
+    """Returns the outcome that a decision of the core states, under the action ID that the operator named."""
     for fact in decision.facts:
         match fact.WhichOneof("fact"):
             case "action_taken":

@@ -12,7 +12,9 @@ from remuda_rmproxy.settings import RmproxySettings
 
 
 def groups_by(settings: RmproxySettings) -> Groups:
-    """Raises OSError when the file of the password cannot be read."""
+    """Returns the resolver of groups that the settings choose. Raises OSError when the file of the password cannot be
+    read.
+    """
     if settings.groups_resolver == "request":
         return FROM_REQUEST
     lookup = os_directory.look_up if settings.groups_resolver == "os" else _ldap(settings)

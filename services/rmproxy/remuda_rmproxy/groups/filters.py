@@ -13,7 +13,9 @@ _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456
 
 
 def escaped(value: str) -> str:
-    """A value that never changes the structure of a filter. Characters that UTF-8 does not have become `?`."""
+    """Returns the value in a form that never changes the structure of a filter. Characters that UTF-8 does not have
+    become `?`.
+    """
     return "".join(chr(byte) if byte in _PLAIN else f"\\{byte:02x}" for byte in value.encode(errors="replace"))
 
 
@@ -22,7 +24,7 @@ def filled(template: str, values: Mapping[str, str]) -> str:
 
 
 def check(key: str, template: str, names: Sequence[str]) -> None:
-    """Raises ValueError unless it is a filter in parentheses with one of these names, and no other."""
+    """Raises ValueError unless the template is a filter in parentheses that has one of these names, and no other."""
     expected = (
         f"{key}={shown(template)}: expected a filter in parentheses with {' or '.join(f'{{{one}}}' for one in names)}"
     )

@@ -12,8 +12,11 @@ from remuda_rmproxy import limits
 
 @dataclass(frozen=True, slots=True)
 class CacheTimes:
-    """`known_s`, `unknown_s`: how long an answer counts, with groups and without. `last_known_s`: how long an answer
-    is kept."""
+    """How long a directory's answers count, in seconds.
+
+    `known_s`: an answer with groups. `unknown_s`: an answer without groups. `last_known_s`: how long an answer is kept
+    for the time when the directory does not answer.
+    """
 
     known_s: float
     unknown_s: float
@@ -40,7 +43,7 @@ class GroupCache:
         return groups if now_s - at_s < (self._times.known_s if groups else self._times.unknown_s) else None
 
     def last_known(self, user: str, now_s: float) -> tuple[str, ...] | None:
-        """The answer whether it is fresh or not."""
+        """Returns the newest answer about the user, fresh or not; None: there is none."""
         found = self._groups.get(user)
         if found is None:
             return None

@@ -33,7 +33,7 @@ class Groups(Protocol):
 
 
 class FromRequest:
-    """Groups are those that requests name."""
+    """Takes the groups that requests name, and looks none up."""
 
     is_used = False
 
@@ -48,7 +48,9 @@ FROM_REQUEST = FromRequest()
 
 
 class GroupResolver:
-    """`timeout_s`: of a look-up, with the wait for a thread. `clock_s`: monotonic."""
+    """Looks groups up in a directory and remembers the answers. `timeout_s`: of a look-up, with the wait for a thread.
+    `clock_s`: monotonic.
+    """
 
     is_used = True
 
@@ -68,12 +70,12 @@ class GroupResolver:
         self._try_again_s = 0.0
 
     def must_wait(self, users: Iterable[str]) -> bool:
-        """Whether `resolve` would wait."""
+        """Returns whether `resolve` would wait for the directory."""
         now_s = self._clock_s()
         return not self._pauses() and any(self._cache.fresh(user, now_s) is None for user in users)
 
     async def resolve(self, rm_id: str, users: Iterable[str]) -> Mapping[str, Resolution]:
-        """The groups of each user, or why there are none. Never raises for a directory that fails."""
+        """Returns the groups of each user, or why there are none. Never raises for a directory that fails."""
         distinct = list(dict.fromkeys(users))
         slots, requests = self._of_rm.get(rm_id, (asyncio.Semaphore(limits.LOOKUPS_PER_RM), 0))
         self._of_rm[rm_id] = (slots, requests + 1)
@@ -179,7 +181,9 @@ class LookupThreads:
         self._work: queue.SimpleQueue[_Work] = queue.SimpleQueue()
 
     def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """A future of the running loop. Cancelling it does not end the work."""
+        """Runs the work in a thread and returns a future of the running loop. Cancelling the future does not end the
+        work.
+        """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         self._work.put((loop, future, work))

@@ -24,9 +24,11 @@ from remuda_rmproxy.groups.resolution import DirectoryEntry, DirectoryError, Unu
 
 @dataclass(frozen=True, slots=True)
 class LdapSettings:
-    """`urls`: tried in turn. `user_filter`: with `{user}`. `group_filter`: with `{user}` or `{dn}`, the name of the
-    user's entry. `nested`: groups of which a group is a `member` count, too. `primary`: the attribute of the user that
-    holds the number of the primary group, as the groups have it; empty: there is no primary group."""
+    """Where and how groups are looked up by LDAP. `urls`: tried in turn. `user_filter`: with `{user}`. `group_filter`:
+    with `{user}` or `{dn}`, the name of the user's entry. `nested`: groups of which a group is a `member` count,
+    too. `primary`: the attribute of the user that holds the number of the primary group, as the groups have it;
+    empty: there is no primary group.
+    """
 
     urls: tuple[str, ...]
     user_base: str
@@ -57,7 +59,9 @@ class LdapDirectory:
         ]
 
     def look_up(self, user: str) -> DirectoryEntry | None:
-        """Raises DirectoryError with what each server answered."""
+        """Looks a user up; None: the directory does not know the user. Raises DirectoryError with what each server
+        answered.
+        """
         problems = []
         for server in self._servers:
             try:

@@ -11,7 +11,9 @@ from remuda_rmproxy.groups.resolution import DirectoryEntry, UnusableAnswer
 
 
 def look_up(user: str) -> DirectoryEntry | None:
-    """Raises UnusableAnswer when the primary group has no name."""
+    """Looks a user up; None: the operating system does not know the user. Raises UnusableAnswer when the primary group
+    has no name.
+    """
     try:
         entry = pwd.getpwnam(user)
     except (KeyError, ValueError):  # ValueError: a name that no system has, such as one with NUL

@@ -21,7 +21,9 @@ class UnusableAnswer(DirectoryError):
 
 @dataclass(frozen=True, slots=True)
 class DirectoryEntry:
-    """`primary`: the name of the primary group; None: the directory knows none. `others`: in the directory's order."""
+    """The groups of a user as a directory states them. `primary`: the name of the primary group; None: the directory
+    knows none. `others`: in the directory's order.
+    """
 
     primary: str | None
     others: Sequence[str]
@@ -33,17 +35,20 @@ Lookup = Callable[[str], DirectoryEntry | None]
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """`groups`: the primary one first. `problem`: why there is no answer; empty: there is one."""
+    """The groups of a user as they count for placement. `groups`: the primary one first. `problem`: why there is no
+    answer; empty: there is one.
+    """
 
     groups: tuple[str, ...] = ()
     problem: str = ""
 
 
 def groups_of(user: str, entry: DirectoryEntry | None) -> tuple[str, ...]:
-    """The groups of a user. A user whom the directory does not know has none. Raises UnusableAnswer.
+    """Returns the groups of a user: none where the directory does not know the user. Raises UnusableAnswer.
 
-    Placement rules read the first group as the primary one, so a primary group that cannot be used is an error and is
-    not left out. Of the others, those that no configuration can name are left out: no rule can depend on them."""
+    Placement rules read the first group as the primary group, so a primary group that cannot be used is an error and is
+    not left out. Other groups that no configuration can name are left out: no rule can depend on them.
+    """
     if entry is None:
         return ()
     others = [group for group in entry.others if GROUP.matches(group) and group != entry.primary]

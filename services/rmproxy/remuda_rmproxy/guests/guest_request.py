@@ -29,7 +29,7 @@ _KINDS: Final[Mapping[str, type[Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The cluster may be a guest of the RM, in this queue and below it."""
+    """States that the cluster may be a guest of the RM, in this queue and below it."""
 
     cluster: str
     rm_id: str
@@ -52,8 +52,9 @@ def _read_admission(entry: str) -> Admission:
 
 
 def command_of(message: Message, admissions: Sequence[Admission], limit: int) -> tuple[str, bytes]:
-    """The RM, and the command for its inbox, of at most `limit` bytes. Raises Refused with a reason that names the
-    field, the value and what was expected."""
+    """Returns the RM and the command for its inbox, of at most `limit` bytes. Raises Refused with a reason that names
+    the field, the value and what was expected.
+    """
     _, _, cluster, rm_id, kind = message.subject.split(".")
     admission = next((one for one in admissions if (one.cluster, one.rm_id) == (cluster, rm_id)), None)
     if admission is None:

@@ -37,8 +37,11 @@ class GuestRequests:
         )  # fmt: skip
 
     async def append(self, message: Message) -> bytes:
-        """JSON {"inbox_seq"}. Raises Refused: 400 the request is invalid, 403 the cluster is no guest of the RM, 404
-        there is no such RM, 429 too many requests, 503 an outage, and then the command may be in the inbox."""
+        """Appends the command of a guest to the inbox and answers JSON {"inbox_seq"}.
+
+        Raises Refused: 400 the request is invalid, 403 the cluster is no guest of the RM, 404 there is no such RM, 429
+        too many requests, 503 an outage, and then the command may be in the inbox.
+        """
         with self._limiter.admit(message.subject.split(".")[2]):
             try:
                 rm_id, command = command_of(message, self._admissions, self._bus.max_payload - HEADER_ROOM_BYTES)

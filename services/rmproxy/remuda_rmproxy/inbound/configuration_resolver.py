@@ -18,7 +18,9 @@ from remuda_rmproxy.records.status_codes import OUTAGE, UNPROCESSABLE
 
 
 class ConfigurationResolver:
-    """RMs wait in the order of their first question. The further questions of an RM wait for its first one."""
+    """Asks the config service for the configurations of RMs. RMs wait in the order of their first question. The further
+    questions of an RM wait for its first one.
+    """
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -26,7 +28,9 @@ class ConfigurationResolver:
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}  # of each RM, with the number of questions that use it
 
     async def resolve_registration(self, request: si.RegisterResourceManagerRequest) -> config_pb2.Configuration:
-        """Raises Refused: 422 the configuration is invalid, 503 no service answers."""
+        """Returns the configuration for a registration. Raises Refused: 422 the configuration is invalid, 503 no
+        service answers.
+        """
         return await self._resolve(
             config_pb2.ResolveConfiguration(
                 rm_id=request.rmID,
@@ -37,8 +41,9 @@ class ConfigurationResolver:
         )
 
     async def resolve_update(self, record: RmRecord, update: si.UpdateConfigurationRequest) -> config_pb2.Configuration:
-        """An empty policy group keeps the present one. Entries of `extraConfig` that the update does not name keep the
-        values of the registration. Raises InvalidRequest."""
+        """Returns the configuration for an update. An empty policy group keeps the present one. Entries of
+        `extraConfig` that the update does not name keep the values of the registration. Raises InvalidRequest.
+        """
         question = config_pb2.ResolveConfiguration(
             rm_id=record.rm_id,
             policy_group=update.policyGroup or record.policy_group,
@@ -85,7 +90,7 @@ class ConfigurationResolver:
 
 
 def configuration_problems(resolved: config_pb2.ResolvedConfiguration) -> str:
-    """The problems of a configuration in one line; "" when there are none."""
+    """Returns the problems of a configuration in one line; "": there are none."""
     return joined(
         f"{problem.path}{f' (line {problem.line})' if problem.line else ''}: {problem.message}"
         for problem in resolved.problems

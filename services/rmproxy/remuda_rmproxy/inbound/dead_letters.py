@@ -35,10 +35,12 @@ REQUESTS: Final[dict[str, type[Any]]] = {
 
 
 class DeadLetters:
-    """`on_callback` is called with the rmID and the sequence of each callback about a dead letter.
+    """Stores requests that cannot become commands, and tells their RMs.
 
-    CALLBACKS refuses when it is full, and it is shared by all RMs, so callbacks about dead letters are bounded: for
-    each RM, and for all senders without a record together. Beyond the bound only the dead letter is stored."""
+    `on_callback` is called with the rmID and the sequence of each callback about a dead letter. CALLBACKS refuses when
+    it is full, and all RMs share it, so callbacks about dead letters are bounded: for each RM, and for all senders
+    without a record together. Beyond the bound only the dead letter is stored.
+    """
 
     def __init__(
         self, bus: Bus, registry: RmRegistry, on_callback: Callable[[str, int], None] = lambda rm_id, callback_seq: None
@@ -50,7 +52,7 @@ class DeadLetters:
         self._room: dict[str, int] = {}
 
     def untrack(self, rm_id: str) -> None:
-        """The RM has no record any more."""
+        """Forgets the RM, which has no record any more."""
         self._room.pop(rm_id, None)
 
     async def write(self, message: Message, rm_id: str, reason: str, headers: Headers) -> None:
@@ -67,7 +69,7 @@ class DeadLetters:
             log.warning("no callback about a dead letter", rm=rm_id, request_seq=message.seq, error=str(error))
 
     async def write_all(self, messages: Sequence[Message], reason: str) -> None:
-        """As `write`, for many requests at once, and without their content. Raises BusError."""
+        """Writes dead letters of many requests at once, without their content. Raises BusError."""
         first, last = messages[0], messages[-1]
         log.warning("dead letters", subject=first.subject, first_seq=first.seq, last_seq=last.seq, reason=reason)
         sent = [(message, subjects.rm_of(message.subject)) for message in messages]
@@ -105,8 +107,10 @@ class DeadLetters:
         return room > 0
 
     async def write_refused_configuration(self, rm_id: str, reason: str, request_seq: str) -> None:
-        """Store that the core has refused a configuration update. The request is deleted; the inbox holds its
-        content. The callback is published with those of the commit."""
+        """Stores that the core has refused a configuration update.
+
+        The request is deleted; the inbox holds its content. The callback is published with the callbacks of the commit.
+        """
         origin = subjects.request(rm_id, "configuration")
         await self._store(Message(origin, b"", seq=int(request_seq)), rm_id, reason, {})
 

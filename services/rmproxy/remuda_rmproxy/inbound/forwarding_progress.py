@@ -9,8 +9,11 @@ from remuda_rmproxy.inbound.request_queue import RequestQueue
 
 
 class ForwardingProgress:
-    """`queues`: one for each RM with requests that are not forwarded. `dispatched_seq`: each request up to here is in
-    a queue, is deferred by one, or is complete."""
+    """Knows which requests are complete, so that the stream can be trimmed.
+
+    `queues`: one for each RM with requests that are not forwarded. `dispatched_seq`: each request up to this sequence
+    is in a queue, is deferred by a queue, or is complete.
+    """
 
     def __init__(self) -> None:
         self.queues: dict[str, RequestQueue] = {}
@@ -32,8 +35,11 @@ class ForwardingProgress:
         changed.set()
 
     def dispatch_to_unknown(self, rm_id: str) -> None:
-        """A request of this RM is in the queue of unknown senders. `forwarded_seq_of` does not know it: the RM is not
-        trimmed by itself until it has a queue of its own, which begins with that request."""
+        """Records that a request of this RM is in the queue of unknown senders.
+
+        `forwarded_seq_of` does not know that request: the RM is not trimmed by itself until it has a queue of its own,
+        which begins with that request.
+        """
         self._untrimmed_rms.pop(rm_id, None)
 
     async def change(self) -> None:
@@ -42,12 +48,14 @@ class ForwardingProgress:
 
     @property
     def forwarded_seq(self) -> int:
-        """All requests of all RMs up to here are complete."""
+        """Returns the sequence up to which all requests of all RMs are complete."""
         oldest = (queue.oldest_seq for queue in self.queues.values())
         return min((seq - 1 for seq in oldest if seq), default=self.dispatched_seq)
 
     def forwarded_seq_of(self, rm_id: str) -> int:
-        """All requests of this RM up to here are complete, except for those in the queue of unknown senders."""
+        """Returns the sequence up to which all requests of this RM are complete, except for requests in the queue of
+        unknown senders.
+        """
         queue = self.queues.get(rm_id)
         return queue.oldest_seq - 1 if queue is not None and queue.oldest_seq else self.dispatched_seq
 
@@ -55,7 +63,7 @@ class ForwardingProgress:
         self._untrimmed_rms.clear()
 
     def take_untrimmed(self, most: int) -> list[str]:
-        """RMs with complete requests that may not be trimmed, at most so many."""
+        """Takes at most `most` RMs that have complete requests which may not be trimmed yet."""
         rm_ids = list(islice(self._untrimmed_rms, most))
         for rm_id in rm_ids:
             del self._untrimmed_rms[rm_id]

@@ -15,11 +15,11 @@ class InboxBacklog:
         self._by_rm: dict[str, _UnhandledCommands] = {}
 
     def record_forwarded(self, rm_id: str, inbox_seq: int, commands: int, size: int) -> None:
-        """`commands` of together `size` bytes are in the inbox, the last of them at `inbox_seq`."""
+        """Records that commands of together `size` bytes are in the inbox, the last of them at `inbox_seq`."""
         self._by_rm.setdefault(rm_id, _UnhandledCommands()).append(inbox_seq, commands, size)
 
     def record_handled(self, rm_id: str, inbox_seq: int) -> None:
-        """The core has handled the inbox up to `inbox_seq`."""
+        """Records that the core has handled the inbox up to `inbox_seq`."""
         unhandled = self._by_rm.get(rm_id)
         if unhandled is not None:
             unhandled.remove_up_to(inbox_seq)
@@ -31,7 +31,7 @@ class InboxBacklog:
         return unhandled is not None and unhandled.is_full
 
     def drop(self, rm_id: str) -> None:
-        """The inbox of the RM is empty, or the RM is gone."""
+        """Forgets the backlog of an RM: its inbox is empty, or the RM is gone."""
         self._by_rm.pop(rm_id, None)
 
 

@@ -19,7 +19,7 @@ Truncate = Callable[[Any], None]
 
 
 def violations(message: Any) -> Iterator[str]:
-    """A reason for each field of a registration or configuration update that is above its bound."""
+    """Yields a reason for each field of a registration or configuration update that is above its bound."""
     for name, bound in bounds.of_message(message.DESCRIPTOR.name):
         value = getattr(message, name)
         problem = None

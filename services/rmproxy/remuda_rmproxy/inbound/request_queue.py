@@ -17,16 +17,18 @@ UNKNOWN_SENDERS = ""  # the queue, and the bounds, of all senders without a reco
 
 
 class QueuedBytes:
-    """Bytes of the requests that all queues of this process hold."""
+    """Counts the bytes of the requests that all queues of this process hold."""
 
     def __init__(self) -> None:
         self.total = 0
 
 
 class RequestQueue:
-    """`rm_id`: of the RM, or UNKNOWN_SENDERS. `newest_seq`: of the newest request offered.
+    """The requests of one RM that are not in the inbox yet.
 
-    A request is waiting, then in progress, then complete. It is refused when too many bytes of the RM wait."""
+    `rm_id`: the RM, or UNKNOWN_SENDERS. `newest_seq`: the sequence of the newest request that was offered. A request is
+    waiting, then in progress, then complete. A request is refused when too many bytes of the RM wait.
+    """
 
     def __init__(self, rm_id: str, queued_bytes: QueuedBytes) -> None:
         self.rm_id = rm_id
@@ -41,13 +43,13 @@ class RequestQueue:
 
     @property
     def oldest_seq(self) -> int:
-        """Sequence of the oldest request that is not complete; 0: all are complete."""
+        """Returns the sequence of the oldest request that is not complete; 0: all are complete."""
         accepted, refused = self.oldest_accepted_seq, next(iter(self._refused), 0)
         return min(accepted, refused) if accepted and refused else accepted or refused
 
     @property
     def oldest_accepted_seq(self) -> int:
-        """As `oldest_seq`, without refused requests."""
+        """Returns the sequence of the oldest request that is neither complete nor refused; 0: there is none."""
         if self._in_progress:
             return self._in_progress[0].seq
         return self._waiting[0].seq if self._waiting else self._deferred_seq
@@ -57,8 +59,11 @@ class RequestQueue:
         return self._deferred_seq
 
     def offer(self, message: Message) -> bool:
-        """Enqueue the next request of the RM. Defer it where there is no room, or where an earlier one is deferred.
-        Returns False where it is refused."""
+        """Takes the next request of the RM, and defers it where there is no room, or where an earlier request is
+        deferred.
+
+        Returns False where the request is refused.
+        """
         size = message_size(message)
         if self._bytes + self._deferred_bytes + size > limits.WAITING_BYTES:
             self._refused[message.seq] = Message(message.subject, b"", seq=message.seq)
@@ -73,7 +78,7 @@ class RequestQueue:
         return True
 
     def refused(self, most: int) -> list[Message]:
-        """The first refused requests, without their content."""
+        """Returns the first refused requests, at most `most` and without their content."""
         return list(islice(self._refused.values(), most))
 
     @property
@@ -81,16 +86,18 @@ class RequestQueue:
         return frozenset(self._refused)
 
     def complete_refused(self, messages: Iterable[Message]) -> None:
-        """These refused requests are dead letters and deleted from REQUESTS."""
+        """Records that these refused requests are dead letters and deleted from REQUESTS."""
         for message in messages:
             self._refused.pop(message.seq, None)
 
     def defer_range(self, first_seq: int, newest_seq: int) -> None:
-        """The requests of the RM from `first_seq` to `newest_seq` are in REQUESTS."""
+        """Defers the requests of the RM from `first_seq` to `newest_seq`, which are in REQUESTS."""
         self._deferred_seq, self.newest_seq = first_seq, newest_seq
 
     def has_room(self, message: Message) -> bool:
-        """Each RM has room for one small request, whatever the queues of other RMs hold."""
+        """Returns whether the request may be held. Each RM has room for one small request, whatever the queues of other
+        RMs hold.
+        """
         size = message_size(message)
         if not self._bytes and size <= limits.SMALL_REQUEST_BYTES:
             return True
@@ -102,12 +109,12 @@ class RequestQueue:
 
     @property
     def room_bytes(self) -> int:
-        """How many bytes of deferred requests the worker may read."""
+        """Returns how many bytes of deferred requests the worker may read."""
         all_queues = limits.ALL_QUEUES_BYTES - self._queued_bytes.total
         return max(limits.SMALL_REQUEST_BYTES, min(limits.QUEUE_BYTES, all_queues))
 
     def add_deferred(self, messages: Sequence[Message], read_seq: int) -> None:
-        """Enqueue deferred requests. The worker has read all of them up to `read_seq`."""
+        """Takes deferred requests. The worker has read all of them up to `read_seq`."""
         for message in messages:
             self._append(message)
             self._deferred_bytes -= message_size(message)
@@ -116,24 +123,24 @@ class RequestQueue:
             self._deferred_bytes = 0
 
     def first(self) -> Message | None:
-        """The first waiting request."""
+        """Returns the first waiting request."""
         return self._waiting[0] if self._waiting else None
 
     def start_first(self) -> None:
         self._in_progress.append(self._waiting.popleft())
 
     def complete(self) -> None:
-        """The requests in progress are durable in the inbox, or dead letters."""
+        """Records that the requests in progress are durable in the inbox, or are dead letters."""
         self._subtract(self._in_progress)
         self._in_progress = []
 
     def requeue(self) -> None:
-        """The requests in progress were not forwarded and wait again."""
+        """Puts the requests in progress back, which were not forwarded."""
         self._waiting.extendleft(reversed(self._in_progress))
         self._in_progress = []
 
     def defer_all(self) -> None:
-        """Defer everything that is not complete, and hold nothing in memory."""
+        """Defers everything that is not complete, and holds nothing in memory."""
         self._deferred_seq = self.oldest_accepted_seq
         self._deferred_bytes += self._bytes
         self._subtract(self._in_progress)
@@ -142,7 +149,7 @@ class RequestQueue:
         self._waiting.clear()
 
     def clear(self) -> None:
-        """Drop everything."""
+        """Drops everything."""
         self.defer_all()
         self._deferred_seq = self._deferred_bytes = 0
         self._refused.clear()

@@ -16,8 +16,10 @@ log = structlog.get_logger()
 
 
 class RequestTrimmer:
-    """One call deletes everything up to the oldest request that is not complete. While a request waits for long, the
-    requests of other RMs behind it are deleted RM by RM: they would reach the limit of their subjects otherwise."""
+    """Deletes complete requests from the stream. One call deletes everything up to the oldest request that is not
+    complete. While a request waits for long, the requests of other RMs behind it are deleted RM by RM: they would
+    reach the limit of their subjects otherwise.
+    """
 
     def __init__(self, bus: Bus, registry: RmRegistry, progress: ForwardingProgress) -> None:
         self._bus = bus

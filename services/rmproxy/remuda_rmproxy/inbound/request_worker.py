@@ -57,7 +57,7 @@ class RequestWorker:
         self._payload_limit = bus.max_payload - HEADER_ROOM_BYTES
 
     def untrack(self, rm_id: str) -> None:
-        """The RM has no record any more."""
+        """Forgets the RM, which has no record any more."""
         self._backlog.drop(rm_id)
         self._attempts.pop(rm_id, None)
         self._times.drop(rm_id)
@@ -67,14 +67,16 @@ class RequestWorker:
         return bool(RM_ID.matches(rm_id)) and (await read_record(self._bus, rm_id))[0] is not None
 
     async def refuse(self, messages: Sequence[Message]) -> None:
-        """Make dead letters of these requests and delete them. Raises BusError."""
+        """Makes dead letters of these requests and deletes them. Raises BusError."""
         await self._dead_letters.write_all(messages, TOO_MUCH_WAITS)
         await self._bus.delete_messages(subjects.REQUESTS.name, [message.seq for message in messages])
 
     async def forward_some(self, queue: RequestQueue, *, one: bool = False) -> None:
-        """Forward the first requests of a queue that holds some, or only the first one. Returns when they are durable
-        in the inbox, or are dead letters. Raises Full when the inbox has no room for this RM, and other BusErrors in an
-        outage; the requests in progress are not forwarded then."""
+        """Forwards the first requests of a queue that holds some, or only the first one.
+
+        Returns when they are durable in the inbox, or are dead letters. Raises Full when the inbox has no room for this
+        RM, and other BusErrors in an outage; the requests in progress are not forwarded then.
+        """
         message = queue.first()
         assert message is not None, "checked by the caller"
         rm_id = subjects.rm_of(message.subject)

@@ -36,7 +36,7 @@ class InvalidRequest(Exception):
 
 
 def users_without_groups(message: Message) -> list[str]:
-    """The users of an application request whose groups it does not name. Raises InvalidRequest."""
+    """Returns the users of an application request whose groups the request does not name. Raises InvalidRequest."""
     request = si.ApplicationRequest()
     _parse(request, message.payload)
     truncate(request)
@@ -46,9 +46,11 @@ def users_without_groups(message: Message) -> list[str]:
 def commands_of(
     message: Message, rm_id: str, limit: int, groups: Mapping[str, Resolution] = NO_GROUPS, *, guest: bool = False
 ) -> list[bytes]:
-    """The serialised command of an application, allocation or node request. A request of more than `limit` bytes is
-    split into several commands. `groups`: of users without groups in the request. `guest`: it is about guests, as no
-    other one may be. Raises InvalidRequest."""
+    """Returns the serialised commands of an application, allocation or node request.
+
+    A request of more than `limit` bytes is split into several commands. `groups`: the groups of users that have none in
+    the request. `guest`: the request is about guests, as no other request may be. Raises InvalidRequest.
+    """
     kind = kind_of(message)
     command = inbox_pb2.Command(request_seq=message.seq)
     request = getattr(command, kind)
@@ -116,7 +118,7 @@ def _with_groups(command: inbox_pb2.Command, limit: int, groups: Mapping[str, Re
 
 
 def configuration_update(message: Message, rm_id: str) -> si.UpdateConfigurationRequest:
-    """Raises InvalidRequest."""
+    """Reads an update of the configuration. Raises InvalidRequest."""
     request = si.UpdateConfigurationRequest()
     _parse(request, message.payload)
     check_sender(request.rmID, rm_id)
@@ -128,8 +130,9 @@ def configuration_update(message: Message, rm_id: str) -> si.UpdateConfiguration
 def configure(
     rm_id: str, request_seq: int, correlation_id: str, configuration: config_pb2.Configuration, limit: int
 ) -> list[bytes]:
-    """The serialised command of a configuration update. It cannot be split, because a configuration is applied as a
-    whole. Raises InvalidRequest when it is larger than `limit` bytes."""
+    """Returns the serialised command of a configuration update. It cannot be split, because a configuration is applied
+    as a whole. Raises InvalidRequest when it is larger than `limit` bytes.
+    """
     command = inbox_pb2.Command(
         request_seq=request_seq,
         correlation_id=correlation_id,
@@ -142,12 +145,12 @@ def configure(
 
 
 def kind_of(message: Message) -> str:
-    """application, allocation, node or configuration: the last token of the subject."""
+    """Returns the last token of the subject: application, allocation, node or configuration."""
     return message.subject.rpartition(".")[2]
 
 
 def check_sender(sent_rm_id: str, rm_id: str) -> None:
-    """The rmID in a request must equal that of its subject. Raises InvalidRequest."""
+    """Raises InvalidRequest unless the rmID in a request equals the rmID of its subject."""
     if sent_rm_id != rm_id:
         raise InvalidRequest(f"rmID {shown(sent_rm_id)}: expected {shown(rm_id)}, whose subject it was sent on")
 
@@ -181,7 +184,7 @@ def truncate(request: Any) -> None:
 
 
 def item_lists(request: Any) -> Iterator[tuple[str, Any]]:
-    """The name and the items of each list in an application, allocation or node request."""
+    """Yields the name and the items of each list in an application, allocation or node request."""
     for field, value in request.ListFields():
         if field.name == "releases":
             yield from item_lists(value)

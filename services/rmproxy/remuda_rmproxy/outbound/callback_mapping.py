@@ -29,10 +29,13 @@ RESPONSES: dict[str, type[Any]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CallbackMapping:
-    """How facts of one kind become callbacks of `kind`. `fill(element, fact, names)` fills an element of
-    `response_field` of the response; without a `response_field` it fills the message that `message` makes. `applies`
-    selects the facts of that kind that are mapped; without it all are. `prepare` adds what `fill` needs beyond the
-    fact. `application`: whose the fact is; those of guests do not concern the RM."""
+    """How facts of one kind become callbacks of `kind`.
+
+    `fill(element, fact, names)` fills an element of `response_field` of the response; without a `response_field` it
+    fills the message that `message` makes. `applies` selects the facts of that kind that are mapped; without it all
+    are. `prepare` adds what `fill` needs beyond the fact. `application`: the application that the fact is about; facts
+    about guests do not concern the RM.
+    """
 
     kind: str
     fill: Callable[[Any, Any, PlainNames], None]

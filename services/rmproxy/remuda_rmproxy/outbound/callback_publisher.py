@@ -34,11 +34,12 @@ OnQuestions = Callable[[Sequence[LogEntry], Sequence[tuple[LogEntry, Question]]]
 
 
 class CallbackPublisher:
-    """`on_decision` is awaited for each decision that answers a request, after the callbacks before it and before those
-    of the decision. `on_questions` receives the questions to the RM, with all entries that were read together.
-    `is_unthrottled`: publish also what the RM does not acknowledge, because a request waits for a later decision.
-    `times`: when the requests were published. `on_published` is called when there may be callbacks to trim. `openings`
-    bounds how many publishers start at the same time."""
+    """Publishes the callbacks of one RM. `on_decision` is awaited for each decision that answers a request, after the
+    callbacks before it and before those of the decision. `on_questions` receives the questions to the RM, with all
+    entries that were read together. `is_unthrottled`: publish also what the RM does not acknowledge, because a
+    request waits for a later decision. `times`: when the requests were published. `on_published` is called when
+    there may be callbacks to trim. `openings` bounds how many publishers start at the same time.
+    """
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class CallbackPublisher:
                 await pause(limits.PUBLISH_RETRY)
 
     def note_dead_letter(self, callback_seq: int) -> None:
-        """A callback about a dead letter was published."""
+        """Records that a callback about a dead letter was published."""
         self._dead_letter_seq = callback_seq
 
     @property
@@ -95,7 +96,7 @@ class CallbackPublisher:
         return self._published.callback_seq or self._dead_letter_seq + 1
 
     async def trim(self) -> None:
-        """Delete acknowledged callbacks. Raises BusError."""
+        """Deletes acknowledged callbacks. Raises BusError."""
         if self.is_trimmed:
             return
         acknowledged = await self._bus.acknowledged_sequence(
@@ -244,12 +245,12 @@ def _waits(reasons: Iterable[str]) -> dict[str, str]:
 
 
 def trace_of(traceparent: str) -> str:
-    """Version and trace ID."""
+    """Returns the version and the trace ID of a `traceparent`."""
     return traceparent[:35]
 
 
 def correlated_decisions(commit: log_pb2.Commit) -> Iterator[tuple[int, log_pb2.Decision]]:
-    """The decisions that answer a request, each with the index of its first fact in the commit."""
+    """Yields the decisions that answer a request, each with the index of its first fact in the commit."""
     first_fact = 0
     for decision in commit.decisions:
         if decision.correlation_id:
@@ -258,12 +259,12 @@ def correlated_decisions(commit: log_pb2.Commit) -> Iterator[tuple[int, log_pb2.
 
 
 def changes_session(decision: log_pb2.Decision) -> bool:
-    """Whether the decision begins or ends a registration."""
+    """Returns whether the decision begins or ends a registration."""
     return any(fact.HasField("rm_registered") or fact.HasField("rm_stopped") for fact in decision.facts)
 
 
 def split_at_fact(messages: Sequence[Outgoing], fact: int) -> tuple[list[Outgoing], list[Outgoing]]:
-    """Split the callbacks of a commit into those about earlier facts and those about `fact` and later ones."""
+    """Splits the callbacks of a commit into those about earlier facts, and those about `fact` and later facts."""
     before = [message for message in messages if int(message.headers[subjects.LOG_FACT]) < fact]
     return before, list(messages[len(before) :])
 
@@ -284,7 +285,7 @@ class AcknowledgementWindow:
         self._bytes = 0
 
     def record(self, callback_seq: int, size: int) -> None:
-        """A batch of `size` bytes was published; its last callback has this sequence."""
+        """Records a batch of `size` bytes; its last callback has this sequence."""
         self._batches.append((callback_seq, size))
         self._bytes += size
 
@@ -339,12 +340,14 @@ class PublishedPosition:
 
 
 def position_in(headers: Headers, callback_seq: int) -> PublishedPosition:
-    """Raises Malformed."""
+    """Reads the position from the headers of a callback. Raises Malformed."""
     return PublishedPosition(Position.of(headers), number_in(headers, subjects.LOG_FACT), callback_seq)
 
 
 async def read_published_position(bus: Bus, rm_id: str) -> PublishedPosition:
-    """Raises HistoryChanged when the newest callback was not written by rmproxy: where to resume is not known then."""
+    """Reads the position of the newest callback of the RM. Raises HistoryChanged when the newest callback was not
+    written by rmproxy: where to resume is not known then.
+    """
     newest = await asyncio.gather(
         *(bus.last_message(subjects.CALLBACKS.name, subjects.callback(rm_id, kind)) for kind in subjects.CALLBACK_KINDS)
     )

@@ -70,8 +70,9 @@ def callbacks_of(
     after_fact: int = -1,
     questions: list[Question] | None = None,
 ) -> Iterator[Callback]:
-    """The callbacks about the facts behind `after_fact`, each of at most `limit` bytes unless a single fact is larger.
-    The questions of the commit are added to `questions`."""
+    """Yields the callbacks about the facts behind `after_fact`, each of at most `limit` bytes unless a single fact is
+    larger. The questions of the commit are added to `questions`.
+    """
     names = PlainNames(rm_id)
     for group in _groups(commit, after_fact, [] if questions is None else questions):
         yield from _split_to_size(group.kind, group.items, group.indexes, names, limit)

@@ -41,8 +41,11 @@ class _Waiting:
 
 
 class PredicateClient:
-    """The questions to one RM. Its tasks run in `group`, at most QUESTIONS_AT_ONCE, whether the RM answers or not. An
-    exception at one question is recorded as a fault, and the core withdraws that question."""
+    """Asks one RM the core's questions.
+
+    Its tasks run in `group`, at most QUESTIONS_AT_ONCE, whether the RM answers or not. An exception at one question is
+    recorded as a fault, and the core withdraws that question.
+    """
 
     def __init__(self, bus: Bus, rm_id: str, group: asyncio.TaskGroup, faults: Faults) -> None:
         self._faults = faults
@@ -55,8 +58,9 @@ class PredicateClient:
         self._answered = asyncio.Event()
 
     def ask(self, entries: Sequence[LogEntry], questions: Sequence[tuple[LogEntry, Question]]) -> None:
-        """`entries`: all that were read together. A question whose deadline is before the last of them was answered or
-        withdrawn long ago."""
+        """Asks the questions among `entries`, which were read together. `entries`: all that were read together. A
+        question whose deadline is before the last of them was answered or withdrawn long ago.
+        """
         now = asyncio.get_running_loop().time()
         for entry, question in questions:
             timeout_s = (question.answer_by_ms - entries[-1].commit.now_ms) / 1_000
@@ -130,7 +134,7 @@ class PredicateClient:
 
 
 def answer_of(question: Question, refusal: str) -> inbox_pb2.PredicateAnswer:
-    """`refusal`: why the RM refuses; "": the RM agrees."""
+    """Returns the answer for the core. `refusal`: why the RM refuses; "": the RM agrees."""
     return inbox_pb2.PredicateAnswer(
         partition=question.partition,
         question=question.question,
@@ -141,7 +145,7 @@ def answer_of(question: Question, refusal: str) -> inbox_pb2.PredicateAnswer:
 
 
 def answer_for_guest(question: Question) -> inbox_pb2.PredicateAnswer:
-    """The core's own rules decide."""
+    """Returns the answer to a question about a guest's ask: yes, because the core's own rules decide."""
     answer = answer_of(question, "")
     if isinstance(question, log_pb2.PredicatesAsked):
         answer.verdicts.extend(predicates_pb2.NodeVerdict(node_id=one, accepted=True) for one in question.node_ids)
@@ -149,7 +153,7 @@ def answer_for_guest(question: Question) -> inbox_pb2.PredicateAnswer:
 
 
 def request_for(question: Question, rm_id: str) -> tuple[str, bytes]:
-    """The subject and the payload."""
+    """Returns the subject and the payload of the question."""
     if is_batch(question):
         return subjects.question(rm_id, "batch_predicates"), batch_request(question, rm_id).SerializeToString()
     if isinstance(question, log_pb2.PredicateAsked | log_pb2.ReplacementAsked):
@@ -167,7 +171,7 @@ def request_for(question: Question, rm_id: str) -> tuple[str, bytes]:
 
 
 def refusal_in(reply: Message, question: Question) -> str:
-    """Why the RM refuses; "": the RM agrees. A reply to PredicatesArgs has no content."""
+    """Returns why the RM refuses; "": the RM agrees. A reply to PredicatesArgs has no content."""
     if not isinstance(question, log_pb2.PreemptionAsked):
         return ""
     try:
@@ -178,12 +182,14 @@ def refusal_in(reply: Message, question: Question) -> str:
 
 
 def header_text(header: str) -> str:
-    """The text of a header as protobuf accepts it: a header may be no UTF-8."""
+    """Returns the text of a header as protobuf accepts it: a header may be no UTF-8."""
     return header[: limits.PREDICATE_REASON_CHARACTERS].encode(errors="replace").decode()
 
 
 def question_headers(question: Question, rm_id: str) -> dict[str, str]:
-    """The message does not name the application, and the key of an ask is unique only within it."""
+    """Returns the headers with the application: the message does not name it, and the key of an ask is unique only
+    within it.
+    """
     return {
         subjects.APPLICATION: question.application_id,
         subjects.PARTITION: PlainNames(rm_id)[question.partition],
@@ -195,13 +201,14 @@ def trace_headers(headers: Headers) -> dict[str, str]:
 
 
 def is_batch(question: Question) -> bool:
-    """Whether the RM of this question answers in batches."""
+    """Returns whether the RM of this question answers in batches."""
     return not isinstance(question, log_pb2.PreemptionAsked) and bool(question.predicate_class)
 
 
 def batch_request(question: Question, rm_id: str) -> predicates_pb2.BatchPredicatesRequest:
-    """The message to the RM (remuda.v1, predicates.proto): about many nodes for a class of asks, or about the one node
-    of a placement that cannot wait, such as that of a reservation."""
+    """Returns the message to the RM (remuda.v1, predicates.proto): about many nodes for a class of asks, or about the
+    one node of a placement that cannot wait, such as the placement on a reserved node.
+    """
     assert not isinstance(question, log_pb2.PreemptionAsked), "there is no batch of preemptions"
     return predicates_pb2.BatchPredicatesRequest(
         rm_id=rm_id,
@@ -216,8 +223,9 @@ def batch_request(question: Question, rm_id: str) -> predicates_pb2.BatchPredica
 
 
 def batch_answer(question: Question, payload: bytes) -> inbox_pb2.PredicateAnswer:
-    """The answer for the core. A reply that cannot be read, or has more verdicts than the question has nodes, refuses
-    all nodes. The core ignores verdicts about other nodes."""
+    """Returns the answer for the core. A reply that cannot be read, or has more verdicts than the question has nodes,
+    refuses all nodes. The core ignores verdicts about other nodes.
+    """
     answer = inbox_pb2.PredicateAnswer(partition=question.partition, question=question.question)
     response, problem = predicates_pb2.BatchPredicatesResponse(), ""
     if len(payload) > limits.BATCH_ANSWER_BYTES:

@@ -32,8 +32,9 @@ class _RmTasks:
 
 
 class CallbackPublishers:
-    """The tasks run in `group`. An RM is halted when its log has changed, or when an exception is raised twice at the
-    same commit. The publishers of other RMs continue."""
+    """Runs a publisher of callbacks for each RM. The tasks run in `group`. An RM is halted when its log has changed, or
+    when an exception is raised twice at the same commit. The publishers of other RMs continue.
+    """
 
     def __init__(
         self, bus: Bus, group: asyncio.TaskGroup, halts: Halts, faults: Faults, on_decision: OnDecision,
@@ -51,8 +52,9 @@ class CallbackPublishers:
         self._openings = asyncio.Semaphore(limits.OPENINGS_AT_ONCE)
 
     def start_for(self, rm_id: str) -> None:
-        """Publish to this RM from now on. Does nothing if a publisher runs. Raises Unanswered when this process is
-        ending."""
+        """Publishes to this RM from now on. Does nothing if a publisher runs. Raises Unanswered when this process is
+        ending.
+        """
         if rm_id in self._tasks_of_rm:
             return
         predicate_client = PredicateClient(self._bus, rm_id, self._group, self._faults)
@@ -63,7 +65,7 @@ class CallbackPublishers:
         self._tasks_of_rm[rm_id] = _RmTasks(predicate_client, tasks)
 
     def stop_for(self, rm_id: str) -> None:
-        """The RM has no record any more."""
+        """Ends the publisher of an RM that has no record any more."""
         self._untrimmed.discard(rm_id)
         stopped = self._tasks_of_rm.pop(rm_id, None)
         if stopped is not None:
@@ -71,7 +73,7 @@ class CallbackPublishers:
                 task.cancel()
 
     def note_dead_letter(self, rm_id: str, callback_seq: int) -> None:
-        """A callback about a dead letter was published; `trim` will delete it when the RM has acknowledged it."""
+        """Records that a callback about a dead letter was published; `trim` deletes it once acknowledged."""
         running = self._tasks_of_rm.get(rm_id)
         if running is not None and running.publisher is not None:
             running.publisher.note_dead_letter(callback_seq)
@@ -79,8 +81,9 @@ class CallbackPublishers:
 
     @contextmanager
     def unthrottled(self, rm_id: str) -> Iterator[None]:
-        """Publish inside of the block whatever the RM has not acknowledged: a request waits for a decision behind it in
-        the log."""
+        """Publishes inside of the block whatever the RM has not acknowledged: a request waits for a decision behind it
+        in the log.
+        """
         self._unthrottled[rm_id] += 1
         try:
             yield

@@ -28,7 +28,7 @@ class Correlation:
 
     @classmethod
     def decode(cls, text: str) -> Correlation | None:
-        """None: rmproxy did not make this ID."""
+        """Reads an ID; None: rmproxy did not make this ID."""
         kind, _, rest = text.partition(":")
         parts = rest.split(":", 2)
         if kind not in KINDS or len(parts) != 3:

@@ -6,7 +6,7 @@ from remuda_proto.si.v1 import si_pb2 as si
 
 
 def dead_letter_record(reason: str, request_seq: int, timestamp_ns: int) -> si.EventRecord:
-    """`request_seq`: the stream sequence of the request, as its PubAck gave it."""
+    """Returns the event about a dead letter. `request_seq`: the sequence of the request, as its PubAck gave it."""
     return si.EventRecord(
         type=si.EventRecord.REQUEST,
         objectID=str(request_seq),

@@ -29,7 +29,7 @@ class AnnouncedHeartbeat:
 
 
 def check_extra_config(extra: Mapping[str, str]) -> None:
-    """Raises Refused 400."""
+    """Raises Refused 400 for an entry that rmproxy reads and cannot understand."""
     resync = extra.get(RESYNC, RESYNCS[0])
     if resync not in RESYNCS:
         raise Refused(f"extraConfig {RESYNC} {shown(resync)}: expected {' or '.join(RESYNCS)}", INVALID)
@@ -56,7 +56,7 @@ def _check_heartbeat(heartbeat: AnnouncedHeartbeat, interval: str) -> None:
 
 
 def announced_heartbeat(extra: Mapping[str, str]) -> AnnouncedHeartbeat | None:
-    """None: the RM announces no heartbeats, and rmproxy never reports it as lost."""
+    """Returns the heartbeat that the RM announces; None: it announces none, and is never reported as lost."""
     interval_s = seconds_of(extra.get(HEARTBEAT_INTERVAL, ""))
     if interval_s is None:
         return None
@@ -67,6 +67,6 @@ def announced_heartbeat(extra: Mapping[str, str]) -> AnnouncedHeartbeat | None:
 
 
 def seconds_of(text: str) -> float | None:
-    """None: the text is no duration."""
+    """Returns the seconds of a duration; None: the text is no duration."""
     duration_ms = milliseconds(text.strip())
     return None if duration_ms is None else duration_ms / 1_000

@@ -13,8 +13,11 @@ class ForeignPartition(ValueError):
 
 
 class SchedulerNames(dict[str, str]):
-    """The name in a request -> the scheduler's name. A request may repeat a name thousands of times: it is computed
-    once. Make one mapping for each request, so that it stays small. Raises ForeignPartition."""
+    """Maps the name of a partition in a request to the scheduler's name.
+
+    A request may repeat a name thousands of times: it is computed once. Make one mapping for each request, so that it
+    stays small. Raises ForeignPartition.
+    """
 
     def __init__(self, rm_id: str) -> None:
         super().__init__()
@@ -26,7 +29,7 @@ class SchedulerNames(dict[str, str]):
 
 
 class PlainNames(dict[str, str]):
-    """The scheduler's name -> the RM's name. Make one mapping for each commit."""
+    """Maps the scheduler's name of a partition to the RM's name. Make one mapping for each commit."""
 
     def __init__(self, rm_id: str) -> None:
         super().__init__()
@@ -38,8 +41,9 @@ class PlainNames(dict[str, str]):
 
 
 def scheduler_name(rm_id: str, written: str) -> str:
-    """Case and surrounding blanks are ignored; an empty name means `default`. A name with this RM's prefix is the
-    scheduler's name already."""
+    """Returns the scheduler's name of a partition. Case and surrounding blanks are ignored; an empty name means
+    `default`. A name with this RM's prefix is the scheduler's name already.
+    """
     name = written.strip()
     prefix = f"[{rm_id}]"
     if not name.startswith("["):

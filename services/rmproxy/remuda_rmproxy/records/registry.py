@@ -16,8 +16,9 @@ class RmRegistry:
         self._records: dict[str, RmRecord] = {}
 
     def update(self, rm_id: str, value: bytes | None) -> RmRecord | None:
-        """Store an entry of the bucket; None: the entry was removed. Raises what RmRecord.decode raises; the RM has no
-        record then."""
+        """Stores an entry of the bucket; None: the entry was removed. Raises what RmRecord.decode raises; the RM has no
+        record then.
+        """
         self._records.pop(rm_id, None)
         if value is None:
             return None

@@ -12,8 +12,11 @@ from remuda_rmproxy.records.status_codes import TOO_MANY
 
 
 class RequestLimiter:
-    """`clock`: seconds, of any clock that does not jump. `requests`: their name in refusals. Of each client `at_once`
-    are in progress; `per_s` are admitted a second on average, and `burst` at once."""
+    """Bounds the requests of each client.
+
+    `at_once` requests are in progress; `per_s` are admitted a second on average, and `burst` at once. `clock`: seconds,
+    of any clock that does not jump. `requests`: the name of the requests in refusals.
+    """
 
     def __init__(self, clock: Callable[[], float], requests: str, at_once: int, per_s: float, burst: int) -> None:
         self._clock = clock
@@ -28,7 +31,7 @@ class RequestLimiter:
 
     @contextmanager
     def admit(self, client: str) -> Iterator[None]:
-        """Count a request as in progress inside of the block. Raises Refused 429."""
+        """Counts a request as in progress inside of the block. Raises Refused 429."""
         if self._in_progress[client] >= self._at_once:
             in_progress = self._in_progress[client]
             raise Refused(f"{in_progress} {self._requests} of {client[:64]!r} are being answered: wait", TOO_MANY)

@@ -28,8 +28,9 @@ ANSWERS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What a callback goes back to. `traceparent`: of the decision about the request; "": it is not traced. `reason`:
-    why a waiting ask waits."""
+    """What caused a callback. `traceparent`: of the decision about the request; "": the request is not traced.
+    `reason`: why a waiting ask waits.
+    """
 
     answer: str
     published_ns: int
@@ -67,7 +68,7 @@ class RequestTimes:
         self._asks = 0
 
     def forwarded(self, rm_id: str, request_seq: int, published_ns: int) -> None:
-        """A request is about to be appended to the inbox. `published_ns`: 0 when it is not known."""
+        """Records that a request is about to be appended to the inbox. `published_ns`: 0 when it is not known."""
         own = self._by_rm.get(rm_id)
         if own is None:
             own = self._by_rm[rm_id] = _Times()
@@ -77,8 +78,9 @@ class RequestTimes:
             own.requests[request_seq] = published_ns or time.time_ns()
 
     def appended(self, rm_id: str, request_seq: int, inbox_seq: int) -> None:
-        """The requests up to `request_seq` are in the inbox, up to `inbox_seq`: also those that an earlier process has
-        appended, which the core does not decide again."""
+        """Records that the requests up to `request_seq` are in the inbox, up to `inbox_seq`: also requests that an
+        earlier process has appended, which the core does not decide again.
+        """
         own = self._by_rm.get(rm_id)
         if own is None:
             return
@@ -88,7 +90,7 @@ class RequestTimes:
         own.handled(self._handled.get(rm_id, 0))
 
     def causes(self, rm_id: str, commit: log_pb2.Commit) -> Sequence[Cause]:
-        """What the callbacks of a commit go back to, as far as it is known. Called once for each commit, in order."""
+        """Returns the causes of a commit's callbacks, as far as known. Called once for each commit, in order."""
         self._handled[rm_id] = handled = max(commit.inbox_seq, self._handled.get(rm_id, 0))
         own = self._by_rm.get(rm_id)
         if own is None:
@@ -112,14 +114,14 @@ class RequestTimes:
         return found
 
     def undecided_s(self, rm_id: str) -> float:
-        """Age of the oldest request without a decision, in s; 0: there is none."""
+        """Returns the age of the oldest request without a decision, in seconds; 0: there is none."""
         own = self._by_rm.get(rm_id)
         if own is None or not own.requests:
             return 0.0
         return max(0.0, (time.time_ns() - next(iter(own.requests.values()))) / 1_000_000_000)
 
     def drop(self, rm_id: str) -> None:
-        """The RM has no record any more."""
+        """Forgets the RM, which has no record any more."""
         self._handled.pop(rm_id, None)
         own = self._by_rm.pop(rm_id, None)
         if own is None:

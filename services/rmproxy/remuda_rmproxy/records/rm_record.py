@@ -49,7 +49,10 @@ class RmRecord:
 
     @classmethod
     def decode(cls, value: bytes) -> RmRecord:
-        """Fields that this version does not know are dropped. Raises ValueError, TypeError, KeyError."""
+        """Reads a record. Fields that this version does not know are dropped.
+
+        Raises ValueError, TypeError, KeyError.
+        """
         found = json.loads(value)
         return cls(**{one.name: found[one.name] for one in fields(cls) if one.name in found})
 
@@ -58,7 +61,9 @@ class RmRecord:
 
     @property
     def forget_after_s(self) -> float | None:
-        """The announced time from deregistration to removal; None: the RM announces none, and the setting applies."""
+        """Returns the announced time from deregistration to removal; None: the RM announces none, and the setting
+        applies.
+        """
         return seconds_of(self.extra_config.get(FORGET_AFTER, ""))
 
     @property
@@ -67,12 +72,14 @@ class RmRecord:
 
 
 def stated_registration(message: Message, record: RmRecord) -> int:
-    """The registration that the sender of a message states; the newest one where it states none. Raises ValueError."""
+    """Returns the registration that the sender of a message states; the newest one where it states none. Raises
+    ValueError.
+    """
     return number_in(message.headers, subjects.REGISTRATION, record.registration)
 
 
 def config_source(text: str, configuration: config_pb2.Configuration) -> ConfigSource:
-    """The source of the configuration of an RM that sent this text (or an empty one)."""
+    """Returns the source of the configuration of an RM that sent this text (or an empty one)."""
     if text.strip():
         return "registration"
     return "built-in" if configuration.source == "built-in" else "file"

@@ -11,13 +11,13 @@ from remuda_rmproxy.records.status_codes import FORBIDDEN
 
 
 class AllowedRms:
-    """`entries`: names and patterns; None: every RM may register."""
+    """The RMs that may register. `entries`: names and patterns; None: every RM may register."""
 
     def __init__(self, entries: Sequence[str] | None) -> None:
         self._entries = entries
 
     def check(self, rm_id: str) -> None:
-        """Raises Refused 403. Whether an RM has registered before does not matter."""
+        """Raises Refused 403 for an RM that may not register. Whether the RM has registered before does not matter."""
         if self._entries is not None and not any(matches(entry, rm_id) for entry in self._entries):
             raise Refused(f"rmID {shown(rm_id)}: not among the RMs that the setting rms.allowed names", FORBIDDEN)
 

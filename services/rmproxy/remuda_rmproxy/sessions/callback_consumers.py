@@ -13,8 +13,9 @@ from remuda_rmproxy.records.rm_record import RmRecord
 
 
 async def first_callback_after(bus: Bus, record: RmRecord | None, rm_id: str, *, replay: bool) -> int:
-    """The sequence of CALLBACKS behind which the callbacks of a new registration begin. With a replay, and if the RM
-    was registered, they begin behind the last acknowledged callback, otherwise behind the newest one."""
+    """Returns the sequence of CALLBACKS behind which the callbacks of a new registration begin. With a replay, and if
+    the RM was registered, they begin behind the last acknowledged callback, otherwise behind the newest one.
+    """
     if replay and record is not None and record.state == "registered":
         return await bus.acknowledged_sequence(subjects.CALLBACKS.name, subjects.callback_consumer(rm_id))
     newest = await bus.last_message(subjects.CALLBACKS.name, subjects.callback(rm_id, "*"))
@@ -22,8 +23,9 @@ async def first_callback_after(bus: Bus, record: RmRecord | None, rm_id: str, *,
 
 
 async def ensure_callback_consumer(bus: Bus, record: RmRecord) -> bool:
-    """Make the consumer of this registration unless it exists. Returns whether it was made. Raises Refused 503 when
-    another process makes one, and other BusErrors."""
+    """Makes the consumer of this registration unless it exists. Returns whether it was made. Raises Refused 503 when
+    another process makes one, and other BusErrors.
+    """
     stream, durable = subjects.CALLBACKS.name, subjects.callback_consumer(record.rm_id)
     registration = record.registration if record.state == "registered" else subjects.NO_REGISTRATION
     metadata = {subjects.REGISTRATION: str(registration)}
@@ -41,7 +43,7 @@ async def ensure_callback_consumer(bus: Bus, record: RmRecord) -> bool:
 
 
 async def ensure_event_consumer(bus: Bus, rm_id: str) -> None:
-    """Make the consumer unless it exists. It outlives registrations, because the event history does."""
+    """Makes the consumer of events unless it exists. It outlives registrations, because the event history does."""
     stream, durable = subjects.EVENTS.name, subjects.event_consumer(rm_id)
     if await bus.consumer_state(stream, durable) is None:
         await bus.create_consumer(stream, subjects.event(rm_id), durable, 0, {})

@@ -35,21 +35,23 @@ class CursorCheck:
         self._now = asyncio.get_running_loop().time
 
     def untrack(self, rm_id: str) -> None:
-        """The RM has no record any more."""
+        """Forgets the RM, which has no record any more."""
         self._confirmed.pop(rm_id, None)
         self._earliest_check.pop(rm_id, None)
 
     async def check_registration(self, rm_id: str, record: RmRecord | None, headers: Headers) -> None:
-        """`record`: the RM's record; None: it has none. Raises Refused: 400 the headers are invalid, 503 the RM is
-        halted, or becomes halted by this check; BusError."""
+        """Checks the cursor that a registration states. `record`: the RM's record; None: it has none. Raises Refused:
+        400 the headers are invalid, 503 the RM is halted, or becomes halted by this check; BusError.
+        """
         if record is None or record.state != "report_wanted":
             await self._check(rm_id, headers)
         if halt := await self._halts.refresh(rm_id):
             raise Refused(halt.explanation(), OUTAGE)
 
     async def on_heartbeat(self, message: Message) -> None:
-        """Schedule a check, of each RM at most one a second. Heartbeats of all RMs arrive here, so nothing is awaited.
-        A heartbeat of a superseded registration, or of one from before a rebuild, is ignored."""
+        """Schedules a check of the cursor in a heartbeat, of each RM at most one a second. Heartbeats of all RMs arrive
+        here, so nothing is awaited. A heartbeat of a superseded registration, or from before a rebuild, is ignored.
+        """
         rm_id = subjects.rm_of(message.subject)
         record, registration = self._registry.get(rm_id), message.headers.get(subjects.REGISTRATION)
         if record is None or record.state != "registered" or registration != str(record.registration):

@@ -19,7 +19,9 @@ log = structlog.get_logger()
 
 
 class RmForgetter:
-    """`after_s`: time from the deregistration of an RM to its removal, unless the RM announces a shorter one."""
+    """Removes what is stored of RMs that deregistered long ago. `after_s`: time from the deregistration of an RM to its
+    removal, unless the RM announces a shorter one.
+    """
 
     def __init__(
         self,
@@ -48,7 +50,9 @@ class RmForgetter:
                 await self._forget(rm_id, states)
 
     def due(self) -> Iterator[tuple[str, Sequence[State]]]:
-        """The RMs to be removed now, with the states in which their records must still be; none: there is no record."""
+        """Yields the RMs to be removed now, with the states in which their records must still be; none: there is no
+        record.
+        """
         for record in self._registry.in_state("forgetting"):  # the removal was interrupted
             yield record.rm_id, ("forgetting",)
         for rm_id in self._halts.halted_because(BEING_FORGOTTEN):

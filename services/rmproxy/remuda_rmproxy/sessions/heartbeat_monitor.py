@@ -19,8 +19,9 @@ log = structlog.get_logger()
 
 
 class HeartbeatMonitor:
-    """An outage of the bus does not count as silence of the RMs: this process loses its lease in it, and the next one
-    starts with an empty monitor."""
+    """Reports RMs whose heartbeats stop or begin again. An outage of the bus does not count as silence of the RMs: this
+    process loses its lease in it, and the next one starts with an empty monitor.
+    """
 
     def __init__(self, bus: Bus, registry: RmRegistry) -> None:
         self._bus = bus
@@ -37,7 +38,9 @@ class HeartbeatMonitor:
         self._liveness.untrack(rm_id)
 
     async def on_heartbeat(self, message: Message) -> None:
-        """Heartbeats of all RMs arrive here, so nothing is awaited. Those of a superseded registration are ignored."""
+        """Records a heartbeat; one of a superseded registration is ignored. Heartbeats of all RMs arrive here, so
+        nothing is awaited.
+        """
         record = self._registry.get(subjects.rm_of(message.subject))
         if record is None or record.state != "registered" or record.heartbeat is None:
             return

@@ -60,7 +60,9 @@ class _TrackedRm:
 
 
 class Liveness:
-    """`now`: seconds, of any clock that does not jump."""
+    """Knows when each RM was heard last, and what has to be reported about it. `now`: seconds, of any clock that does
+    not jump.
+    """
 
     def __init__(self) -> None:
         self._tracked: dict[str, _TrackedRm] = {}
@@ -68,8 +70,9 @@ class Liveness:
         self._evaluated_at: float | None = None
 
     def track(self, record: RmRecord, now: float) -> None:
-        """The RM has this record now. A new registration counts as a heartbeat. An RM that was registered before this
-        process began to work has one timeout to send its first heartbeat."""
+        """Tracks an RM that has this record now. A new registration counts as a heartbeat. An RM that was registered
+        before this process began to work has one timeout to send its first heartbeat.
+        """
         heartbeat = record.heartbeat if record.state == "registered" else None
         if heartbeat is None:
             self.untrack(record.rm_id)
@@ -83,7 +86,7 @@ class Liveness:
         self._schedule(tracked, tracked.next_due_at(now))
 
     def untrack(self, rm_id: str) -> None:
-        """The RM is not registered any more."""
+        """Forgets an RM that is not registered any more."""
         self._tracked.pop(rm_id, None)
 
     def record_heartbeat(self, record: RmRecord, now: float) -> None:
@@ -96,7 +99,7 @@ class Liveness:
             self._schedule(tracked, now)
 
     def due_reports(self, now: float) -> Iterator[tuple[RmRecord, ConnectionState, str]]:
-        """RM, state and reason of each report that is due. A report is repeated until it is `mark_reported`."""
+        """Yields RM, state and reason of each report that is due. A report is repeated until it is `mark_reported`."""
         if self._evaluated_at is not None and now - self._evaluated_at > MONITOR_STALL_S:
             self._restart(now)
         self._evaluated_at = now

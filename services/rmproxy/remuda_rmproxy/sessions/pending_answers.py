@@ -28,7 +28,7 @@ class PendingAnswer:
         self._changed.set()
 
     async def decision(self, correlation_id: str) -> log_pb2.Decision:
-        """Raises Refused when rmproxy stops working for the RM before the decision comes."""
+        """Returns the core's decision when it comes. Raises Refused when rmproxy stops working for the RM before."""
         while True:
             if (decision := self._decisions.get(correlation_id)) is not None:
                 return decision

@@ -35,8 +35,9 @@ class RecordWatch:
             self.on_change(subjects.rm_of_key(entry.key), entry.value)
 
     def on_change(self, rm_id: str, value: bytes | None) -> None:
-        """`value`: of the record; None: it was removed. An RM whose record cannot be read counts as one without a
-        record; the other RMs are not affected."""
+        """Takes a change of a record. `value`: the record; None: it was removed. An RM whose record cannot be read
+        counts as an RM without a record; the other RMs are not affected.
+        """
         try:
             record = self.registry.update(rm_id, value)
         except (ValueError, TypeError, KeyError) as error:

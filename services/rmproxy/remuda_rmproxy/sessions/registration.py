@@ -47,7 +47,9 @@ log = structlog.get_logger()
 
 
 class Registrar:
-    """`core_timeout_s`: how long a request waits for the core's decision. `max_rms`: how many RMs may have a record."""
+    """Registers and deregisters RMs. `core_timeout_s`: how long a request waits for the core's decision. `max_rms`: how
+    many RMs may have a record.
+    """
 
     def __init__(
         self,
@@ -80,9 +82,12 @@ class Registrar:
         )  # fmt: skip
 
     async def register(self, message: Message) -> Reply:
-        """Raises Refused: 400 the request is invalid, 403 the RM is not allowed, 422 the configuration is invalid or
-        the core refuses, 429 too many requests, 503 an outage, or the RM is halted. An RM that resumes a registration:
-        as `resume`."""
+        """Answers a request to register.
+
+        Raises Refused: 400 the request is invalid, 403 the RM is not allowed, 422 the configuration is invalid or the
+        core refuses, 429 too many requests, 503 an outage, or the RM is halted. For an RM that resumes a registration
+        it raises what `resume` raises.
+        """
         rm_id = subjects.rm_of(message.subject)
         with self._limiter.admit(rm_id):
             if subjects.RESUME in message.headers:
@@ -162,8 +167,9 @@ class Registrar:
             await self._bus.delete(subjects.RMS.name, subjects.key_of(rm_id), revision)
 
     async def deregister(self, message: Message) -> bytes:
-        """Raises Refused: 404 the RM is not registered, 409 the sender's registration is superseded, 429 too many
-        requests, 503 an outage."""
+        """Answers a request to deregister. Raises Refused: 404 the RM is not registered, 409 the sender's registration
+        is superseded, 429 too many requests, 503 an outage.
+        """
         rm_id = subjects.rm_of(message.subject)
         with self._limiter.admit(rm_id):
             try:

@@ -17,7 +17,9 @@ from ..records.status_codes import INVALID
 
 
 def read_registration(message: Message) -> si.RegisterResourceManagerRequest:
-    """Raises Refused 400 with a reason that names the field, the value and what was expected."""
+    """Reads the request of an RM to register. Raises Refused 400 with a reason that names the field, the value and what
+    was expected.
+    """
     rm_id = subjects.rm_of(message.subject)
     try:
         request = si.RegisterResourceManagerRequest.FromString(message.payload)
@@ -42,7 +44,9 @@ def register_command(
     correlation_id: str,
     record: RmRecord,
 ) -> inbox_pb2.Command:
-    """`record`: the RM's record before this registration; of a new RM a fresh one."""
+    """Returns the command of a registration. `record`: the RM's record before this registration; of a new RM a fresh
+    one.
+    """
     return inbox_pb2.Command(
         correlation_id=correlation_id,
         register=inbox_pb2.Register(
@@ -66,12 +70,12 @@ def deregister_command(registration: int, correlation_id: str) -> inbox_pb2.Comm
 
 
 def registration_of(decision: log_pb2.Decision) -> int | None:
-    """The number that the core gave the registration; None: the core refused it."""
+    """Returns the number that the core gave the registration; None: the core refused it."""
     return next((fact.rm_registered.registration for fact in decision.facts if fact.HasField("rm_registered")), None)
 
 
 def refusal_of(decision: log_pb2.Decision) -> str:
-    """Why the core refused a registration."""
+    """Returns why the core refused a registration."""
     for fact in decision.facts:
         match fact.WhichOneof("fact"):
             case "registration_refused":

@@ -29,8 +29,10 @@ log = structlog.get_logger()
 
 
 class SessionDecisions:
-    """The publisher of an RM's callbacks awaits `apply` between the callbacks before a decision and those after it. It
-    calls `apply` again for the same decision after an outage or a restart, so each step may be repeated."""
+    """Applies the core's decisions about registrations to the records of RMs. The publisher of an RM's callbacks awaits
+    `apply` between the callbacks before a decision and those after it. It calls `apply` again for the same decision
+    after an outage or a restart, so each step may be repeated.
+    """
 
     def __init__(self, bus: Bus, dead_letters: DeadLetters, pending_answers: PendingAnswers) -> None:
         self._bus = bus
