@@ -38,17 +38,17 @@ _CHECKSUM_LINE = re.compile(r"""^checksum[ \t]*:[ \t]*(['"]?)(\w*)\1[ \t]*(?:#.*
 
 
 def checksum(text: str) -> str:
-    """The SHA-256, in upper-case hex, of a text without its own line `checksum`."""
+    """Returns the SHA-256, in upper-case hex, of a text without its own line `checksum`."""
     return hashlib.sha256(without_checksum(text).encode(errors="surrogatepass")).hexdigest().upper()
 
 
 def without_checksum(text: str) -> str:
-    """The text without its top-level line `checksum`."""
+    """Returns the text without its top-level line `checksum`."""
     return _CHECKSUM_LINE.sub("", text) if "checksum" in text else text
 
 
 def checksum_in(text: str) -> str:
-    """The checksum that a text names, in upper case; empty: it names none."""
+    """Returns the checksum that a text names, in upper case; empty: the text names none."""
     found = _CHECKSUM_LINE.search(text)
     return found[2].upper() if found else ""
 

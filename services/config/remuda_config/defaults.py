@@ -11,15 +11,17 @@ from remuda_proto.remuda.v1 import config_pb2
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """`compatibility` and `timing` (keys of `extraConfig`, as they are written): of RMs that name none.
-    `preemption_threshold`: of partitions without one, in per cent."""
+    """What counts for RMs and partitions that leave something open.
+
+    `compatibility`, `timing`: keys of `extraConfig`, as they are written. `preemption_threshold`: in per cent.
+    """
 
     compatibility: str = "none"
     timing: Mapping[str, str] = field(default_factory=dict)
     preemption_threshold: int = 0
 
     def apply(self, configuration: config_pb2.Configuration, timing: Mapping[str, str]) -> None:
-        """Complete the configuration of an RM. `timing`: the keys of its `extraConfig`, verified."""
+        """Completes the configuration of an RM. `timing`: the keys of its `extraConfig`, verified."""
         own = {**self.timing, **timing}
         if own:
             configuration.timing.CopyFrom(read_timing(own)[0])

@@ -16,7 +16,7 @@ Pair = tuple[str, config_pb2.QueueConfig | None, config_pb2.QueueConfig | None]
 
 
 def difference(before: config_pb2.Configuration, after: config_pb2.Configuration) -> list[str]:
-    """One line for each change, by partition and then by path of the queue; [] when nothing changed."""
+    """Returns one line for each change, by partition and then by path of the queue; [] when nothing changed."""
     old = {partition.name: partition for partition in before.partitions}
     new = {partition.name: partition for partition in after.partitions}
     several = len(old.keys() | new.keys()) > 1

@@ -15,17 +15,19 @@ from remuda_proto.remuda.v1 import config_pb2
 
 
 class NotDivisible(ValueError):
-    """Why the text cannot be divided that way."""
+    """The text cannot be divided that way; the message says why."""
 
 
 def partitions_of(text: str) -> list[str]:
-    """The names of the partitions, in the order of the text. Raises Invalid."""
+    """Returns the names of the partitions, in the order of the text. Raises Invalid."""
     return [partition.name for partition in load(text).partitions]
 
 
 def divide(text: str, groups: Mapping[str, Collection[str]]) -> dict[str, str]:
-    """A text with the partitions of each group, by the name of the group. Each partition has to be in exactly one.
-    Raises Invalid for the text itself, NotDivisible."""
+    """Returns a text with the partitions of each group, by the name of the group.
+
+    Each partition has to be in exactly one group. Raises Invalid for the text itself, NotDivisible.
+    """
     whole = load(text)
     names = [partition.name for partition in whole.partitions]
     _check(names, groups)

@@ -39,11 +39,11 @@ KEYS = ", ".join([*_SINGLE, "max.RESOURCE", "guaranteed.RESOURCE", "properties.N
 
 
 class NotEditable(ValueError):
-    """Why the edits cannot be made: the edit that is wrong, or the text that cannot be edited."""
+    """The edits cannot be made. The message names the edit that is wrong, or says why the text cannot be edited."""
 
 
 def edit(text: str, edits: Sequence[Mapping[str, Any]]) -> str:
-    """The text after all edits, made one after the other. Raises NotEditable."""
+    """Returns the text after all edits, made one after the other. Raises NotEditable."""
     if len(edits) > limits.MAX_EDITS:
         raise NotEditable(f"{len(edits):,} edits, expected at most {limits.MAX_EDITS:,}")
     mark = "\ufeff" if text.startswith("\ufeff") else ""
@@ -257,14 +257,16 @@ Content = str | Mapping[str, Any] | list[Any]  # scalars as they stand in the te
 
 
 def scalar(text: str, is_text: bool = True) -> str:
-    """The text as a scalar of YAML. `is_text`: quoted where it would be another kind of value without quotes."""
+    """Returns the text as a scalar of YAML. `is_text`: quoted where it would be another kind of value without
+    quotes.
+    """
     if _PLAIN.fullmatch(text) and not (is_text and _OTHER_KIND.fullmatch(text)):
         return text
     return "'" + text.replace("'", "''") + "'"
 
 
 def flow(content: Content) -> str:
-    """The content on one line."""
+    """Returns the content on one line."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):
@@ -273,7 +275,7 @@ def flow(content: Content) -> str:
 
 
 def block(content: Mapping[str, Any], indent: int) -> str:
-    """The content on lines of its own."""
+    """Returns the content on lines of its own."""
     margin, lines = " " * indent, ""
     for key, value in content.items():
         if isinstance(value, str):
@@ -300,14 +302,14 @@ class Text:
         self._text = text
 
     def replace_value(self, mapping: MappingNode, key: str, value: str) -> str:
-        """The value of a key that has a scalar."""
+        """Replaces the value of a key that has a scalar."""
         _, node = _entry(mapping, key)
         start, end = node.start_mark.index, self._end(node)
         line_break = "\n" if node.style in ("|", ">") and self._text[end - 1 : end] == "\n" else ""
         return self._splice(start, end, value + line_break)
 
     def add_key(self, mapping: MappingNode, key: str, content: Content) -> str:
-        """A key that the mapping does not have, or has without a value."""
+        """Adds a key that the mapping does not have, or has without a value."""
         found = next(((name, node) for name, node in mapping.value if name.value == key), None)
         if mapping.flow_style and found is not None:
             start = self._after_colon(found[0])
@@ -322,7 +324,7 @@ class Text:
         return self._insert_lines(self._end(mapping), lines)
 
     def remove_key(self, mapping: MappingNode, key: str) -> str:
-        """A key with its value, which is not the only one of the mapping."""
+        """Removes a key with its value, which is not the only key of the mapping."""
         place = next(place for place, (name, _) in enumerate(mapping.value) if name.value == key)
         entries = [(name.start_mark.index, self._end_of_entry(name, value)) for name, value in mapping.value]
         if mapping.flow_style:
@@ -338,7 +340,7 @@ class Text:
         return self._insert_lines(self._end(sequence), self._broken(item(content, sequence.start_mark.column)))
 
     def remove_item(self, sequence: SequenceNode, place: int) -> str:
-        """An item of several, with the comment above it."""
+        """Removes an item of several, with the comment above it."""
         node = sequence.value[place]
         if sequence.flow_style:
             return self._remove_from_flow([(one.start_mark.index, self._end(one)) for one in sequence.value], place)

@@ -24,7 +24,7 @@ def check_extra_config(extra: Mapping[str, str]) -> list[Problem]:
 
 
 def read_timing(extra: Mapping[str, str]) -> tuple[config_pb2.Timing, list[Problem]]:
-    """The `timing.` keys, such as `timing.completing: 30s`, and their problems."""
+    """Reads the `timing.` keys, such as `timing.completing: 30s`. Returns them and their problems."""
     timing, problems = config_pb2.Timing(), []
     for key, value in extra.items():
         path = f"extraConfig[{shown(key)}]"
@@ -39,5 +39,5 @@ def read_timing(extra: Mapping[str, str]) -> tuple[config_pb2.Timing, list[Probl
 
 
 def timing_in(extra: Mapping[str, str]) -> dict[str, str]:
-    """The `timing.` keys alone, as they are written."""
+    """Returns the `timing.` keys alone, as they are written."""
     return {key: value for key, value in extra.items() if key in TIMING_KEYS}

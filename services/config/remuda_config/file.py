@@ -11,7 +11,7 @@ from remuda_proto.remuda.v1 import config_pb2
 
 
 def read_file(file: Path) -> bytes | Problem:
-    """The content, or why it cannot be read."""
+    """Returns the content of a file, or the problem why it cannot be read."""
     try:
         return file.read_bytes()
     except (OSError, ValueError) as error:
@@ -19,7 +19,9 @@ def read_file(file: Path) -> bytes | Problem:
 
 
 def load_file(content: bytes | Problem, file: Path, max_payload: int) -> config_pb2.Configuration:
-    """The configuration of a file's content. `max_payload`: of a message of the NATS server. Raises Invalid."""
+    """Returns the configuration of a file's content. `max_payload`: the largest message of the NATS server, in
+    bytes. Raises Invalid.
+    """
     text = text_of_file(content, file)
     configuration = load(text, source=str(file))
     check_size(configuration, len(text.encode()), max_payload)
@@ -27,8 +29,9 @@ def load_file(content: bytes | Problem, file: Path, max_payload: int) -> config_
 
 
 def text_of_file(content: bytes | Problem, file: Path) -> str:
-    """The text of a file's content. Raises Invalid: an empty file is refused, since a file is also empty for a moment
-    while an editor writes it."""
+    """Returns the text of a file's content. Raises Invalid: an empty file is refused, since a file is also empty for
+    a moment while an editor writes it.
+    """
     if isinstance(content, Problem):
         raise Invalid([content])
     text = decode(content)

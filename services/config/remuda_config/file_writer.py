@@ -18,18 +18,18 @@ DEFAULT_MODE = 0o644
 
 
 class NotWritable(Exception):
-    """Why the file cannot be written. It is unchanged."""
+    """The file cannot be written, and is unchanged; the message says why."""
 
 
 class PreparedFile:
-    """The new content of a file, on disk under a temporary name. Ends with `commit` or `discard`."""
+    """The new content of a file, on disk under a temporary name. It ends with `commit` or `discard`."""
 
     def __init__(self, target: Path, temporary: Path) -> None:
         self._target = target
         self._temporary = temporary
 
     def commit(self) -> None:
-        """Give the file its new content. Raises NotWritable."""
+        """Gives the file its new content. Raises NotWritable."""
         try:
             os.replace(self._temporary, self._target)
         except OSError as error:
@@ -44,8 +44,10 @@ class PreparedFile:
 
 
 def prepare(file: Path, content: bytes) -> PreparedFile:
-    """Write the content beside the file, with the file's mode and owner. Raises NotWritable: the file or the
-    directory is read-only, the disk is full, or the owner cannot be kept."""
+    """Writes the content beside the file, with the file's mode and owner.
+
+    Raises NotWritable: the file or the directory is read-only, the disk is full, or the owner cannot be kept.
+    """
     target = file
     temporary: Path | None = None
     try:
@@ -66,7 +68,7 @@ def prepare(file: Path, content: bytes) -> PreparedFile:
 
 
 def remove_leftovers(file: Path) -> None:
-    """Remove the temporary files of processes that were killed."""
+    """Removes the temporary files of processes that were killed."""
     with contextlib.suppress(OSError, RuntimeError):
         target = file.resolve()
         for leftover in target.parent.glob(f".{_without_wildcards(target.name)}.????????????????.remuda"):

@@ -14,8 +14,10 @@ COMPATIBILITIES = ("none", "yunikorn-1.4")
 
 
 def load(text: str | bytes, source: str = "", compatibility: str = "none") -> config_pb2.Configuration:
-    """The configuration of a text of queues.yaml (bytes: UTF-8). An empty or blank text is the built-in default. Raises
-    Invalid with every problem, each with its path and line."""
+    """Returns the configuration of a text of queues.yaml (bytes: UTF-8).
+
+    An empty or blank text is the built-in default. Raises Invalid with every problem, each with its path and line.
+    """
     if isinstance(text, bytes):
         text = decode(text)
     if compatibility not in COMPATIBILITIES:
@@ -29,8 +31,9 @@ def load(text: str | bytes, source: str = "", compatibility: str = "none") -> co
 
 
 def findings_in(text: str) -> list[Finding]:
-    """What `load` would refuse, with the path of each value as a tuple, for programs that change it. Raises Invalid for
-    a text that is not YAML."""
+    """Returns what `load` would refuse, with the path of each value as a tuple, for programs that change it. Raises
+    Invalid for a text that is not YAML.
+    """
     return _read(text)[2]
 
 
@@ -46,7 +49,7 @@ def _read(text: str, compatibility: str = "none") -> tuple[YamlDocument, Queues,
 
 
 def decode(text: bytes) -> str:
-    """Raises Invalid, with the line of the first byte that is not UTF-8."""
+    """Decodes UTF-8. Raises Invalid, with the line of the first byte that is not UTF-8."""
     try:
         return text.decode()
     except UnicodeDecodeError as error:

@@ -14,7 +14,9 @@ _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """`path`: such as `partitions[0].queues[1].resources.max.memory`. `line`: from 1; 0 when it is unknown."""
+    """One thing that is wrong in a text. `path`: such as `partitions[0].queues[1].resources.max.memory`. `line`:
+    from 1; 0 when it is unknown.
+    """
 
     path: str
     line: int
@@ -34,7 +36,9 @@ class Invalid(Exception):
 
 
 def spell(path: Path) -> str:
-    """The path as messages show it. Keys that are not plain words are quoted: `properties["priority.offset"]`."""
+    """Returns the path as messages show it. Keys that are not plain words are quoted:
+    `properties["priority.offset"]`.
+    """
     text = ""
     for part in path:
         if isinstance(part, int):

@@ -40,8 +40,9 @@ class AncestorLimits:
 
 
 def verify(queues: Queues, left_out: list[Path], compatibility: str = "none") -> list[Finding]:
-    """All findings. `left_out`: the paths of invalid values, which the models lack. Findings that only follow from a
-    missing value are not reported."""
+    """Returns all findings. `left_out`: the paths of invalid values, which the models lack. Findings that only
+    follow from a missing value are not reported.
+    """
     out = frozenset(left_out)
     around = frozenset(path[:length] for path in out for length in range(len(path)))
     findings = [

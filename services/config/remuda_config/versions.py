@@ -47,25 +47,26 @@ class Version:
 
     @property
     def is_staged(self) -> bool:
-        """Whether the version is rolled back unless it is confirmed."""
+        """Returns whether the version is rolled back unless it is confirmed."""
         return self.until_ms > 0 and self.confirmed_at_ms == 0
 
     def confirmed(self, by: str, at_ms: int) -> Version:
         return replace(self, confirmed_by=by, confirmed_at_ms=at_ms)
 
     def document(self, text: str) -> bytes:
-        """The stored form of this version."""
+        """Returns the stored form of this version."""
         return json.dumps({"text": text, **asdict(self)}, ensure_ascii=False).encode()
 
     def summary(self) -> dict[str, Any]:
-        """For an answer in JSON. Values that are not set are left out."""
+        """Returns the version for an answer in JSON. Values that are not set are left out."""
         required = ("number", "checksum", "source", "origin", "at_ms", "text_bytes")
         return {key: value for key, value in asdict(self).items() if key != "changes" and (value or key in required)}
 
 
 def read_document(document: bytes, revision: int) -> tuple[str, Version]:
-    """The text and its version. `revision`: of the entry in the bucket, which is the number of a version that has
-    none."""
+    """Returns the text and its version. `revision`: of the entry in the bucket, which is the number of a version
+    that has none.
+    """
     stored: dict[str, Any] = json.loads(document)
     known = {one.name for one in fields(Version)}
     values = {key: value for key, value in stored.items() if key in known}
@@ -74,6 +75,6 @@ def read_document(document: bytes, revision: int) -> tuple[str, Version]:
 
 
 def bounded_changes(changes: Sequence[str]) -> list[str]:
-    """At most CHANGES_KEPT lines, each of bounded length; the number of the others as one more."""
+    """Returns at most CHANGES_KEPT lines, each of bounded length, and the number of the others as one more."""
     kept = [line[: limits.MAX_MESSAGE_CHARACTERS] for line in changes[: limits.CHANGES_KEPT]]
     return [*kept, f"and {more} more"] if (more := len(changes) - len(kept)) else kept

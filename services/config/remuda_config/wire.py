@@ -10,7 +10,7 @@ from remuda_proto.remuda.v1 import config_pb2
 
 
 def problems_to_wire(problems: Sequence[Problem]) -> list[config_pb2.ConfigurationProblem]:
-    """At most MAX_PROBLEMS problems, and the number of the others as one more."""
+    """Returns at most MAX_PROBLEMS problems, and the number of the others as one more."""
     shown = list(problems[: limits.MAX_PROBLEMS])
     if more := len(problems) - len(shown):
         shown.append(Problem("", 0, f"and {more} more"))

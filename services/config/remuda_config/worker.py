@@ -49,7 +49,7 @@ def encode_request(do: str, cpu_s: int, *arguments: Any) -> bytes:
 
 
 def read_frame(stream: BinaryIO) -> bytes:
-    """The next frame; empty at the end of the stream."""
+    """Returns the next frame; empty at the end of the stream."""
     head = stream.read(LENGTH.size)
     return stream.read(LENGTH.unpack(head)[0]) if len(head) == LENGTH.size else b""
 

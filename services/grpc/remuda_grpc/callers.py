@@ -23,8 +23,9 @@ class Callers:
         self._local = local
 
     def of(self, names: frozenset[str]) -> Caller:
-        """The caller with a certificate for these names. Raises Failure PERMISSION_DENIED for one with the names of
-        several operators."""
+        """Returns the caller with a certificate for these names. Raises Failure PERMISSION_DENIED for a certificate
+        with the names of several operators.
+        """
         if not self._clients.required:
             return Caller(self._local, reads_all=True)
         found = {self._operators[name] for name in names if name in self._operators}

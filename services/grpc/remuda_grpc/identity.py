@@ -13,8 +13,9 @@ from remuda_proto.bounds import shown
 
 
 class Clients:
-    """Whether a client may act for an RM. `required`: clients have certificates. `entries`: as in the setting
-    `grpc.clients`."""
+    """Decides whether a client may act for an RM. `required`: clients have certificates. `entries`: as in the
+    setting `grpc.clients`.
+    """
 
     def __init__(self, required: bool, entries: Iterable[str]) -> None:
         self.required = required

@@ -43,7 +43,7 @@ class OperatorRpcs:
         self._methods = list(methods)
 
     def handlers(self, service: str) -> dict[str, Any]:
-        """The handlers of a service by method, as `grpc.method_handlers_generic_handler` takes them."""
+        """Returns the handlers of a service by method, as `grpc.method_handlers_generic_handler` takes them."""
         return {method.name: self._handler(method) for method in self._methods if method.service == service}
 
     def _handler(self, method: Method) -> Any:

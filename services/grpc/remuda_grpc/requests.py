@@ -30,13 +30,13 @@ REQUESTS: dict[str, type[Request]] = {
 
 
 def parse(kind: str, payload: bytes) -> Request:
-    """The request of this kind. Raises Failure INVALID_ARGUMENT."""
+    """Reads the request of this kind. Raises Failure INVALID_ARGUMENT."""
     request: Request = message_in(REQUESTS[kind], payload)
     return request
 
 
 def message_in(kind: type[Any], payload: bytes) -> Any:
-    """The message of this type. Raises Failure INVALID_ARGUMENT."""
+    """Reads the message of this type. Raises Failure INVALID_ARGUMENT."""
     try:
         return kind.FromString(payload)
     except DecodeError:
@@ -45,9 +45,12 @@ def message_in(kind: type[Any], payload: bytes) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class AcknowledgedRequests:
-    """The client has numbered its requests: `first` is the number of the first one in this stream, and `token` makes
-    them those of one client. A request that it sends again on another stream is stored once. `acknowledge`: tells it
-    that so many more are durable."""
+    """The numbers that a client gives its requests.
+
+    `first` is the number of the first request in this stream, and `token` makes the numbers those of one client. A
+    request that the client sends again on another stream is stored once. `acknowledge` tells it that so many more are
+    durable.
+    """
 
     token: str
     first: int
@@ -55,7 +58,7 @@ class AcknowledgedRequests:
 
 
 class RequestWriter:
-    """The requests of one stream on their way into REQUESTS. `stored`: how many of them are durable."""
+    """Writes the requests of one stream into REQUESTS. `stored`: how many of them are durable."""
 
     def __init__(
         self,
@@ -82,7 +85,7 @@ class RequestWriter:
         self.stored = 0
 
     async def add(self, payload: bytes) -> None:
-        """Take a request of the client. Waits while too many are not stored yet. Raises Failure INVALID_ARGUMENT."""
+        """Takes a request of the client. Waits while too many are not stored yet. Raises Failure INVALID_ARGUMENT."""
         parts = self._parts(payload)
         async with self._changed:
             await self._changed.wait_for(self._has_room)
@@ -91,13 +94,13 @@ class RequestWriter:
             self._changed.notify_all()
 
     async def end(self) -> None:
-        """No more requests will come: `run` returns when all are stored."""
+        """Says that no more requests will come: `run` returns when all are stored."""
         async with self._changed:
             self._ended = True
             self._changed.notify_all()
 
     async def run(self) -> None:
-        """Store what `add` takes. Raises Failure when the bus takes nothing for STORE_FOR_S."""
+        """Stores what `add` takes. Raises Failure when the bus takes nothing for STORE_FOR_S."""
         while True:
             async with self._changed:
                 await self._changed.wait_for(lambda: self._waiting or self._ended)

@@ -54,7 +54,7 @@ class ResourceManager:
             await abort(context, failure)
 
     async def update_configuration(self, payload: bytes, context: Context) -> bytes:
-        """Store the request. Its refusal would be a dead letter."""
+        """Stores the request. Its refusal would be a dead letter."""
         try:
             request = message_in(si.UpdateConfigurationRequest, payload)
             check_rm_id(request.rmID)
@@ -207,7 +207,7 @@ class Questions:
 
     @asynccontextmanager
     async def served(self) -> AsyncIterator[None]:
-        """Inside of the block this process answers for the RM."""
+        """Answers for the RM inside of the block."""
         async with AsyncExitStack() as stack:
             for kind in subjects.RM_ANSWERS:
                 # An RM that does not answer takes no places of other RMs.

@@ -49,7 +49,7 @@ class Scheduler:
         self._clients = clients
 
     async def register_resource_manager(self, payload: bytes, context: Context) -> bytes:
-        """The response has the number of the registration in its metadata."""
+        """Registers an RM. The response has the number of the registration in its metadata."""
         try:
             request = _registration(payload)
             self._check_client(context, request.rmID)
@@ -65,7 +65,7 @@ class Scheduler:
         return si.RegisterResourceManagerResponse().SerializeToString()
 
     def stream(self, kind: str) -> Callable[[Any, Context], Awaitable[None]]:
-        """The behaviour of `UpdateApplication`, `UpdateAllocation` or `UpdateNode`."""
+        """Returns the behaviour of `UpdateApplication`, `UpdateAllocation` or `UpdateNode`."""
 
         async def update(_: Any, context: Context) -> None:
             writer: RequestWriter | None = None
@@ -106,7 +106,7 @@ class Scheduler:
 
 
 class Responses:
-    """The responses of one stream, from several tasks."""
+    """Writes the responses of one stream, from several tasks."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -117,7 +117,7 @@ class Responses:
             await self._context.write(payload)
 
     async def acknowledge(self, count: int) -> None:
-        """So many requests are durable: an empty response for each."""
+        """Writes an empty response for each of so many requests, which are durable."""
         for _ in range(count):
             await self.write(b"")
 
@@ -159,7 +159,7 @@ def first_failure(failures: BaseExceptionGroup[Failure]) -> Failure:
 
 
 async def abort(context: Context, failure: Failure, writer: RequestWriter | None = None) -> NoReturn:
-    """End the RPC. The trailing metadata of a stream has the number of requests that are durable."""
+    """Ends the RPC. The trailing metadata of a stream has the number of requests that are durable."""
     metrics.RPCS.labels(failure.code.name).inc()
     trailing: tuple[tuple[str, str | bytes], ...] = failure.trailing_metadata()
     if writer is not None:
@@ -197,8 +197,9 @@ def check_rm_id(rm_id: str) -> None:
 
 
 def position_in(metadata: Mapping[str, str]) -> tuple[int, Place]:
-    """The registration that the client means (0: the newest), and the last callback of this kind that it has
-    processed. Raises Failure INVALID_ARGUMENT."""
+    """Returns the registration that the client means (0: the newest), and the last callback of this kind that it has
+    processed. Raises Failure INVALID_ARGUMENT.
+    """
     try:
         stated = number_in(metadata, REGISTRATION, 0)
         if LOG_SEQ not in metadata:

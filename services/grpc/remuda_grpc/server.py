@@ -36,7 +36,7 @@ _OPTIONS: Final = (
 
 
 class Server:
-    """`port`: the one it listens on, once it is started."""
+    """The gRPC server. `port`: the port it listens on, once it is started."""
 
     def __init__(
         self,
@@ -62,8 +62,9 @@ class Server:
         self.port = 0
 
     async def start(self) -> None:
-        """Raises OSError when the port is taken, and ValueError when a file of the settings is no certificate or
-        key."""
+        """Starts to listen. Raises OSError when the port is taken, and ValueError when a file of the settings is no
+        certificate or key.
+        """
         address, credentials = self._settings.address, _credentials(self._settings)
         try:
             if credentials is None:
@@ -76,7 +77,7 @@ class Server:
         await self._server.start()
 
     async def set_serving(self, serving: bool) -> None:
-        """Set the answer of the health service, for the whole server and for each service."""
+        """Sets the answer of the health service, for the whole server and for each service."""
         status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
         for service in ("", *self._services):
             await self._health.set(service, status)

@@ -56,7 +56,9 @@ class CallbackStream:
         return self._session.registration
 
     async def next(self) -> Message:
-        """The next callback. The caller has sent it when it calls again. Raises the Failure that ends the stream."""
+        """Returns the next callback. The caller has sent it when it calls again. Raises the Failure that ends the
+        stream.
+        """
         return await self._session.next(self)
 
     async def close(self) -> None:
@@ -65,8 +67,11 @@ class CallbackStream:
 
 
 class RmSession:
-    """`registration`: the number of the one whose callbacks the streams get. `failure`: ends every stream; None while
-    the RM is connected. `on_idle`: called when the last stream is closed."""
+    """The streams of one RM that is connected by this process.
+
+    `registration`: the number of the registration whose callbacks the streams get. `failure`: ends every stream; None
+    while the RM is connected. `on_idle`: called when the last stream is closed.
+    """
 
     def __init__(self, bus: Bus, rm_id: str, registration: int, on_idle: Callable[[RmSession], object]) -> None:
         self.rm_id = rm_id
@@ -88,7 +93,7 @@ class RmSession:
     # Streams
 
     def attach(self, kind: str, peer: str, after: Place) -> CallbackStream:
-        """Open the stream of this kind. An earlier one of the same kind ends."""
+        """Opens the stream of this kind. An earlier one of the same kind ends."""
         of = self._kinds[kind]
         if of.stream is not None:
             self._end(of.stream, superseded(f"rmID {self.rm_id!r} has opened another stream of this kind"))
@@ -113,14 +118,14 @@ class RmSession:
         return all(of.stream is None for of in self._kinds.values())
 
     def fail(self, failure: Failure) -> None:
-        """End all streams, and take no others."""
+        """Ends all streams, and takes no others."""
         self.failure = failure
         for of in self._kinds.values():
             if of.stream is not None:
                 self._end(of.stream, failure)
 
     def end_streams_of_others(self, peer: str) -> None:
-        """Another client has registered the RM: streams of earlier ones end."""
+        """Ends the streams of earlier clients, because another client has registered the RM."""
         for of in self._kinds.values():
             if of.stream is not None and of.stream.peer != peer:
                 self._end(of.stream, superseded(f"rmID {self.rm_id!r} was registered by another client"))
@@ -252,7 +257,7 @@ class RmSession:
 
     @contextmanager
     def registering(self) -> Iterator[None]:
-        """While this process registers the RM, its consumer may be replaced before the number is known."""
+        """Marks that this process registers the RM: its consumer may be replaced before the number is known."""
         self._registering += 1
         before = self.registration
         try:
@@ -263,7 +268,7 @@ class RmSession:
                 self.fail(self._over)
 
     async def registered(self, registration: int) -> None:
-        """Continue with the callbacks of this registration; those of a former one are dropped."""
+        """Continues with the callbacks of this registration; callbacks of a former one are dropped."""
         if registration == self.registration:
             return
         started = bool(self._tasks)

@@ -33,7 +33,7 @@ REPORT_REQUESTED: Final = "report_wanted"
 
 
 class Sessions:
-    """`instance`: the name of this process in claims."""
+    """The sessions of all RMs that this process connects. `instance`: the name of this process in claims."""
 
     def __init__(self, bus: Bus, instance: str) -> None:
         self._bus = bus
@@ -49,7 +49,7 @@ class Sessions:
         return len(self._sessions)
 
     async def run(self) -> None:
-        """Give up the RMs that another front end claims, and those that have to report. Runs until cancelled."""
+        """Gives up the RMs that another front end claims, and those that have to report. Runs until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._watch_claims())
             tasks.create_task(self._watch_records())
@@ -68,7 +68,7 @@ class Sessions:
                 session.fail(report_requested(session.rm_id))
 
     async def close(self) -> None:
-        """End all streams, so that clients go to another front end."""
+        """Ends all streams, so that clients go to another front end."""
         leaving = Failure(grpc.StatusCode.UNAVAILABLE, "STOPPING", "this front end stops, connect again")
         for rm_id, session in list(self._sessions.items()):
             session.fail(leaving)
@@ -77,7 +77,7 @@ class Sessions:
     # Registration
 
     async def register(self, rm_id: str, payload: bytes, headers: Headers, peer: str) -> int:
-        """The number of the registration. Raises Failure."""
+        """Registers an RM and returns the number of the registration. Raises Failure."""
         session = self._sessions.get(rm_id)
         send = partial(self._bus.request, subjects.register(rm_id), payload, headers, limits.REGISTER_WITHIN_S)
         try:
@@ -95,8 +95,9 @@ class Sessions:
     # Streams
 
     async def open(self, rm_id: str, kind: str, peer: str, stated: int, after: Place) -> CallbackStream:
-        """Open the stream of one kind of callbacks. `stated`: the number of the registration that the client means; 0:
-        the newest. Raises Failure FAILED_PRECONDITION when the RM is not registered."""
+        """Opens the stream of one kind of callbacks. `stated`: the number of the registration that the client means;
+        0: the newest. Raises Failure FAILED_PRECONDITION when the RM is not registered.
+        """
         async with self._lock(rm_id):
             try:
                 registration = await self._registration(rm_id)

@@ -28,8 +28,11 @@ def _operators(entries: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class GrpcSettings(Settings):
-    """Any process that reaches the port may act for any RM, unless client certificates are required. So they are, on
-    every address but loopback, unless `open` says that something else protects the port."""
+    """The settings of the gRPC front end.
+
+    Any process that reaches the port may act for any RM, unless client certificates are required. So they are, on every
+    address but loopback, unless `open` says that something else protects the port.
+    """
 
     host: str = setting("grpc.host", "127.0.0.1", "address to listen on; `0.0.0.0` or `::`: all addresses")
     port: int = setting("grpc.port", limits.PORT, "port; 0: any free one, shown by `remuda status`", ge=0, le=65535)

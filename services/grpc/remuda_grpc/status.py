@@ -45,7 +45,7 @@ class Failure(Exception):
         return shortened(self.reason, limits.REASON_CHARACTERS)
 
     def trailing_metadata(self) -> tuple[tuple[str, bytes], ...]:
-        """The details as `google.rpc.Status`, in the metadata where clients look for it."""
+        """Returns the details as `google.rpc.Status`, in the metadata where clients look for it."""
         details: list[Proto] = [error_details_pb2.ErrorInfo(reason=self.name, domain=DOMAIN)]
         if self.field:
             violation = error_details_pb2.BadRequest.FieldViolation(field=self.field, description=self.message)
@@ -62,23 +62,25 @@ class Failure(Exception):
 
 
 def invalid(field: str, reason: str) -> Failure:
-    """The client's request is wrong. `reason`: begins with the field and its value."""
+    """Returns the failure for a wrong request of the client. `reason`: begins with the field and its value."""
     return Failure(grpc.StatusCode.INVALID_ARGUMENT, "INVALID", reason, field)
 
 
 def superseded(reason: str) -> Failure:
-    """The client has to open its streams anew, or another instance of its RM has taken over."""
+    """Returns the failure for a client that has to open its streams anew, or whose RM another instance has taken
+    over.
+    """
     return Failure(grpc.StatusCode.ABORTED, "SUPERSEDED", reason)
 
 
 def report_requested(rm_id: str) -> Failure:
-    """An operator has removed the scheduler's state of the RM (`remuda rebuild`)."""
+    """Returns the failure for an RM whose state in the scheduler an operator has removed (`remuda rebuild`)."""
     reason = f"the scheduler has lost what it knew of rmID {rm_id!r}: register with resync report, and report"
     return Failure(grpc.StatusCode.FAILED_PRECONDITION, "REPORT_REQUESTED", reason, "rmID")
 
 
 def failure_of(error: BusError) -> Failure:
-    """The status for a refusal or an outage of the bus."""
+    """Returns the status for a refusal or an outage of the bus."""
     if isinstance(error, Refused):
         code, name = _BY_CODE.get(error.code, (grpc.StatusCode.INTERNAL, "INTERNAL"))
         field = _FIELD.match(error.reason) if code is grpc.StatusCode.INVALID_ARGUMENT else None

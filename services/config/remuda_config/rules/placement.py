@@ -24,14 +24,14 @@ Tree = dict[str, bool]  # lower-case full path -> is a parent
 
 
 def canonical(name: str) -> str | None:
-    """The current spelling of a rule's name, in lower case; None for an unknown rule."""
+    """Returns the current spelling of a rule's name, in lower case; None for an unknown rule."""
     lower = name.lower()
     lower = _OLD.get(lower, lower)
     return lower if lower in RULES else None
 
 
 def is_expression(entry: str) -> bool:
-    """Whether an entry of a filter is a regular expression, not a name."""
+    """Returns whether an entry of a filter is a regular expression, not a name."""
     return _SPECIAL.search(entry) is not None
 
 
@@ -59,7 +59,9 @@ def tree_of(root: Queue) -> Tree:
 
 
 def check(rules: list[PlacementRule], path: Path, tree: Tree | None) -> Iterator[Finding]:
-    """`tree`: None if the queues are invalid; then the targets of rules are not verified."""
+    """Yields the findings about a chain of placement rules. `tree`: None if the queues are invalid; then the targets
+    of rules are not verified.
+    """
     if len(rules) > limits.MAX_RULES:
         yield (*path, "placementrules"), f"{len(rules)} rules, expected at most {limits.MAX_RULES}"
         return

@@ -23,7 +23,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 
 
 def check(properties: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """(name, problem). Unknown properties are allowed."""
+    """Yields (name, problem) of each invalid property. Unknown properties are allowed."""
     for name, value in properties.items():
         if problem := _check(name, value):
             yield name, problem
@@ -44,7 +44,7 @@ def _check(name: str, value: str) -> str | None:
 
 
 def canonical(properties: Mapping[str, str]) -> dict[str, str]:
-    """The values as the core compares them: choices in lower case, the offset in plain digits."""
+    """Returns the values as the core compares them: choices in lower case, the offset in plain digits."""
     return {name: _canonical(name, value) for name, value in properties.items()}
 
 
@@ -55,8 +55,9 @@ def _canonical(name: str, value: str) -> str:
 
 
 def inherit(above: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """The effective properties of a queue: its own, else its parent's. Priority fences, offsets and preemption fences
-    are not inherited; `preemption.policy: disabled` is."""
+    """Returns the effective properties of a queue: its own, else the parent's. Priority fences, offsets and
+    preemption fences are not inherited; `preemption.policy: disabled` is.
+    """
     inherited = dict(above)
     for name, start in (("priority.policy", "default"), (_OFFSET, "0"), ("preemption.policy", "default")):
         if name in inherited and inherited[name] != "disabled":

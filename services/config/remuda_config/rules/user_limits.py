@@ -37,7 +37,7 @@ TightestLimits = Mapping[Whom, TightestLimit]
 
 
 def check_list(limits: list[LimitEntry], path: Path) -> Iterator[Finding]:
-    """The findings within the limits of one queue or partition."""
+    """Yields the findings within the limits of one queue or partition."""
     named = sum(len(limit.users) + len(limit.groups) for limit in limits)
     if named > MAX_LIMITED_NAMES:
         yield (*path, "limits"), f"{named} users and groups, expected at most {MAX_LIMITED_NAMES}"
@@ -70,7 +70,7 @@ def _check_names(kind: str, entries: list[str], seen: set[str], path: Path) -> I
 
 
 def check_against_queue(queue: Queue, path: Path) -> Iterator[Finding]:
-    """A limit above the queue's own maximum has no effect, so it is a mistake."""
+    """Yields limits above the queue's own maximum: such a limit has no effect, so it is a mistake."""
     own_max = queue.resources.max or {}
     for place, limit in enumerate(queue.limits):
         here = (*path, "limits", place)
@@ -86,7 +86,7 @@ def check_against_queue(queue: Queue, path: Path) -> Iterator[Finding]:
 
 
 def check_against_ancestors(queue: Queue, path: Path, bounds: TightestLimits) -> Iterator[Finding]:
-    """A limit in a queue is at most the limit of the same user or group in each ancestor."""
+    """Yields limits that are above the limit of the same user or group in an ancestor."""
     for place, limit in enumerate(queue.limits):
         here = (*path, "limits", place)
         for whom in _whom(limit):
@@ -108,7 +108,7 @@ def _check_bound(limit: LimitEntry, here: Path, whom: Whom, bound: TightestLimit
 
 
 def tightest_below(queue: Queue, name: str, bounds: TightestLimits) -> TightestLimits:
-    """The tightest limits for the queues below, including those of this queue, whose path is `name`."""
+    """Returns the tightest limits for the queues below, including the limits of this queue, whose path is `name`."""
     if not queue.limits:
         return bounds
     below = dict(bounds)

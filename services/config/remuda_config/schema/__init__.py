@@ -47,7 +47,7 @@ _EXPECTED = {"list_type": "a list", "dict_type": "a mapping", "model_type": "a m
 
 
 def validate(document: YamlDocument) -> tuple[Queues, list[Finding], list[Path]]:
-    """The models, all findings of form, and the paths that the models lack because of a finding.
+    """Returns the models, all findings of form, and the paths that the models lack because of a finding.
 
     An invalid value is removed and validation repeated, so that all problems of a text are reported together.
     """

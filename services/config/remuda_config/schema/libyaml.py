@@ -23,15 +23,17 @@ _JUDGED_DIFFERENTLY = re.compile(r"[\x85\u2028\u2029\t\ufeff]|^\.\.\.", re.MULTI
 
 
 def compose(text: str) -> Node | None:
-    """The node of the first document, a mapping. None: the text is for the slow composer."""
+    """Returns the node of the first document, a mapping. None: the text is for the slow composer."""
     node: Node | None = _parsed(text, _Composer)
     return node
 
 
 def read(text: str, scalar: Callable[[str, str, bool], Any]) -> dict[str, Any] | None:
-    """The content of the first document, a mapping, without nodes. None: the text has anchors, tags or keys twice, or
-    is for the slow composer. `scalar` makes a value of a text, its tag and whether it is plain, or raises NotSimple;
-    None in a list is dropped."""
+    """Returns the content of the first document, a mapping, without nodes.
+
+    None: the text has anchors, tags or keys twice, or is for the slow composer. `scalar` makes a value of a text, its
+    tag and whether it is plain, or raises NotSimple; None in a list is dropped.
+    """
     content: dict[str, Any] | None = _parsed(text, lambda parser: _Reader(parser, scalar))
     return content
 

@@ -24,7 +24,7 @@ _NO = {"false", "no", "off"}
 
 
 def found(value: object) -> str:
-    """The value as messages quote it."""
+    """Returns the value as messages quote it."""
     if isinstance(value, dict):
         return "a mapping"
     if isinstance(value, list):
@@ -201,11 +201,13 @@ class Partition(Keys):
 
     @property
     def plain_name(self) -> str:
-        """The name that RMs use: lower case, `default` if it is empty (000)."""
+        """Returns the name that RMs use: lower case, `default` if it is empty (000)."""
         return self.name.lower() or "default"
 
     def root(self, path: Path) -> tuple[Queue, Path]:
-        """The root queue and its path. Unless `root` is the only top queue, one is added above the top queues."""
+        """Returns the root queue and its path. Unless `root` is the only top queue, one is added above the top
+        queues.
+        """
         queues = self.queues or []
         if len(queues) == 1 and queues[0].name.lower() == "root":
             return queues[0], (*path, "queues", 0)

@@ -29,7 +29,7 @@ _TOO_MANY = f"the text unfolds into more than {limits.MAX_NODES} values (aliases
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """`kind`: the type in YAML (str, int, float, bool, timestamp). `plain`: written without quotes."""
+    """A value of YAML. `kind`: its type (str, int, float, bool, timestamp). `plain`: written without quotes."""
 
     text: str
     kind: str
@@ -53,7 +53,9 @@ class NotYaml(Exception):
 
 @dataclass(slots=True)
 class YamlDocument:
-    """`unplaced`: the text whose lines are not known yet. Only messages need them."""
+    """A text of YAML, and the line of each of its values. `unplaced`: the text whose lines are not known yet. Only
+    messages need them.
+    """
 
     content: Plain
     lines: dict[Path, int] = field(default_factory=dict)
@@ -61,7 +63,7 @@ class YamlDocument:
     unplaced: str = ""
 
     def line(self, path: Path) -> int:
-        """The line of the path, or of the nearest path around it that the text has."""
+        """Returns the line of the path, or of the nearest path around it that the text has."""
         if self.unplaced:
             self.lines, self.unplaced = _read_with_lines(self.unplaced).lines, ""
         while path and path not in self.lines:
@@ -70,7 +72,7 @@ class YamlDocument:
 
 
 def read_yaml(text: str) -> YamlDocument:
-    """Raises NotYaml; duplicate keys and the like are findings, the rest is read on."""
+    """Reads a text. Duplicate keys and the like are findings, and the rest is read on. Raises NotYaml."""
     size = len(text.encode(errors="surrogatepass"))
     if size > limits.MAX_TEXT_BYTES:
         raise NotYaml(0, f"the text has {size} bytes, at most {limits.MAX_TEXT_BYTES} are read")
@@ -96,7 +98,7 @@ def _read_with_lines(text: str) -> YamlDocument:
 
 
 def compose(text: str) -> Node | None:
-    """The nodes of the first document, with their places in the text. Raises NotYaml."""
+    """Returns the nodes of the first document, with their places in the text. Raises NotYaml."""
     with _not_yaml(text):
         return libyaml.compose(text) or _compose(text)
 

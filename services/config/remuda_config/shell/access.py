@@ -11,7 +11,7 @@ FORBIDDEN = 403
 
 
 class ConfigurationAccess:
-    """`administrators`: of the scheduler."""
+    """Decides who may change a configuration. `administrators`: of the scheduler."""
 
     def __init__(self, administrators: AccessList) -> None:
         self._administrators = administrators

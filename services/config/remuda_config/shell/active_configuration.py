@@ -42,8 +42,11 @@ CONFLICT = 409
 
 @dataclass(slots=True)
 class ActiveConfiguration:
-    """`current`: None until the file has had a valid text. `problems`: of the file's present content, [] while it is
-    active. `changed`: set whenever another version is active; `staged`: when it is a staged one."""
+    """The configuration in force for RMs that bring none.
+
+    `current`: None until the file has had a valid text. `problems`: of the file's present content, [] while it is
+    active. `changed`: set whenever another version is active; `staged`: set when that version is a staged one.
+    """
 
     bus: Bus
     file: Path
@@ -63,7 +66,7 @@ class ActiveConfiguration:
         self._write_back = WriteBack(self.bus, self.file)
 
     async def load(self) -> None:
-        """Activate the stored version, then the file's text."""
+        """Activates the stored version, then the file's text."""
         await self.follow()
         await self._write_back.remove_leftovers()
         await self.end_stage()
@@ -71,11 +74,11 @@ class ActiveConfiguration:
         self._loaded.set()
 
     async def loaded(self) -> None:
-        """Wait until `load` is done."""
+        """Waits until `load` is done."""
         await self._loaded.wait()
 
     async def follow(self) -> None:
-        """Activate the version that the bucket has, if it is another one."""
+        """Activates the version that the bucket has, if it is another one."""
         async with self._changing:
             await self._follow()
 
@@ -105,8 +108,10 @@ class ActiveConfiguration:
             self.staged.set()
 
     async def refresh(self) -> bool:
-        """Read the file. Activate its text if it was edited and is valid; write the active text if the file is behind.
-        Whether the active text has changed."""
+        """Reads the file, and returns whether the active text has changed.
+
+        Activates its text if it was edited and is valid; writes the active text if the file is behind.
+        """
         async with self._changing:
             content = await asyncio.to_thread(read_file, self.file)
             if self.current is not None and content == self.current.text.encode():
@@ -163,8 +168,10 @@ class ActiveConfiguration:
                 continue
 
     async def update(self, text: str, change: Change) -> bool:
-        """Activate a text and write it to the file. Whether it is another one than before. Raises Refused: the change
-        is not made. Raises Invalid. Raises Unanswered: it is unknown whether the change is made."""
+        """Activates a text and writes it to the file. Returns whether it is another text than before.
+
+        Raises Refused: the change is not made; Invalid; Unanswered: it is unknown whether the change is made.
+        """
         named = checksum_in(text)
         text = without_checksum(text)
         if not text.strip():
@@ -302,7 +309,7 @@ class ActiveConfiguration:
             log.warning("a version is not in the history yet", revision=stored.version.number, error=str(error))
 
     async def confirm(self, by: str, number: int | None) -> Version:
-        """Keep the staged change. Raises Refused when none is open, or another one than `number`."""
+        """Keeps the staged change. Raises Refused when none is open, or another one than `number`."""
         async with self._changing:
             await self._follow()
             current = self.current
@@ -331,7 +338,7 @@ class ActiveConfiguration:
             raise Refused(otherwise, CONFLICT)
 
     async def end_stage(self) -> None:
-        """Roll the staged change back if its time is over. The file is written where it has the staged text."""
+        """Rolls the staged change back if its time is over. The file is written where it has the staged text."""
         async with self._changing:
             await self._follow()
             current = self.current

@@ -59,14 +59,14 @@ class ConfigurationApi:
         }  # fmt: skip
 
     async def answer(self, message: Message) -> bytes:
-        """The reply to a query. Raises Refused."""
+        """Returns the reply to a query. Raises Refused."""
         kind = message.subject.rpartition(".")[2]
         if kind not in self.queries:
             raise Refused(f"unknown query {kind!r}: expected {', '.join(self.queries)}", NOT_FOUND)
         return await _answered(self.queries[kind](_request(kind, message)))
 
     async def change(self, message: Message) -> bytes:
-        """The reply to a change. Raises Refused."""
+        """Returns the reply to a change. Raises Refused."""
         _, _, name, groups, verb = message.subject.split(".")
         if verb not in self._changes:
             raise Refused(f"unknown change {verb!r}: expected {', '.join(self._changes)}", NOT_FOUND)

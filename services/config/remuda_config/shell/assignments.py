@@ -25,8 +25,11 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class AssignedConfiguration:
-    """The configuration an RM was given last. `revision`: of the file's text; 0 for any other text. `registration`: the
-    one during which it was given. `timing`: as in its `extraConfig`."""
+    """The configuration that an RM was given last.
+
+    `revision`: of the file's text; 0 for any other text. `registration`: the registration during which it was given.
+    `timing`: as in its `extraConfig`.
+    """
 
     revision: int = 0
     checksum: str = ""
@@ -37,8 +40,11 @@ class AssignedConfiguration:
 
 
 class Assignments:
-    """`records`: all RMs on record. `rm_versions`: the texts that they have brought. `compatibility`: of RMs that have
-    asked for none."""
+    """Knows which RM was given which configuration.
+
+    `records`: all RMs on record. `rm_versions`: the texts that they have brought. `compatibility`: of RMs that have
+    asked for none.
+    """
 
     def __init__(self, bus: Bus, compatibility: str) -> None:
         self._bus = bus
@@ -50,7 +56,9 @@ class Assignments:
         self._answers: dict[str, AssignedConfiguration] = {}
 
     async def assignment_of(self, rm_id: str, refresh: bool = False) -> AssignedConfiguration:
-        """`refresh`: read the bucket, since another configuration service may have written it."""
+        """Returns what the RM was given last. `refresh`: read the bucket, since another configuration service may
+        have written it.
+        """
         if rm_id in self._assigned and not refresh:
             return self._assigned[rm_id]
         entry = await self._bus.get(subjects.CONFIGURATIONS.name, subjects.configuration_key(rm_id))
@@ -70,7 +78,7 @@ class Assignments:
         )
 
     async def assign(self, rm_id: str, assigned: AssignedConfiguration) -> None:
-        """Write the entry of an RM on record, unless it is the same, and the version of a text that it has brought."""
+        """Writes the entry of an RM on record, unless it is the same, and the version of a text that it has brought."""
         await self.rm_versions.accept(rm_id, assigned.checksum)
         if self._assigned.get(rm_id) == assigned:
             return
@@ -81,7 +89,7 @@ class Assignments:
             await self.remove(rm_id)
 
     async def note_answer(self, rm_id: str, assigned: AssignedConfiguration) -> None:
-        """Keep the answer until the RM is registered. When too many are kept, the oldest is dropped."""
+        """Keeps the answer until the RM is registered. When too many are kept, the oldest is dropped."""
         self._answers.pop(rm_id, None)
         self._answers[rm_id] = assigned
         if len(self._answers) > limits.ANSWERS_KEPT:
@@ -90,15 +98,19 @@ class Assignments:
             await self.assign(rm_id, assigned)
 
     def answer_for(self, record: RmRecord) -> AssignedConfiguration | None:
-        """The answer that a registration brings along, which is dropped once the RM is registered. The RM has this
-        configuration then, also where a newer one was sent before the registration arrived."""
+        """Returns the answer that a registration brings along, which is dropped once the RM is registered.
+
+        The RM has this configuration then, also where a newer one was sent before the registration arrived.
+        """
         if record.state == "registering":
             return self._answers.get(record.rm_id)
         return self._answers.pop(record.rm_id, None) if record.state == "registered" else None
 
     async def remove(self, rm_id: str) -> None:
-        """Drop everything about an RM whose record is gone. rmproxy deletes the entry together with the record; this
-        deletes an entry that was written later."""
+        """Drops everything about an RM whose record is gone.
+
+        rmproxy deletes the entry together with the record; this deletes an entry that was written later.
+        """
         self.records.pop(rm_id, None)
         self._answers.pop(rm_id, None)
         self.rm_versions.forget(rm_id)

@@ -35,8 +35,11 @@ class AcceptedText:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change by an operator. `base`: the number of the version that it was made from, if it names one. `until_ms`: it
-    is staged. `overwrites`: also content of the file that is not in force."""
+    """A change by an operator.
+
+    `base`: the number of the version that it was made from, if it names one. `until_ms`: the change is staged until
+    then. `overwrites`: the change also replaces content of the file that is not in force.
+    """
 
     by: str
     message: str = ""

@@ -58,7 +58,7 @@ class Distributor:
             await self._distribute(list(self._assignments.records.values()))
 
     async def follow_active(self) -> None:
-        """Distribute each version as soon as it is active, also one that another process has stored."""
+        """Distributes each version as soon as it is active, also one that another process has stored."""
         assert self._active is not None
         while True:
             await self._active.changed.wait()

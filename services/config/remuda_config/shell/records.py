@@ -16,8 +16,11 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class RmRecord:
-    """The record of an RM, written by rmproxy. `registration`: which one it is, over all lives. `config_checksum`: of
-    the configuration that the RM has got with it, or with a later update of its own."""
+    """The record of an RM, written by rmproxy.
+
+    `registration`: the number of the newest registration, over all lives. `config_checksum`: of the configuration that
+    the RM has got with the registration, or with a later update of its own.
+    """
 
     rm_id: str
     policy_group: str
@@ -30,14 +33,18 @@ class RmRecord:
 
     @property
     def uses_file(self) -> bool:
-        """Whether changes of the file are sent to the RM: it is registered and has sent no text. An RM that got the
-        built-in default uses a file that is there later. While an RM registers, the registration itself brings the
-        configuration."""
+        """Returns whether changes of the file are sent to the RM: it is registered and has sent no text.
+
+        An RM that got the built-in default uses a file that is there later. While an RM registers, the registration
+        itself brings the configuration.
+        """
         return self.config_source in ("file", "built-in") and self.state == "registered"
 
 
 def read_record(entry: Entry) -> RmRecord | None:
-    """None: the record is removed or unreadable. An unreadable record must not stop the service for other RMs."""
+    """Reads a record; None: it is removed or unreadable. An unreadable record must not stop the service for other
+    RMs.
+    """
     if entry.value is None:
         return None
     try:

@@ -22,7 +22,7 @@ from remuda_proto.remuda.v1 import config_pb2
 
 
 class ConfigurationResolver:
-    """`defaults`: for RMs and partitions that leave something open."""
+    """Answers rmproxy with the configurations of RMs. `defaults`: for RMs and partitions that leave something open."""
 
     def __init__(
         self,
@@ -39,8 +39,9 @@ class ConfigurationResolver:
         self._defaults = defaults
 
     async def answer(self, message: Message) -> bytes:
-        """ResolveConfiguration -> ResolvedConfiguration, with either the configuration or all problems. Raises
-        Refused."""
+        """Answers a ResolveConfiguration with a ResolvedConfiguration, which has either the configuration or all
+        problems. Raises Refused.
+        """
         request = config_pb2.ResolveConfiguration()
         try:
             request.ParseFromString(message.payload)

@@ -27,7 +27,7 @@ class RmVersions:
         self._newest: dict[str, str] = {}  # checksum of the stored version, by rmID
 
     def expect(self, rm_id: str, text: str, checksum: str) -> None:
-        """Keep the text until the RM is on record. When there are too many, the oldest is dropped."""
+        """Keeps the text until the RM is on record. When there are too many, the oldest is dropped."""
         self.drop(rm_id)
         self._awaited[rm_id] = (text, checksum)
         self._awaited_bytes += len(text)
@@ -39,8 +39,9 @@ class RmVersions:
         self._awaited_bytes -= len(text)
 
     async def accept(self, rm_id: str, checksum: str) -> None:
-        """Store the awaited text as a version of the RM, unless its newest one has the same text. An outage loses the
-        version, not the configuration."""
+        """Stores the awaited text as a version of the RM, unless its newest one has the same text. An outage loses
+        the version, not the configuration.
+        """
         text, awaited = self._awaited.get(rm_id, ("", ""))
         if not text or awaited != checksum:
             return
@@ -77,7 +78,7 @@ class RmVersions:
         self._newest.pop(rm_id, None)
 
     async def history(self, rm_id: str) -> list[Version]:
-        """The newest first."""
+        """Returns the versions, the newest first."""
         return sorted((stored.version for stored in await self._read(rm_id)), key=lambda version: -version.number)
 
     async def find(self, rm_id: str, number: int) -> StoredVersion | None:

@@ -27,8 +27,9 @@ log = structlog.get_logger()
 
 
 async def main(bus: Bus, settings: Settings, file: Path | None = None) -> None:
-    """Serve until cancelled. `file`: instead of that of the settings. Without one, RMs that bring no configuration get
-    the built-in default."""
+    """Serves until cancelled. `file`: instead of the file of the settings. Without a file, RMs that bring no
+    configuration get the built-in default.
+    """
     own = settings if isinstance(settings, ConfigSettings) else ConfigSettings()
     file, defaults = file or own.queues_file, own.defaults()
     async with WorkerPool() as pool:

@@ -18,7 +18,7 @@ FILE = "file"
 
 @dataclass(frozen=True, slots=True)
 class StoredVersion:
-    """`revision`: of the entry in the bucket; the next version replaces it."""
+    """A version with its text. `revision`: of the entry in the bucket; the next version replaces it."""
 
     text: str
     version: Version
@@ -31,7 +31,7 @@ class VersionStore:
         self._known: dict[int, Version] = {}  # read from the bucket, or written to it by this process
 
     async def newest(self) -> StoredVersion | None:
-        """The version in force."""
+        """Returns the version in force."""
         entry = await self._bus.get(subjects.CONFIGURATIONS.name, FILE)
         if entry is None or entry.value is None:
             return None
@@ -39,8 +39,9 @@ class VersionStore:
         return StoredVersion(text, version, entry.revision)
 
     async def append(self, text: str, version: Version, before: StoredVersion | None) -> StoredVersion:
-        """Replace the version in force. Raises Refused when it is not `before`; Unanswered: it is unknown whether it
-        was replaced."""
+        """Replaces the version in force. Raises Refused when it is not `before`; Unanswered: it is unknown whether
+        it was replaced.
+        """
         if before is not None:  # its copy is complete before the original goes
             await self.keep(before)
         document = version.document(text)
@@ -56,7 +57,7 @@ class VersionStore:
         return StoredVersion(text, version, revision)
 
     async def keep(self, stored: StoredVersion) -> None:
-        """Copy a version into the history, unless it is there."""
+        """Copies a version into the history, unless it is there."""
         version = stored.version
         if self._known.get(version.number) == version:
             return
@@ -78,7 +79,7 @@ class VersionStore:
         self._known.pop(version.number - subjects.FILE_VERSIONS_KEPT, None)
 
     async def history(self) -> list[Version]:
-        """All versions that are kept, the newest first, without their changes."""
+        """Returns all versions that are kept, the newest first, without their changes."""
         newest = await self.newest()
         if newest is None:
             return []
@@ -94,7 +95,7 @@ class VersionStore:
         return [replace(version, changes=()) for version in found]
 
     async def find(self, number: int) -> StoredVersion | None:
-        """A version with its text; None: there is none of this number, or it is no longer kept."""
+        """Returns a version with its text; None: there is none of this number, or it is no longer kept."""
         newest = await self.newest()
         if newest is None or newest.version.number == number:
             return newest

@@ -17,7 +17,7 @@ log = structlog.get_logger()
 
 
 async def follow_versions(bus: Bus, active: ActiveConfiguration) -> None:
-    """Without end: activate each version that another process stores."""
+    """Activates each version that another process stores, without end."""
     async for entry in bus.watch(subjects.CONFIGURATIONS.name):
         if entry.key != FILE or (active.current is not None and active.current.stored.revision >= entry.revision):
             continue
@@ -28,10 +28,11 @@ async def follow_versions(bus: Bus, active: ActiveConfiguration) -> None:
 
 
 async def end_stages(active: ActiveConfiguration) -> None:
-    """Without end: roll back each staged change that is not confirmed in time. A process that starts later does so
+    """Rolls back each staged change that is not confirmed in time, without end. A process that starts later does so
     then.
 
-    The deadline is a time of day, so the clock is read again after a while, also for a deadline that is far away."""
+    The deadline is a time of day, so the clock is read again after a while, also for a deadline that is far away.
+    """
     while True:
         await active.staged.wait()
         if active.current is None or not active.current.version.is_staged:

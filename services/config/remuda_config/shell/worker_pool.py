@@ -28,7 +28,9 @@ log = structlog.get_logger()
 
 
 class WorkerPool:
-    """At most WORKERS texts are read at the same time, and one that is large: a worker remains for small ones."""
+    """Reads texts in processes of their own: at most WORKERS at the same time, and one that is large, so that a
+    worker remains for small ones.
+    """
 
     def __init__(self, memory_bytes: int = limits.WORKER_MEMORY_BYTES) -> None:
         self._memory_bytes = memory_bytes
@@ -51,18 +53,20 @@ class WorkerPool:
         self._idle.clear()
 
     async def load(self, text: str, source: str, cpu_s: int = limits.LOAD_CPU_S) -> config_pb2.Configuration:
-        """As `remuda_config.load`, in a worker and with at most `cpu_s` of processor time. Raises Invalid."""
+        """Loads a text as `remuda_config.load`, in a worker and with at most `cpu_s` seconds of processor time.
+        Raises Invalid.
+        """
         answer = config_pb2.ResolvedConfiguration.FromString(await self._ask("load", cpu_s, [text], source))
         if answer.problems:
             raise Invalid(problems_from_wire(answer.problems))
         return answer.configuration
 
     async def edit(self, text: str, edits: Sequence[Any]) -> str:
-        """As `remuda_config.edits.edit`. Raises ValueError with the reason."""
+        """Edits a text as `remuda_config.edits.edit`. Raises ValueError with the reason."""
         return str(await self._ask_json("edit", "text", [text], edits))
 
     async def compare(self, before: str, after: str) -> list[str]:
-        """As `remuda_config.difference` of two texts. Raises ValueError when one of them is not valid."""
+        """Compares two texts as `remuda_config.difference`. Raises ValueError when one of them is not valid."""
         return list(await self._ask_json("compare", "changes", [before, after]))
 
     async def _ask_json(self, do: str, key: str, texts: Sequence[str], *more: Any) -> Any:

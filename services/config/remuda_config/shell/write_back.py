@@ -36,7 +36,7 @@ def digest(content: bytes) -> str:
 
 
 class WriteBack:
-    """`due`: what is, or was, to be written."""
+    """Knows which text has to be written to the file. `due`: what is, or was, to be written."""
 
     def __init__(self, bus: Bus, file: Path) -> None:
         self._bus = bus
@@ -48,13 +48,13 @@ class WriteBack:
         self.due = Due(**json.loads(entry.value)) if entry is not None and entry.value else None
 
     async def announce(self, text: str, replaces: object) -> None:
-        """`replaces`: the content of the file, if it can be read."""
+        """Announces that the text will be written. `replaces`: the content of the file, if it can be read."""
         due = Due(digest(text.encode()), digest(replaces) if isinstance(replaces, bytes) else "")
         await self._bus.put(subjects.CONFIGURATIONS.name, KEY, json.dumps(asdict(due)).encode())
         self.due = due
 
     async def done(self) -> None:
-        """Forget what was due: the file has the active text, or was edited."""
+        """Forgets what was due: the file has the active text, or was edited."""
         if self.due is None:
             return
         try:
@@ -65,15 +65,15 @@ class WriteBack:
             self.due = None
 
     def is_due(self, text: str, content: object) -> bool:
-        """Whether the content of the file is the one that the text replaces."""
+        """Returns whether the content of the file is the content that the text replaces."""
         return isinstance(content, bytes) and self.due == Due(digest(text.encode()), digest(content))
 
     async def prepare(self, text: str) -> PreparedFile:
-        """Raises NotWritable."""
+        """Prepares the file. Raises NotWritable."""
         return await asyncio.to_thread(prepare, self._file, text.encode())
 
     async def commit(self, prepared: PreparedFile, content: object) -> bool:
-        """Whether the file had this content and has the prepared one now. Raises NotWritable."""
+        """Returns whether the file had this content and has the prepared one now. Raises NotWritable."""
         return await asyncio.to_thread(self._replace, prepared, content)
 
     def _replace(self, prepared: PreparedFile, content: object) -> bool:
