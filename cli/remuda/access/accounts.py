@@ -36,9 +36,12 @@ def accounts(
     log: Collection[str] = (),
     clients: Mapping[str, str] = {},
 ) -> dict[str, object]:
-    """`roles`: role -> public key, `rms`: rmID -> public key, `operators`: operator -> public key, `acts_as`: front end
-    -> the operators in whose names it may act, `log`: the names of operators who may change log levels, `clients`:
-    client of Peloton's resource manager -> public key. To be included at the top of a server's configuration."""
+    """Returns the accounts of the NATS servers, to be included at the top of a server's configuration.
+
+    `roles`: role -> public key. `rms`: rmID -> public key. `operators`: operator -> public key. `acts_as`: front end ->
+    the operators in whose names it may act. `log`: the names of operators who may change log levels. `clients`: client
+    of Peloton's resource manager -> public key.
+    """
     users = [
         {"nkey": roles[role], "permissions": permissions.of_role(role, acts_as.get(role, ())).as_nats()}
         for role in permissions.ROLES

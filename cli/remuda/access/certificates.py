@@ -22,14 +22,14 @@ from .. import limits
 
 
 class Certificates:
-    """`directory`/ca.{pem,key}, and NAME.{pem,key} of each certificate. `now`: with a time zone."""
+    """A directory of certificates: ca.{pem,key}, and NAME.{pem,key} of each certificate. `now`: with a time zone."""
 
     def __init__(self, directory: Path, now: datetime) -> None:
         self._directory = directory
         self._now = now
 
     def ensure_ca(self) -> None:
-        """Make the CA, or its successor when it is to be renewed."""
+        """Makes the CA, or its successor when it is to be renewed."""
         self._directory.mkdir(exist_ok=True)
         still = [one for one in self._cas() if one.not_valid_after_utc > self._now]
         if still and not self._is_old(still[0], limits.CA_RENEWED_BEFORE_DAYS):
@@ -39,8 +39,9 @@ class Certificates:
         self._write("ca", b"".join(map(signing.pem_of, (made, *still))), key)
 
     def ensure(self, name: str, subject: str, hosts: Sequence[str]) -> None:
-        """Make the certificate `name`, or make it again when it expires soon, is for other hosts, or the CA is another
-        one. `hosts`: names and addresses."""
+        """Makes the certificate `name`, also anew when it expires soon, is for other hosts, or the CA is another
+        one. `hosts`: names and addresses.
+        """
         if self._is_right(name, hosts):
             return
         ca, ca_key = self._cas()[0], signing.key_in((self._directory / "ca.key").read_bytes())

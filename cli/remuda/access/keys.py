@@ -27,9 +27,11 @@ LOG_LEVELS = "log_levels"
 
 
 class Keys:
-    """`directory`/<role>.{seed,pub}, `directory`/<front end>.acts_as, `directory`/log_levels, `directory`/rms/<key of
-    the rmID>.{seed,pub}, `directory`/operators/<token of the name>.{seed,pub,groups} and `directory`/clients/<token of
-    the name>.{seed,pub}."""
+    """A directory of keys.
+
+    It has <role>.{seed,pub}, <front end>.acts_as, log_levels, rms/<key of the rmID>.{seed,pub}, operators/<token of the
+    name>.{seed,pub,groups} and clients/<token of the name>.{seed,pub}.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -67,7 +69,7 @@ class Keys:
         self.render()
 
     def rms(self) -> dict[str, str]:
-        """Each RM that has a key, by rmID, with the public key."""
+        """Returns the public key of each RM that has one, by rmID."""
         found = sorted(self.rms_directory.glob(f"*{PUBLIC}"))
         return {subjects.rm_of_key(path.name.removesuffix(PUBLIC)): path.read_text().strip() for path in found}
 
@@ -91,7 +93,7 @@ class Keys:
         self.render()
 
     def remove_operator(self, operator: Operator) -> None:
-        """Raises UserError if the operator has no key."""
+        """Deletes the key of an operator. Raises UserError if the operator has no key."""
         at = self._operator_key(operator)
         for end in (PUBLIC, SEED, GROUPS):
             at.with_name(at.name + end).unlink(missing_ok=True)
@@ -100,7 +102,7 @@ class Keys:
         self.render()
 
     def operators(self) -> dict[Operator, str]:
-        """Each operator, by name, with the public key. Raises UserError for a file of groups that cannot be read."""
+        """Returns the public key of each operator. Raises UserError for a file of groups that cannot be read."""
         found = {}
         for public in sorted(self.operators_directory.glob(f"*{PUBLIC}")):
             file = public.with_suffix(GROUPS)
@@ -124,7 +126,9 @@ class Keys:
         return at.with_name(at.name + SEED)
 
     def remove_client(self, name: str) -> None:
-        """Raises UserError if the client has no key, ValueError for a name that is not allowed."""
+        """Deletes the key of a client of Peloton's resource manager. Raises UserError if the client has no key,
+        ValueError for a name that is not allowed.
+        """
         at = self.clients_directory / client_token(name)
         if not _public(at).exists():
             raise UserError(f"{name} has no key in {self.clients_directory}")
@@ -133,7 +137,7 @@ class Keys:
         self.render()
 
     def clients(self) -> dict[str, str]:
-        """Each client of Peloton's resource manager that has a key of its own, by name, with the public key."""
+        """Returns the public key of each client of Peloton's resource manager that has one of its own, by name."""
         found = sorted(self.clients_directory.glob(f"*{PUBLIC}"))
         return {decode(path.name.removesuffix(PUBLIC)): path.read_text().strip() for path in found}
 
@@ -147,7 +151,7 @@ class Keys:
         self.render()
 
     def acts_as(self, front_end: str) -> list[Operator | str]:
-        """The operators in whose names a front end may act. Raises UserError for a file that cannot be read."""
+        """Returns the operators in whose names a front end may act. Raises UserError for a file that cannot be read."""
         file = self.directory / f"{front_end}{ACTS_AS}"
         try:
             return [one if one == ANYONE else operator_in(one) for one in file.read_text().splitlines()]
@@ -164,7 +168,7 @@ class Keys:
         self.render()
 
     def log_levels(self) -> list[str]:
-        """The names of the operators who may change log levels."""
+        """Returns the names of the operators who may change log levels."""
         try:
             return (self.directory / LOG_LEVELS).read_text().splitlines()
         except FileNotFoundError:

@@ -34,7 +34,7 @@ class Permissions:
     answers: bool = False  # may answer each message that it receives once, on its reply subject
 
     def as_nats(self) -> dict[str, object]:
-        """In the form of the server's configuration."""
+        """Returns the permissions in the form of the server's configuration."""
         allowed: dict[str, object] = {
             "publish": {"allow": list(self.publish)},
             "subscribe": {"allow": list(self.subscribe)},
@@ -45,8 +45,11 @@ class Permissions:
 
 
 def of_role(role: str, acts_as: Iterable[Operator | str] = ()) -> Permissions:
-    """`acts_as`: the operators in whose names a front end may act, with exactly these groups, or ANYONE. Raises
-    KeyError when there is no such role."""
+    """Returns the permissions of a role.
+
+    `acts_as`: the operators in whose names a front end may act, with exactly these groups, or ANYONE. Raises KeyError
+    when there is no such role.
+    """
     publish, subscribe = _BY_ROLE[role]
     publish = (*publish, *(subject for operator in acts_as for subject in _acting_as(operator)))
     name = "remuda-cli" if role in ("operator", "admin") else f"remuda-{role}"
@@ -66,7 +69,7 @@ def _acting_as(operator: Operator | str) -> list[str]:
 
 
 def of_rm(rm_id: str) -> Permissions:
-    """In the account of that RM."""
+    """Returns the permissions of an RM, in its own account."""
     name = subjects.callback_consumer(rm_id)
     publish = [local for _, local, _ in rm_imports(rm_id)]
     subscribe = [subject for _, subject in rm_exports(rm_id)]
@@ -76,25 +79,32 @@ def of_rm(rm_id: str) -> Permissions:
 
 
 def of_operator(operator: Operator, *, logs: bool = False) -> Permissions:
-    """In the account of that operator. `logs`: may change log levels of services."""
+    """Returns the permissions of an operator, in an account of its own. `logs`: may change log levels of services."""
     local = [one for one, _ in operator_imports(operator)]
     return Permissions((*local, *([LOG_LEVELS] if logs else [])), ("_INBOX.remuda-cli.>",))
 
 
 def of_client() -> Permissions:
-    """Of a client of Peloton's resource manager, in an account of its own."""
+    """Returns the permissions of a client of Peloton's resource manager, in an account of its own."""
     return Permissions((peloton_rpc("*", "*", "*"),), ("_INBOX.>",))
 
 
 def client_import(client: str) -> tuple[str, str]:
-    """(subject there, subject in the account of the services) of what such a client may send to the services. The
-    second one contains its name; the client does not send it. Peloton's resource manager knows its roles and pools."""
+    """Returns (subject there, subject in the account of the services) of what such a client may send to the
+    services.
+
+    The second subject contains the client's name, which the client does not send. Peloton's resource manager knows its
+    roles and pools.
+    """
     return peloton_rpc("*", "*", "*"), peloton_rpc_of(client_token(client), "*", "*", "*")
 
 
 def operator_imports(operator: Operator) -> list[tuple[str, str]]:
-    """(subject there, subject in the account of the services) of what the operator may send to the services. The
-    second one of an action or a change contains the operator's name and groups; the operator does not send them."""
+    """Returns (subject there, subject in the account of the services) of what the operator may send to the services.
+
+    The second subject of an action or a change contains the operator's name and groups, which the operator does not
+    send.
+    """
     acts = subjects.administration(operator.token, operator.groups_token, "*", "*")
     changes = subjects.configuration_change(operator.token, operator.groups_token, "*")
     name, groups = operator.token, operator.groups_token
@@ -111,9 +121,12 @@ def operator_imports(operator: Operator) -> list[tuple[str, str]]:
 
 
 def rm_imports(rm_id: str) -> list[tuple[str, str, str]]:
-    """(kind of answer, subject there, subject in the account of the services) of what the RM may send to the services
-    and to JetStream. Its API has another name there: under the usual one the server itself would answer first that the
-    RM's account has no JetStream."""
+    """Returns (kind of answer, subject there, subject in the account of the services) of what the RM may send to the
+    services and to JetStream.
+
+    The API of JetStream has another name there: under the usual one the server itself would answer first that the RM's
+    account has no JetStream.
+    """
     sends = [("singleton", f"si.v1.rm.{rm_id}.{kind}") for kind in _RM_SENDS]
     # About itself: why it waits, what it uses. Not previews or searches, which one RM could keep from all others.
     sends += [("singleton", subjects.core_query(rm_id, kind)) for kind in subjects.CORE_QUERIES]
@@ -130,7 +143,7 @@ def rm_imports(rm_id: str) -> list[tuple[str, str, str]]:
 
 
 def rm_exports(rm_id: str) -> list[tuple[str, str]]:
-    """(kind of answer, subject) of what the services may send to the RM."""
+    """Returns (kind of answer, subject) of what the services may send to the RM."""
     kinds = [("singleton", f"si.v1.rm.{rm_id}.{kind}") for kind in _RM_ANSWERS]
     # Administrators change the levels of all processes of a front end.
     return [*kinds, ("stream", subjects.question(rm_id, "log_level"))]

@@ -23,7 +23,9 @@ from ..terminal.output import console
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """`fields`: those of the action's message in `inbox.proto`. `action_id`: of an earlier attempt."""
+    """An attempt at an action. `fields`: those of the action's message in `inbox.proto`. `action_id`: of an earlier
+    attempt.
+    """
 
     rm: str
     action: str
@@ -35,8 +37,11 @@ class Attempt:
 
 
 def act(url: str, attempt: Attempt, done: str, as_json: bool, force: str = "--force") -> None:
-    """`done`: what is so once the action is accepted. `force`: the option that overrides soft rules. Raises UserError,
-    Undecided."""
+    """Asks for an action and prints its outcome.
+
+    `done`: what holds once the action is accepted. `force`: the option that overrides soft rules. Raises UserError,
+    Undecided.
+    """
     outcome = event_loop.run(lambda: _request(url, attempt))
     if as_json:
         print(msgspec.json.encode(outcome).decode())

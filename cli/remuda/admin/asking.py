@@ -10,7 +10,7 @@ from ..errors import UserError
 
 
 def check_that_it_can_ask(yes: bool) -> None:
-    """Before anything is shown. Raises UserError."""
+    """Raises UserError, before anything is shown, when a question could not be answered."""
     if not yes and not sys.stdin.isatty():
         raise UserError("--preview asks before it goes on: run it on a terminal or add --yes")
 

@@ -74,7 +74,7 @@ def backup(url: str, directory: Path) -> None:
 
 
 def restore_backup(url: str, directory: Path, data: Path | None) -> None:
-    """`data`: the directory of a stopped `remuda up`. A temporary server restores into it."""
+    """Restores a backup. `data`: the directory of a stopped `remuda up`; a temporary server restores into it."""
     missing = [stream for stream in STREAMS if stream not in LATER and stream not in _saved(directory)]
     if missing:
         raise UserError(f"{directory}: incomplete backup, missing {', '.join(missing)}")

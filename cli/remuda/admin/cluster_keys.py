@@ -38,9 +38,11 @@ Objects = dict[tuple[str, str], dict[str, bytes]]  # by kind of resource and nam
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The RMs, operators and clients that have access; all others lose their keys. `front_ends`: in whose names each of
-    them acts. `clients`: of gRPC and of Peloton, by the names in their certificates; None: no certificates at all.
-    `passwords`: Secrets with one. `domain`: of the cluster's services."""
+    """Who has access to an installation on Kubernetes: all others lose their keys.
+
+    `front_ends`: in whose names each of them acts. `clients`: of gRPC and of Peloton, by the names in their
+    certificates; None: no certificates at all. `passwords`: Secrets with one. `domain`: of the cluster's services.
+    """
 
     rms: tuple[str, ...] = ()
     operators: tuple[Operator, ...] = ()
@@ -51,7 +53,7 @@ class Wanted:
 
 
 def cluster_keys(wanted: Wanted, kubeconfig: Path | None, namespace: str | None) -> None:
-    """Raises UserError, also for keys that someone else has made."""
+    """Makes the keys of an installation on Kubernetes. Raises UserError, also for keys that someone else has made."""
     try:
         credentials = in_cluster() if kubeconfig is None else read_kubeconfig(kubeconfig)
     except ValueError as error:
@@ -147,7 +149,7 @@ def _data(kind: str, found: Mapping[str, Any]) -> dict[str, bytes]:
 
 
 def bring_up_to_date(directory: Path, namespace: str, wanted: Wanted) -> None:
-    """Make what is missing in a directory of keys, and remove the keys of RMs and operators who are not wanted."""
+    """Makes what is missing in a directory of keys, and removes the keys of RMs and operators who are not wanted."""
     keys = Keys(directory)
     keys.ensure_roles()
     existing = set(keys.rms())
@@ -192,7 +194,7 @@ def _hosts(namespace: str, domain: str) -> dict[str, list[str]]:
 
 
 def unpack(files: bytes, directory: Path) -> None:
-    """Raises msgspec.MsgspecError."""
+    """Writes the files of a text that `packed` has made. Raises msgspec.MsgspecError."""
     for path, text in msgspec.json.decode(files, type=dict[str, str]).items():
         file = directory / path
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -200,7 +202,7 @@ def unpack(files: bytes, directory: Path) -> None:
 
 
 def packed(directory: Path) -> bytes:
-    """The texts of all files by their paths, as JSON; without what is made from the rest."""
+    """Returns the texts of all files by their paths, as JSON; without what is made from the rest."""
     files = sorted(file for file in directory.rglob("*") if file.is_file())
     texts = {str(file.relative_to(directory)): file.read_text() for file in files}
     return msgspec.json.format(msgspec.json.encode({name: texts[name] for name in texts if name != str(ACCOUNTS)}))
@@ -210,8 +212,9 @@ def packed(directory: Path) -> bytes:
 
 
 def objects_of(directory: Path, wanted: Wanted) -> Objects:
-    """The objects that pods mount, by the names that their manifests have. Raises UserError for two operators of
-    one name there."""
+    """Returns the objects that pods mount, by the names that their manifests have. Raises UserError for two
+    operators of one name there.
+    """
     found: Objects = {("configmaps", "nats-accounts"): {"accounts.conf": (directory / ACCOUNTS).read_bytes()}}
     for role in (*ROLES, MONITOR):
         found["secrets", f"key-{role}"] = {"seed": (directory / f"{role}{SEED}").read_bytes()}
@@ -256,8 +259,9 @@ def parsed(
     rms: Sequence[str], operators: Sequence[str], front_ends: Sequence[str], clients: Sequence[str] | None,
     passwords: Sequence[str], domain: str,
 ) -> Wanted:  # fmt: skip
-    """From the options of the command: `operators` as NAME or NAME+GROUP+GROUP, `front_ends` as grpc=OPERATOR,OPERATOR.
-    Raises UserError."""
+    """Reads the options of the command: `operators` as NAME or NAME+GROUP+GROUP, `front_ends` as
+    grpc=OPERATOR,OPERATOR. Raises UserError.
+    """
     try:
         for rm in rms:
             _check_label("rm", subjects.check_rm_id(rm))

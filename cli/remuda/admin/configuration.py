@@ -22,7 +22,7 @@ from ..terminal.units import time_of
 
 
 def apply(url: str, file: Path, request: Mapping[str, Any], as_json: bool) -> None:
-    """Put the text of a file in force. Raises UserError."""
+    """Puts the text of a file in force. Raises UserError."""
     content = read_file(file)
     if isinstance(content, Problem):
         raise UserError(content.message)
@@ -38,7 +38,7 @@ def edit(url: str, edits: Sequence[Mapping[str, Any]], request: Mapping[str, Any
 
 
 def assignments(given: Sequence[str]) -> dict[str, str]:
-    """`key=value` each. Raises UserError."""
+    """Reads `key=value` of each argument. Raises UserError."""
     found = {}
     for one in given:
         key, sign, value = one.partition("=")
@@ -49,7 +49,7 @@ def assignments(given: Sequence[str]) -> dict[str, str]:
 
 
 def change(url: str, verb: str, request: Mapping[str, Any], as_json: bool, what: str = "") -> None:
-    """Raises UserError when the change is not made."""
+    """Asks for a change of the configuration. Raises UserError when the change is not made."""
 
     async def ask() -> Document:
         async with bus_at(url) as bus:

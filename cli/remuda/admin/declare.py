@@ -17,7 +17,7 @@ from ..terminal import arguments
 
 
 def declare(url: str | None, replicas: int | None, file: Path | None) -> None:
-    """`file`: settings of services, of which those of NATS are read."""
+    """Declares streams and buckets. `file`: settings of services, of which those of NATS are read."""
     given = {"nats.url": url, "nats.replicas": replicas}
     assignments = [f"{key}={value}" for key, value in given.items() if value is not None]
     settings = load(Settings, file, assignments).settings

@@ -50,7 +50,7 @@ def forget(url: str, rm: str, yes: bool, although_registered: bool) -> None:
 
 
 async def is_key_of_an_operator(url: str, rm_id: str) -> bool:
-    """Whether the records of RMs are closed to this client."""
+    """Returns whether the records of RMs are closed to this client."""
     async with bus_at(url) as bus:
         try:
             await bus.get(subjects.RMS.name, subjects.key_of(rm_id))
@@ -80,7 +80,7 @@ async def check_forgettable(url: str, rm_id: str, although_registered: bool) -> 
 
 
 async def is_anything_stored(bus: Bus, rm_id: str) -> bool:
-    """Whether there is data of an RM without a record: its deletion was interrupted, or it never registered."""
+    """Returns whether there is data of an RM without a record: its deletion was interrupted, or it never registered."""
     for bucket, key in kept_in_buckets(rm_id):
         if await bus.get(bucket, key) is not None:
             return True

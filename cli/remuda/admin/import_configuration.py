@@ -29,7 +29,7 @@ def import_configuration(
     files: Sequence[Path], source: str | None, output: Path | None, capacity: str | None,
     report_only: bool, force: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Raises UserError; then nothing is written."""
+    """Translates a configuration. Raises UserError; then nothing is written."""
     if source is not None and source not in SOURCES:
         raise UserError(f"--from {arguments.quoted(source)}: expected one of {', '.join(SOURCES)}")
     if output is not None and (output.exists() or output.is_symlink()) and not force:

@@ -33,7 +33,7 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What the options say; None: nothing."""
+    """What the options say; None: nothing was said."""
 
     cluster: fresh.Cluster | None
     teams: Sequence[str] | None
@@ -44,7 +44,7 @@ class Given:
 
 
 def init(directory: Path, given: Given, yes: bool, force: bool) -> None:
-    """Raises UserError; then nothing is written."""
+    """Writes a first configuration and settings. Raises UserError; then nothing is written."""
     if not yes and not sys.stdin.isatty():
         raise UserError(
             "init asks questions: run it on a terminal, or add --yes for the defaults of what no option says"

@@ -23,7 +23,9 @@ RM_SERVICES = ("kubernetes",)
 def log_level(
     url: str, service: str, level: str, logger: str, for_s: float, as_json: bool, rm: str | None = None
 ) -> None:
-    """`service`: or SERVICE.MODULE. `rm`: of a front end that is an RM. Raises UserError."""
+    """Changes a log level. `service`: a service, or SERVICE.MODULE. `rm`: of a front end that is an RM. Raises
+    UserError.
+    """
     service, _, module = service.partition(".")
     if service not in (*SERVICES, *RM_SERVICES):
         raise UserError(f"{service!r} is no service: expected one of {', '.join((*SERVICES, *RM_SERVICES))}")

@@ -20,8 +20,9 @@ from .configuration import assignments
 
 
 def apply(url: str, cluster: str, file: Path, previews: bool, yes: bool, as_json: bool) -> None:
-    """All pools are then as the file says, or nothing changes. `previews`: shows the effects and asks first, unless
-    `yes`. Raises UserError."""
+    """Makes all pools as the file says, or changes nothing. `previews`: shows the effects and asks first, unless
+    `yes`. Raises UserError.
+    """
     text = text_of(file)
     if previews:
         check_that_it_can_ask(yes)
@@ -31,7 +32,7 @@ def apply(url: str, cluster: str, file: Path, previews: bool, yes: bool, as_json
 
 
 def preview(url: str, cluster: str, file: Path, as_json: bool) -> None:
-    """Raises UserError, also for what the application would refuse."""
+    """Shows the effects of a file. Raises UserError, also for what the application would refuse."""
     found = ask_preview(url, cluster, text_of(file))
     if as_json:
         print(json.dumps(found))
@@ -48,7 +49,7 @@ def ask_preview(url: str, cluster: str, text: str) -> dict[str, Any]:
 
 
 def text_of(file: Path) -> str:
-    """Raises UserError."""
+    """Reads a file. Raises UserError."""
     try:
         return arguments.readable("", file).read_text()
     except (OSError, UnicodeDecodeError) as error:

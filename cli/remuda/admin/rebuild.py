@@ -203,7 +203,7 @@ class Plan:
 
 
 def streams_of(rm_id: str) -> tuple[tuple[str, str], ...]:
-    """(stream, subject) of the messages that are deleted."""
+    """Returns (stream, subject) of the messages that are deleted."""
     arguments.log_id(rm_id)
     own = (
         (subjects.log_stream(rm_id), subjects.log(rm_id)),

@@ -36,7 +36,7 @@ from ..terminal.output import console
 
 @dataclass(frozen=True, slots=True)
 class Halted:
-    """`revision`: of the entry in the bucket HALTS."""
+    """A halt that can be ended. `revision`: of the entry in the bucket HALTS."""
 
     halt: Halt
     revision: int

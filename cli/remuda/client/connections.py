@@ -29,7 +29,7 @@ NO_SYSTEM = (
 
 @contextlib.asynccontextmanager
 async def bus_at(url: str) -> AsyncIterator[Bus]:
-    """A connection to a running system. UserError if there is none."""
+    """Connects to a running system. Raises UserError if there is none."""
     arguments.url(url)
     with _connecting():
         bus = await _soon(url, connect(url, "remuda-cli", timeout_s=limits.CONNECT_WITHIN_S))
@@ -42,7 +42,7 @@ async def bus_at(url: str) -> AsyncIterator[Bus]:
 
 @contextlib.asynccontextmanager
 async def jetstream_at(url: str) -> AsyncIterator[JetStream]:
-    """The JetStream API of a running system. UserError if there is none."""
+    """Connects to the JetStream API of a running system. Raises UserError if there is none."""
     arguments.url(url)
     with _connecting():
         connection = Connection(url, "remuda-cli", Access.from_environment())

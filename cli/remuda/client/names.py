@@ -123,8 +123,10 @@ def _registered(url: str) -> list[str]:
 
 
 async def registered(bus: Any) -> list[str]:
-    """The rmIDs of the resource managers that have not deregistered, in their order. With the key of an operator, which
-    reads no bucket, from a front end. Raises BusError, TimeoutError."""
+    """Returns the rmIDs of the resource managers that have not deregistered, sorted.
+
+    With the key of an operator, which reads no bucket, a front end is asked. Raises BusError, TimeoutError.
+    """
     import asyncio
 
     from remuda_bus.bus import BusError

@@ -10,8 +10,10 @@ from ..errors import UserError
 
 
 def operator() -> Operator | None:
-    """None where this process has a key: the server knows its owner. Without keys, the user of the operating system.
-    Raises UserError."""
+    """Returns the operator who runs this command; None where this process has a key: the server knows its owner.
+
+    Without keys, it is the user of the operating system. Raises UserError.
+    """
     if Access.from_environment().seed is not None:
         return None
     try:

@@ -17,7 +17,7 @@ from remuda_operations.queries.services import PING, ServiceInstance, in_order, 
 
 
 async def plain_client(url: str, name: str) -> PatchedClient:
-    """A connection without JetStream, which reconnects for ever."""
+    """Connects without JetStream, and reconnects for ever."""
     client = PatchedClient(Access.from_environment())
     await client.connect(
         servers(url),
@@ -32,7 +32,7 @@ async def plain_client(url: str, name: str) -> PatchedClient:
 
 
 class Pinger:
-    """`async with Pinger(url) as pinger: await pinger.ping()`. Reconnects for ever."""
+    """Asks which services run: `async with Pinger(url) as pinger: await pinger.ping()`. It reconnects for ever."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -47,7 +47,7 @@ class Pinger:
         await self._client.close()
 
     async def ping(self, wait_s: float = 0.25) -> list[ServiceInstance]:
-        """The services that answer within `wait_s`, ordered by service and instance."""
+        """Returns the services that answer within `wait_s`, ordered by service and instance."""
         found: list[ServiceInstance | None] = []
 
         async def arrived(message: Msg) -> None:

@@ -8,7 +8,7 @@ from remuda_bus.bus import Bus, Message
 
 
 async def messages_of(bus: Bus, stream: str, subject: str) -> AsyncIterator[Message]:
-    """All messages on the subject up to the last one at the time of the call."""
+    """Yields all messages on the subject up to the last one at the time of the call."""
     last = await bus.last_message(stream, subject)
     if last is None:
         return

@@ -20,13 +20,14 @@ _FRACTIONS = {"n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3")}
 
 
 def resource_name(name: str) -> str:
-    """The name of a Kubernetes resource as remuda's front end for Kubernetes reports it."""
+    """Returns the name of a Kubernetes resource as remuda's front end for Kubernetes reports it."""
     return _KUBERNETES_NAMES.get(name, name)
 
 
 def kubernetes_amount(resource: str, text: str) -> int:
-    """The base units of a Kubernetes quantity (`1.5`, `500m`, `2Gi`, `1e3`), rounded up, as Kubernetes rounds.
-    `resource`: remuda's name. Raises ValueError."""
+    """Returns the base units of a Kubernetes quantity (`1.5`, `500m`, `2Gi`, `1e3`), rounded up, as Kubernetes
+    rounds. `resource`: remuda's name. Raises ValueError.
+    """
     match = _KUBERNETES.fullmatch(text.strip())
     factor = None
     if match is not None:
@@ -45,7 +46,7 @@ def kubernetes_amount(resource: str, text: str) -> int:
 
 
 def written(amounts: Mapping[str, int]) -> dict[str, int | str]:
-    """The amounts as queues.yaml has them, `vcore` and `memory` first."""
+    """Returns the amounts as queues.yaml has them, `vcore` and `memory` first."""
     first = (VCORE, "memory")
     names = sorted(amounts, key=lambda name: (first.index(name) if name in first else len(first), name))
     return {name: _shown(name, amounts[name]) for name in names}
@@ -59,7 +60,7 @@ def _shown(name: str, amount: int) -> int | str:
 
 
 def read(resource: str, value: Any) -> int | None:
-    """The base units of an amount of queues.yaml; None if it is none."""
+    """Returns the base units of an amount of queues.yaml; None: the value is no amount."""
     try:
         return quantities.parse_amount(resource, str(value))
     except ValueError:
@@ -67,7 +68,7 @@ def read(resource: str, value: Any) -> int | None:
 
 
 def parse_list(text: str) -> Amounts:
-    """The amounts of `vcore=64,memory=256Gi,gpu=8`. Raises ValueError."""
+    """Reads `vcore=64,memory=256Gi,gpu=8`. Raises ValueError."""
     amounts: Amounts = {}
     for part in text.split(","):
         name, separator, amount = part.strip().partition("=")
@@ -80,11 +81,11 @@ def parse_list(text: str) -> Amounts:
 
 
 def rounded(resource: str, amount: int) -> int:
-    """Rounded down to what people write: memory to whole MiB."""
+    """Rounds down to what people write: memory to whole MiB."""
     return amount - amount % _MEMORY_STEP if resource == "memory" and amount >= _MEMORY_STEP else amount
 
 
 def shares(resource: str, total: int, weights: Mapping[str, int]) -> dict[str, int]:
-    """`total` divided by weights, rounded down, so that the parts never exceed the total."""
+    """Divides `total` by weights, rounded down, so that the parts never exceed the total."""
     whole = sum(weights.values())
     return {name: rounded(resource, total * weight // whole) if whole else 0 for name, weight in weights.items()}

@@ -29,8 +29,11 @@ _PLAIN = r"(?!(?i:null|true|false|yes|no|on|off)$)[A-Za-z][A-Za-z0-9_-]*"
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """`teams`: the share of each. `capacity`: what all nodes have together. `user_limit`: of each user in a team's
-    queue; {}: none. Amounts are in base units."""
+    """What a first configuration is made of.
+
+    `teams`: the share of each. `capacity`: what all nodes have together. `user_limit`: of each user in a team's queue;
+    {}: none. Amounts are in base units.
+    """
 
     cluster: Cluster
     teams: Mapping[str, int]
@@ -40,7 +43,7 @@ class Answers:
 
 
 def team(text: str) -> tuple[str, int]:
-    """The name and share of `research=60`; without a share it is 1. Raises ValueError."""
+    """Reads the name and share of `research=60`; without a share it is 1. Raises ValueError."""
     name, separator, share = text.partition("=")
     if not QUEUE.matches(name):
         raise ValueError(f"team {name!r}: expected {QUEUE.expected}")
@@ -52,12 +55,12 @@ def team(text: str) -> tuple[str, int]:
 
 
 def queues(answers: Answers) -> str:
-    """The text of queues.yaml."""
+    """Returns the text of queues.yaml."""
     return "".join(f"{line}\n" for line in _queues(answers))
 
 
 def settings(answers: Answers) -> str:
-    """The text of remuda.yaml."""
+    """Returns the text of remuda.yaml."""
     return "".join(f"{line}\n" for line in _settings(answers))
 
 

@@ -104,7 +104,7 @@ def recognises(document: Document) -> bool:
 
 
 def translate(documents: list[Document], notes: Notes) -> CommentedMap:
-    """Raises NotReadable."""
+    """Translates objects of Kueue into a draft of queues.yaml. Raises NotReadable."""
     objects = [_object(document) for document in documents if recognises(document)]
     queues = [one for one in objects if one.kind == "ClusterQueue"]
     if not queues and not any(one.kind == "Cohort" for one in objects):

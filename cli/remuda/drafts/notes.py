@@ -20,7 +20,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """`where`: `file:line`, or the name of an object where the source has no lines. `instead`: what to do."""
+    """Something of the source that the draft does not have as it was. `where`: `file:line`, or the name of an object
+    where the source has no lines. `instead`: what to do.
+    """
 
     kind: Kind
     where: str

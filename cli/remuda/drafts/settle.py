@@ -33,8 +33,9 @@ class NotSettled(Exception):
 
 
 def settle(draft: CommentedMap, notes: Notes, where: Where | None = None) -> None:
-    """Change the draft until it is valid. `where`: the place of a path in the source; default: the name of the queue.
-    Raises NotSettled with the problems that remain."""
+    """Changes the draft until it is valid. `where`: the place of a path in the source; default: the name of the
+    queue. Raises NotSettled with the problems that remain.
+    """
     for _ in range(limits.SETTLING_ROUNDS):
         findings = _findings(draft)
         if not findings:
@@ -88,7 +89,7 @@ def _position(finding: tuple[Path, str]) -> list[tuple[int, str]]:
 
 
 def queue_at(draft: Any, path: Path) -> str:
-    """The full name of the queue that a path leads into, else the path."""
+    """Returns the full name of the queue that a path leads into, else the path."""
     names = [str(node.get("name", "")) for node, part in _steps(draft, path) if "queues" in part]
     return ".".join(names) or spell(path)
 

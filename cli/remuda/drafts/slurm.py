@@ -23,7 +23,9 @@ def recognises(file: File) -> bool:
 
 
 def translate(files: list[File], notes: Notes, capacity: Amounts) -> CommentedMap:
-    """`capacity`: what all nodes have together; else that of the nodes in slurm.conf. Raises NotReadable."""
+    """Translates files of Slurm into a draft of queues.yaml. `capacity`: what all nodes have together; without it,
+    the capacity of the nodes in slurm.conf. Raises NotReadable.
+    """
     found = read(files)
     if not found.partitions and not found.associations:
         raise NotReadable(f"{files[0].name}: no partition and no association inside")

@@ -343,7 +343,7 @@ class Nodes:
         return {name: amount for name, amount in _sum(self._by_name.values()).items() if name in _MEASURED}
 
     def of(self, partition: Entry) -> frozenset[str]:
-        """The names of a partition's nodes."""
+        """Returns the names of a partition's nodes."""
         names: set[str] = set()
         for one in hosts(partition.keys.get("nodes", "")):
             if one.upper() == "ALL":
@@ -355,7 +355,7 @@ class Nodes:
         return frozenset(names)
 
     def capacity(self, partition: Entry) -> Amounts:
-        """What the nodes of a partition have together; {} if the files do not say."""
+        """Returns what the nodes of a partition have together; {} if the files do not say."""
         if "tres" in partition.keys:
             amounts, _ = tres(partition.place, partition.keys["tres"])
             return {name: amount for name, amount in amounts.items() if name in _MEASURED}
@@ -425,12 +425,12 @@ def limits_of(named: dict[str, tuple[Amounts, int]], everyone: Amounts, jobs: in
 
 
 def least(*counts: int) -> int:
-    """The least of the counts that are set; 0: none is."""
+    """Returns the least of the counts that are set; 0: none is."""
     return min((count for count in counts if count), default=0)
 
 
 def within(count: int, most: int) -> int:
-    """A count of applications, at most that of its queue; 0: no limit."""
+    """Returns a count of applications, at most that of its queue; 0: no limit."""
     return min(count, most) if count and most else count
 
 

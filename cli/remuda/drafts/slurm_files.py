@@ -73,7 +73,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Association:
-    """Of an account (`user` empty), or of a user in an account."""
+    """The association of an account (`user` empty), or of a user in an account."""
 
     place: str
     cluster: str
@@ -85,7 +85,7 @@ class Association:
 
 @dataclass(slots=True)
 class Slurm:
-    """All files. `settings`: of slurm.conf, as `(value, place)`."""
+    """What all files say. `settings`: of slurm.conf, as `(value, place)`."""
 
     settings: dict[str, tuple[str, str]] = field(default_factory=dict)
     nodes: list[Entry] = field(default_factory=list)
@@ -101,7 +101,7 @@ def is_slurm(text: str) -> bool:
 
 
 def read(files: Iterable[File]) -> Slurm:
-    """Raises NotReadable."""
+    """Reads slurm.conf and dumps of accounts. Raises NotReadable."""
     found = Slurm()
     for file in files:
         if len(file.text) > limits.LARGEST_IMPORT_CHARACTERS:
@@ -270,7 +270,7 @@ def _read_tables(name: str, lines: list[str], found: Slurm) -> None:
 
 
 def hosts(expression: str) -> list[str]:
-    """The names of `gpu[01-16],login1`; a name in a form that is not known stands for itself."""
+    """Returns the names of `gpu[01-16],login1`; a name in a form that is not known stands for itself."""
     return [name for part in _split(expression) for name in _expanded(part)]
 
 
@@ -298,8 +298,9 @@ def _expanded(name: str) -> list[str]:
 
 
 def tres(place: str, text: str) -> tuple[Amounts, list[str]]:
-    """The amounts of `cpu=64,mem=256G,gres/gpu:a100=4` under remuda's names, and the resources that no ask has. Raises
-    NotReadable."""
+    """Returns the amounts of `cpu=64,mem=256G,gres/gpu:a100=4` under remuda's names, and the resources that no ask
+    has. Raises NotReadable.
+    """
     amounts: Amounts = {}
     others: list[str] = []
     for part in filter(None, text.split(",")):
@@ -318,7 +319,7 @@ def tres(place: str, text: str) -> tuple[Amounts, list[str]]:
 
 
 def resource_of(name: str) -> str | None:
-    """remuda's name of a trackable resource; None for one that no ask has."""
+    """Returns remuda's name of a trackable resource; None for a resource that no ask has."""
     plain = name.strip().lower()
     if plain in ("cpu", "mem"):
         return {"cpu": "vcore", "mem": "memory"}[plain]
@@ -336,7 +337,7 @@ def _memory(text: str) -> int:
 
 
 def gres(text: str) -> Amounts:
-    """The amounts of `gpu:a100:4(S:0-1),shard:8`: of each kind, and of each type of it."""
+    """Returns the amounts of `gpu:a100:4(S:0-1),shard:8`: of each kind, and of each type of it."""
     found: Amounts = {}
     for part in re.sub(r"\([^)]*\)", "", text).split(","):
         words = [word for word in part.strip().lower().split(":") if word and word != "no_consume"]
@@ -351,7 +352,7 @@ def gres(text: str) -> Amounts:
 
 
 def capacity_of(node: Mapping[str, str]) -> Amounts:
-    """What one node has, by its line of slurm.conf."""
+    """Returns what one node has, by its line of slurm.conf."""
     cpus = _number(node, "cpus", "cputot", "procs")
     if cpus is None:
         sockets = _number(node, "sockets") or (_number(node, "boards") or 1) * (_number(node, "socketsperboard") or 1)

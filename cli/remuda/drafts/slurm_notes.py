@@ -48,7 +48,7 @@ _DEFAULTS = {
 
 
 def note_keys(one: Entry | Association, what: str, table: Table, notes: Notes) -> None:
-    """A note for each key of the table that is set to something."""
+    """Adds a note for each key of the table that is set to something."""
     for key, label, why, instead in table:
         value = one.keys.get(key, "")
         if is_set(value) and value not in _DEFAULTS.get(key, ()):

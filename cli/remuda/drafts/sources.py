@@ -36,7 +36,7 @@ class Document:
     placed: bool = True
 
     def at(self, container: Any, key: Any = None) -> str:
-        """`file:line` of a key, or of the container where the key has no line."""
+        """Returns `file:line` of a key, or of the container where the key has no line."""
         if not self.placed:
             return f"{self.file}:{self.before + 1}"
         position = getattr(container, "lc", None)
@@ -47,7 +47,7 @@ class Document:
         return f"{self.file}:{self.before + (line or 0) + 1}"
 
     def at_path(self, path: Iterable[str | int]) -> str:
-        """`file:line` of the last part of a path that the document has."""
+        """Returns `file:line` of the last part of a path that the document has."""
         node, place = self.content, self.at(self.content)
         for part in path:
             place = self.at(node, part)
@@ -59,7 +59,7 @@ class Document:
 
 
 def documents(file: File) -> list[Document]:
-    """All documents of a file; the items of a Kubernetes `List` one by one. Raises NotReadable."""
+    """Returns all documents of a file; the items of a Kubernetes `List` one by one. Raises NotReadable."""
     found: list[Document] = []
     for content in _load(file.text, file.name, 0):
         document = Document(file.name, content)
@@ -72,7 +72,7 @@ def documents(file: File) -> list[Document]:
 
 
 def inside(document: Document, container: CommentedMap, key: str) -> Document:
-    """The document that a value of another one holds as text. Raises NotReadable."""
+    """Returns the document that a value of another document holds as text. Raises NotReadable."""
     text = container[key]
     is_block = document.placed and isinstance(text, LiteralScalarString)
     before = document.before

@@ -25,7 +25,7 @@ _HEAD_COLUMNS = 118
 
 
 class Translated(NamedTuple):
-    """`source`: one of SOURCES. `text`: a valid queues.yaml."""
+    """A draft. `source`: one of SOURCES. `text`: a valid queues.yaml."""
 
     source: str
     text: str
@@ -40,8 +40,9 @@ class _Read:
 
 
 def translate(files: Sequence[File], source: str | None, capacity: Amounts | None = None) -> Translated:
-    """`source` None: recognised by content. `capacity`: what all nodes have together, for weights and shares. Raises
-    NotReadable."""
+    """Translates files of one scheduler. `source` None: recognised by content. `capacity`: what all nodes have
+    together, for weights and shares. Raises NotReadable.
+    """
     read = [_read(file, source) for file in files]
     found = {one.source for one in read}
     if len(found) > 1:

@@ -103,21 +103,21 @@ def _quoted(value: str) -> str:
 
 
 def flow(value: Mapping[str, Any] | list[Any]) -> Any:
-    """In one line: `{vcore: 64, memory: 256Gi}`."""
+    """Returns the value for one line: `{vcore: 64, memory: 256Gi}`."""
     made = CommentedMap(value) if isinstance(value, Mapping) else CommentedSeq(value)
     made.fa.set_flow_style()
     return made
 
 
 def annotate(queues: CommentedSeq, place: int, comment: str, indent: int) -> None:
-    """Put a comment above an entry of a list. `indent`: the columns before its dash."""
+    """Puts a comment above an entry of a list. `indent`: the columns before its dash."""
     plain = "".join(c if c.isprintable() else " " for c in comment)
     lines = "\n".join(textwrap.wrap(plain, max(20, COMMENT_COLUMNS - indent)))
     queues.yaml_set_comment_before_after_key(place, before=lines, indent=indent)
 
 
 def text_of(draft: CommentedMap, head: Iterable[str] = ()) -> str:
-    """The text of queues.yaml. `head`: lines of the comment at its top, without `#`."""
+    """Returns the text of queues.yaml. `head`: lines of the comment at its top, without `#`."""
     out = io.StringIO()
     for line in head:
         out.write(f"# {line}".rstrip() + "\n")
@@ -126,8 +126,9 @@ def text_of(draft: CommentedMap, head: Iterable[str] = ()) -> str:
 
 
 def plain_name(name: str, taken: set[str]) -> str:
-    """The nearest allowed name of a queue that is not taken (compared in lower case); a dot becomes `_dot_`, as in
-    placement rules. Adds the name to `taken`."""
+    """Returns the nearest allowed name of a queue that is not taken (compared in lower case), and adds it to
+    `taken`. A dot becomes `_dot_`, as in placement rules.
+    """
     text = name.replace(".", "_dot_")
     text = "".join(c if QUEUE.matches(c) else "_" for c in text)[:64] or "queue"
     if not QUEUE.matches(text):
@@ -142,6 +143,6 @@ def plain_name(name: str, taken: set[str]) -> str:
 
 
 def children(node: Any) -> Iterator[CommentedMap]:
-    """The queues below a queue or partition, whatever else stands there."""
+    """Yields the queues below a queue or partition, whatever else stands there."""
     found = node.get("queues") if isinstance(node, Mapping) else None
     yield from (one for one in (found if isinstance(found, list) else ()) if isinstance(one, CommentedMap))

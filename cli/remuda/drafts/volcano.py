@@ -73,7 +73,9 @@ def recognises(document: Document) -> bool:
 
 
 def translate(documents: list[Document], notes: Notes, capacity: Amounts) -> CommentedMap:
-    """`capacity`: what all nodes have together; weights are shares of it. Raises NotReadable."""
+    """Translates queues of Volcano into a draft of queues.yaml. `capacity`: what all nodes have together; weights
+    are shares of it. Raises NotReadable.
+    """
     known = [document for document in documents if recognises(document)]
     scheduler = _Scheduler()
     queues: dict[str, _Queue] = {}

@@ -65,7 +65,9 @@ def recognises(document: Document) -> bool:
 
 
 def translate(documents: list[Document], notes: Notes) -> tuple[CommentedMap, Document]:
-    """The configuration that counts, changed for remuda, and the document whose lines it has. Raises NotReadable."""
+    """Returns the configuration that counts, changed for remuda, and the document whose lines it has. Raises
+    NotReadable.
+    """
     texts = _texts(documents, notes)
     if not texts:
         raise NotReadable(f"{documents[0].file}: no text of queues.yaml inside")

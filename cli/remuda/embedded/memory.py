@@ -13,19 +13,19 @@ CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 
 def with_limit(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment for nats-server."""
+    """Returns the environment for nats-server."""
     if VARIABLE in environment:
         return dict(environment)
     return {**environment, VARIABLE: f"{limit_of(machine_bytes()) // 1024**2}MiB"}
 
 
 def limit_of(memory: int) -> int:
-    """The limit in bytes for a machine with `memory` bytes."""
+    """Returns the limit in bytes for a machine with `memory` bytes."""
     return int(min(max(memory * limits.SERVER_MEMORY_SHARE, limits.SERVER_MEMORY_LEAST), limits.SERVER_MEMORY_MOST))
 
 
 def machine_bytes() -> int:
-    """Memory of the machine, or of the container if that is less."""
+    """Returns the memory of the machine, or of the container if that is less, in bytes."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     try:
         return min(memory, int(CGROUP.read_text()))

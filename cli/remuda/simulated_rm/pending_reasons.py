@@ -19,8 +19,11 @@ Alike = tuple[str, tuple[tuple[str, int], ...]]
 
 
 async def by_reason(bus: Bus, driver: Driver) -> Counter[tuple[str, str]]:
-    """How many asks by (application, reason). Of asks of one application and size only one is asked for: they wait for
-    the same reason. An ask that the core neither allocates nor holds as pending is a fault in the rm_state."""
+    """Returns how many asks wait, by (application, reason).
+
+    Of asks of one application and size only one is asked for: they wait for the same reason. An ask that the core
+    neither allocates nor holds as pending is a fault in the rm_state.
+    """
     reasons: Counter[tuple[str, str]] = Counter()
     for (application, _), keys in _alike(driver.rm_state.waiting.values()).items():
         reason = await _why(bus, driver, application, keys)
@@ -33,7 +36,7 @@ async def by_reason(bus: Bus, driver: Driver) -> Counter[tuple[str, str]]:
 
 
 async def why(bus: Bus, rm_id: str, application: str, key: str) -> str | None:
-    """The reason of one ask; None when the core does not hold it as pending, or does not have it yet."""
+    """Returns the reason of one ask; None when the core does not hold it as pending, or does not have it yet."""
     try:
         found = await queries.explain(bus, rm_id, application, key)
     except RequestRefused as refused:

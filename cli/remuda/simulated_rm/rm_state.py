@@ -72,7 +72,7 @@ class RmState:
         self.asked += 1
 
     def record_withdrawal(self, key: str, reason: str) -> None:
-        """Withdraw a pending ask. An allocation may already be on its way: see `is_withdrawn`."""
+        """Withdraws a pending ask. An allocation may already be on its way: see `is_withdrawn`."""
         ask = self._withdrawn[key] = self.waiting.pop(key)
         self._record({"kind": "withdrawn", "key": key, "application": ask.application, "reason": reason})
 
@@ -80,11 +80,11 @@ class RmState:
         self._released_at[uuid] = now
 
     def is_withdrawn(self, key: str) -> bool:
-        """Whether the ask was withdrawn, so that an allocation must be released."""
+        """Returns whether the ask was withdrawn, so that an allocation must be released."""
         return key in self._withdrawn
 
     def handle_allocations(self, response: si.AllocationResponse, now: float) -> list[RunningAllocation]:
-        """The new allocations of this callback."""
+        """Returns the new allocations of this callback."""
         new = [running for allocation in response.new if (running := self._allocated(allocation, now))]
         for release in response.released:
             self._released(release, now)
@@ -133,7 +133,7 @@ class RmState:
         return list(self._nodes)
 
     def shares(self) -> dict[str, float]:
-        """Used part of the nodes per resource, 0 to 1."""
+        """Returns the used part of the nodes per resource, 0 to 1."""
         return {name: self.used[name] / total for name, total in self.capacity.items() if total}
 
     def _allocated(self, allocation: si.Allocation, now: float) -> RunningAllocation | None:
@@ -186,7 +186,7 @@ class RmState:
 
 
 def percentile(values: Iterable[float], percent: float) -> float:
-    """Nearest rank; 0 of nothing."""
+    """Returns the percentile by nearest rank; 0 of nothing."""
     ranked = sorted(values)
     if not ranked:
         return 0.0

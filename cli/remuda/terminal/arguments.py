@@ -26,7 +26,7 @@ _INSTANCE = re.compile(r"[A-Za-z0-9_.:-]+")
 
 
 def quoted(text: str) -> str:
-    """Escape and shorten a name for a message."""
+    """Escapes and shortens a name for a message."""
     if len(text) <= limits.SHOWN_NAME_CHARACTERS:
         return repr(text)
     return f"{text[: limits.SHOWN_NAME_CHARACTERS]!r}... ({len(text):,} characters)"
@@ -156,7 +156,7 @@ def paths(given: list[Path]) -> list[Path]:
 
 
 def readable(option: str, given: Path) -> Path:
-    """An existing, readable file. The error message begins with `option`, which may be empty."""
+    """Returns an existing, readable file. The error message begins with `option`, which may be empty."""
     shown = f"{option} {given}".strip()
     try:
         if given.is_dir():

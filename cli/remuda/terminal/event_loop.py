@@ -20,8 +20,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Return the result of `main()`. Raises Stopped, after the clean-up, if a signal ended it. Log lines of libraries
-    are dropped: commands print their own messages."""
+    """Returns the result of `main()`. Raises Stopped, after the clean-up, if a signal ended it. Log lines of
+    libraries are dropped: commands print their own messages.
+    """
     logging.basicConfig(handlers=[logging.NullHandler()])
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     return asyncio.run(_until_signal(main))

@@ -24,7 +24,7 @@ _LONG_WORD = re.compile(rf"\S{{{limits.LONGEST_WORD_CHARACTERS},}}")
 
 
 def run_command(command: Callable[..., Any]) -> None:
-    """Run a typer command and exit."""
+    """Runs a typer command and exits."""
     try:
         code = command(prog_name="remuda", standalone_mode=False)
         sys.stdout.flush()
@@ -55,7 +55,7 @@ def _end(code: int, message: str) -> None:
 
 
 def one_line(message: str) -> str:
-    """Replace control characters, which names and server errors may contain, and shorten the message."""
+    """Replaces control characters, which names and server errors may contain, and shortens the message."""
     line = "".join(c if c.isprintable() else " " for c in message)
     line = _LONG_WORD.sub(lambda found: quoted(found[0]), line)
     most = limits.LONGEST_MESSAGE_CHARACTERS

@@ -33,7 +33,7 @@ Command = Callable[..., Any]
 
 
 def with_formats(command: Command) -> Command:
-    """The command with the option `--output`. It has to have the parameter `json`."""
+    """Adds the option `--output` to a command. It has to have the parameter `json`."""
 
     @functools.wraps(command)
     def run(*, output: Format = Format.TABLE, json: bool = False, **values: Any) -> None:
@@ -50,7 +50,7 @@ def with_formats(command: Command) -> Command:
 
 
 def with_watch(command: Command) -> Command:
-    """The command with the option `--watch`."""
+    """Adds the option `--watch` to a command."""
 
     @functools.wraps(command)
     def run(*, watch: bool = False, **values: Any) -> None:

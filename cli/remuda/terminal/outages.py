@@ -12,7 +12,7 @@ from .arguments import quoted
 
 
 def message(error: Exception) -> str | None:
-    """None: it is neither, so it is a bug."""
+    """Returns the line for the user; None: the exception is neither an outage nor a wrong setting, so it is a bug."""
     if isinstance(error, SettingsProblems | BusError | NatsError):
         return str(error) or type(error).__name__
     if isinstance(error, pydantic.ValidationError):

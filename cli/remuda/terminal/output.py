@@ -39,12 +39,12 @@ class Unbroken:
 
 
 def unbroken(listed: str) -> str:
-    """Let lines end only behind the commas of a list such as `vcore 23 of 64, memory 184Gi of 512Gi`."""
+    """Lets lines end only behind the commas of a list such as `vcore 23 of 64, memory 184Gi of 512Gi`."""
     return re.sub(r"(?<!,) ", _GLUE, listed)
 
 
 def own_command() -> str:
-    """`remuda` as a shell finds it here: by its name, or by the path with which it was started."""
+    """Returns `remuda` as a shell finds it here: by its name, or by the path with which it was started."""
     started = sys.argv[0]
     found = shutil.which("remuda")
     is_other = Path(started).name == "remuda" and (found is None or not Path(found).samefile(started))
@@ -52,7 +52,7 @@ def own_command() -> str:
 
 
 def widen() -> None:
-    """From now on, tables have all columns and lines of any length."""
+    """Gives tables all columns and lines of any length, from now on."""
     console.width = limits.WIDE_COLUMNS
 
 
@@ -61,7 +61,7 @@ def is_wide() -> bool:
 
 
 def is_live(plain: bool) -> bool:
-    """Whether stdout is a terminal large enough for a live screen."""
+    """Returns whether stdout is a terminal large enough for a live screen."""
     return (
         not plain
         and sys.stdout.isatty()
@@ -71,7 +71,7 @@ def is_live(plain: bool) -> bool:
 
 
 def print_entry(lead: str, text: Text) -> None:
-    """Print an entry of a log: on a terminal wrapped between words, indented behind its lead; elsewhere one line."""
+    """Prints an entry of a log: on a terminal wrapped between words, indented behind its lead; elsewhere one line."""
     if not console.is_terminal or is_wide():
         console.print(Text.assemble(lead, "  ", text), soft_wrap=True)
         return
@@ -81,10 +81,10 @@ def print_entry(lead: str, text: Text) -> None:
 
 
 def print_line(source: str, text: str) -> None:
-    """Print one line with time and source, without markup or wrapping."""
+    """Prints one line with time and source, without markup or wrapping."""
     print(f"{time.strftime('%H:%M:%S')} {source:<11} {text}", flush=True)
 
 
 def print_log_line(source: str, text: str) -> None:
-    """Print a line of a service's log without the time it begins with."""
+    """Prints a line of a service's log without the time it begins with."""
     print_line(source, _LOG_TIME.sub("", text))

@@ -18,8 +18,9 @@ Help = Mapping[str, Mapping[tuple[str, ...], str]]
 
 
 def group_of(application: typer.Typer, lines: Help | None = None) -> TyperGroup:
-    """The command of an application with a callback, as `typer.main.get_command` builds it, in a fifth of the time.
-    `lines`: of its help, by heading and commands. None: what typer writes."""
+    """Returns the command of an application with a callback, as `typer.main.get_command` builds it, in a fifth of
+    the time. `lines`: of its help, by heading and commands. None: what typer writes.
+    """
     options = typer.Typer(name=application.info.name, no_args_is_help=True, cls=_Headed if lines else None)
     options.registered_callback = application.registered_callback
     group = typer.main.get_command(options)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 
 def amount(resource: str, value: int) -> str:
-    """A quantity of a resource: vcore in cores, memory in bytes with a binary suffix, any other as it is."""
+    """Writes a quantity of a resource: vcore in cores, memory in bytes with a binary suffix, any other as it is."""
     if resource == "vcore":
         return number(value / 1000)
     if resource == "memory":
@@ -17,12 +17,14 @@ def amount(resource: str, value: int) -> str:
 
 
 def amounts(resource: Mapping[str, int], empty: str = "-") -> str:
-    """`vcore 4, memory 16G`, in that order, then the others by name."""
+    """Writes quantities as `vcore 4, memory 16G`, in that order, then the others by name."""
     return ", ".join(f"{name} {amount(name, resource[name])}" for name in ordered(resource)) or empty
 
 
 def shares(used: Mapping[str, int], total: Mapping[str, int]) -> list[str]:
-    """For each resource of `total` a text such as `gpu 48 of 64`: the fullest first, what is used of nothing last."""
+    """Returns for each resource of `total` a text such as `gpu 48 of 64`: the fullest first, what is used of nothing
+    last.
+    """
     names = sorted(ordered(total), key=lambda name: -(used.get(name, 0) / total[name] if total[name] else 0.0))
     return [f"{name} {amount(name, used.get(name, 0))} of {amount(name, total[name])}" for name in names]
 
@@ -33,14 +35,14 @@ def ordered(names: Iterable[str]) -> list[str]:
 
 
 def number(value: float) -> str:
-    """At most five characters or so: 0.25, 4, 12.5, 1,500, 25k, 1.2M, 9.22E."""
+    """Writes a number in at most five characters or so: 0.25, 4, 12.5, 1,500, 25k, 1.2M, 9.22E."""
     if abs(value) < 9_999.5:
         return f"{int(value):,}" if value == int(value) else _three(value)
     return _with_suffix(value, 1000, ("", "k", "M", "G", "T", "P", "E"))
 
 
 def size(value: float) -> str:
-    """Bytes: 512Mi, 16Gi, 1.5Ti, 8Ei."""
+    """Writes bytes: 512Mi, 16Gi, 1.5Ti, 8Ei."""
     return _with_suffix(value, 1024, ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))
 
 
@@ -64,17 +66,17 @@ def _three(value: float) -> str:
 
 
 def duration(ms: float) -> str:
-    """A latency: 0.8 ms, 12 ms, 1.5 s."""
+    """Writes a latency: 0.8 ms, 12 ms, 1.5 s."""
     if ms >= 999.5:
         return f"{_three(ms / 1000)} s"
     return f"{ms:.2g} ms" if ms < 9.95 else f"{ms:.0f} ms"
 
 
 def time_of(at_ms: int) -> str:
-    """A time of day, in the time zone of this machine. `at_ms`: since 1970; 0: not known."""
+    """Writes a time of day, in the time zone of this machine. `at_ms`: since 1970; 0: not known."""
     return datetime.fromtimestamp(at_ms / 1_000).astimezone().strftime("%Y-%m-%d %H:%M:%S") if at_ms else "-"
 
 
 def at(at_ms: int) -> str:
-    """A time of a log."""
+    """Writes a time of a log."""
     return datetime.fromtimestamp(at_ms / 1_000, UTC).isoformat(" ", "milliseconds").replace("+00:00", "Z")

@@ -36,7 +36,9 @@ STOPPING_TAKES_S = 0.7  # kept of the time for the end
 
 
 def demo(*, seconds: float, plain: bool, web_port: int | None) -> None:
-    """UserError if there was a fault. With a port, it runs until a signal and prints no summary."""
+    """Runs the demo. With a port, it serves the page, runs until a signal and prints no summary. Raises UserError if
+    there was a fault.
+    """
     try:
         result = event_loop.run(lambda: _demo(seconds, not is_live(plain), web_port))
     except Stopped:

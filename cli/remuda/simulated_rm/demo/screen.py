@@ -19,7 +19,7 @@ STATES = {"ready": "green", "starting": "yellow", "restarting": "bold red", "sto
 
 
 def screen(view: View, width: int, height: int) -> RenderableType:
-    """At most `height` - 1 rows."""
+    """Returns the screen, of at most `height` - 1 rows."""
     head = _head(view, width)
     if not view.queues:
         return Group(*head, Text(), _processes(view))

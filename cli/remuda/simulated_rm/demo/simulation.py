@@ -41,7 +41,9 @@ class Tally:
 
 
 class Simulation:
-    """`placed` is the driver's hook. `decisions` and `rare` (waiting, rejected): (style, text) of the latest ones."""
+    """Plays the tenants. `placed` is the driver's hook. `decisions` and `rare` (waiting, rejected): (style, text) of
+    the latest ones.
+    """
 
     def __init__(self, site: Site) -> None:
         self.site = site
@@ -80,8 +82,10 @@ class Simulation:
             raise UserError(f"{self.site.rm_id}: only {driver.rm_state.nodes} of {wanted} nodes were accepted in time")
 
     async def play(self, driver: Driver, seconds: float, without_end: bool = False) -> None:
-        """For so long; new work comes only until FED_UNTIL, so that it ends quietly. `without_end`: new work comes
-        until cancelled, and `seconds` is the time in which tenants and services appear."""
+        """Plays for so many seconds; new work comes only until FED_UNTIL, so that the demo ends quietly.
+
+        `without_end`: new work comes until cancelled, and `seconds` is the time in which tenants and services appear.
+        """
         start = last = time.monotonic()
         all_from = max(tenant.starts for tenant in self.site.tenants) + SETTLING
         while (now := time.monotonic()) < start + seconds or without_end:

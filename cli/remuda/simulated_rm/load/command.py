@@ -60,7 +60,7 @@ class Options:
 
 
 def load(options: Options) -> None:
-    """UserError if a callback was wrong."""
+    """Submits a workload and prints a report. Raises UserError if a callback was wrong."""
     if options.queue and options.nats is None:
         raise UserError("--queue needs --nats: a system of its own has no such queue")
     work = workload(

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def configuration(queue: str) -> str:
-    """The text of a queues.yaml with root.`queue`."""
+    """Returns the text of a queues.yaml with root.`queue`."""
     return f"partitions: [{{name: default, queues: [{{name: root, submitacl: '*', queues: [{{name: {queue}}}]}}]}}]\n"

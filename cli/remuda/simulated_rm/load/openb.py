@@ -58,7 +58,7 @@ class Pod:
 
 
 def read_nodes(path: Path) -> list[Node]:
-    """In the order of the file. Columns: sn, cpu_milli, memory_mib, gpu, model."""
+    """Reads the nodes, in the order of the file. Columns: sn, cpu_milli, memory_mib, gpu, model."""
     nodes = []
     seen: set[str] = set()
     for row in _rows(path, ("sn", "cpu_milli", "memory_mib", "gpu", "model")):
@@ -80,7 +80,9 @@ POD_COLUMNS = (
 
 
 def read_pods(path: Path) -> list[Pod]:
-    """In the order of the file. `pod_phase` and `scheduled_time` describe the recorded run, and are not read."""
+    """Reads the pods, in the order of the file. `pod_phase` and `scheduled_time` describe the recorded run, and are
+    not read.
+    """
     pods = []
     seen: set[str] = set()
     for row in _rows(path, POD_COLUMNS):

@@ -47,7 +47,7 @@ def _legend(resources: list[str], colour: bool) -> str:
 
 
 def check_file(path: Path) -> None:
-    """Check `--plot` before a long run. UserError when no plot can be written there."""
+    """Checks `--plot` before a long run. Raises UserError when no plot can be written there."""
     if path.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise UserError(f"--plot {path}: expected a name that ends in .png, .svg or .pdf")
     if not path.resolve().parent.is_dir():

@@ -19,7 +19,7 @@ LINE_EVERY_S = 5.0
 
 @contextlib.asynccontextmanager
 async def shown(workload: Workload, rm_state: RmState, plain: bool) -> AsyncIterator[None]:
-    """While the body runs."""
+    """Shows the progress while the body runs."""
     task = asyncio.create_task(_lines(workload, rm_state) if plain else _bar(workload, rm_state))
     try:
         yield
@@ -51,7 +51,7 @@ async def _lines(workload: Workload, rm_state: RmState) -> None:
 
 
 class Rate:
-    """Per second, smoothed over about a second."""
+    """A rate per second, smoothed over about a second."""
 
     def __init__(self) -> None:
         self._at = time.monotonic()

@@ -17,9 +17,11 @@ MOST_REASONS = 8  # lines of each kind in the terminal; the JSON has all
 
 
 class Report(msgspec.Struct):
-    """`seconds`: from the first publish to the last callback of an allocation. Times of `utilisation` are in
-    `time_unit`, its values in percent of all nodes. `departed_waiting`: pods of a trace that left before there was
-    room."""
+    """The figures of a run.
+
+    `seconds`: from the first publish to the last callback of an allocation. Times of `utilisation` are in `time_unit`,
+    its values in percent of all nodes. `departed_waiting`: pods of a trace that left before there was room.
+    """
 
     rm: str
     workload: str
@@ -45,7 +47,7 @@ class Report(msgspec.Struct):
 
 
 def report(rm: str, work: Workload, rm_state: RmState, pending: Counter[str]) -> Report:
-    """`pending`: how many asks wait, by reason."""
+    """Returns the figures of a run. `pending`: how many asks wait, by reason."""
     samples, departed = work.samples, work.departed
     seconds = rm_state.seconds
     faults = list(rm_state.faults)
@@ -84,7 +86,7 @@ def report(rm: str, work: Workload, rm_state: RmState, pending: Counter[str]) ->
 
 
 def figures(found: Report) -> Table:
-    """Two columns: what, and how much."""
+    """Returns a table of two columns: what, and how much."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(style="dim")
     table.add_column()

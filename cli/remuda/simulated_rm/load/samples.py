@@ -28,15 +28,15 @@ class Samples:
             self._every *= 2
 
     def end(self, time: float) -> None:
-        """Forget what came later."""
+        """Forgets what came later."""
         count = sum(at <= time for at in self.times)
         del self.times[count:], self.shares[count:]
 
     def resources(self) -> list[str]:
-        """Those that were used at all."""
+        """Returns the resources that were used at all."""
         names = {name for shares in self.shares for name, share in shares.items() if share > 0}
         return sorted(names, key=lambda name: ({"vcore": 0, "memory": 1, "gpu_milli": 2}.get(name, 3), name))
 
     def series(self, resource: str) -> list[float]:
-        """In percent."""
+        """Returns the used share of a resource over time, in percent."""
         return [100 * shares.get(resource, 0.0) for shares in self.shares]

@@ -27,7 +27,9 @@ CONFIG = configuration("load")
 
 
 class Synthetic:
-    """`rate`: asks per second, None for as fast as possible; `duration_s`: how long each runs, None for ever."""
+    """A workload of equal asks. `rate`: asks per second, None for as fast as possible; `duration_s`: how long each
+    runs, None for ever.
+    """
 
     def __init__(
         self, nodes: int, apps: int, asks: int, rate: float | None, duration_s: float | None, queue: str
@@ -43,7 +45,7 @@ class Synthetic:
         self._start = 0.0
 
     def placed(self, new: list[RunningAllocation]) -> None:
-        """For the driver: note when each allocation is over."""
+        """Notes when each allocation is over; the driver's hook."""
         if self._duration_s is not None:
             end = time.monotonic() + self._duration_s
             for running in new:

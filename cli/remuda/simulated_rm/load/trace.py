@@ -16,7 +16,9 @@ DAY_S = 86_400
 
 
 class Kind(IntEnum):
-    """At the same second room is made before it is taken; but nothing leaves before it came."""
+    """The kinds of events, in their order within a second: room is made before it is taken, and nothing leaves
+    before it came.
+    """
 
     DEPARTURE = 0
     ARRIVAL = 1
@@ -25,7 +27,9 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Neighbouring events of one kind that may be sent together. `time`: of the last of them, trace seconds."""
+    """Neighbouring events of one kind that may be sent together. `time`: the time of the last of them, in seconds of
+    the trace.
+    """
 
     time: float
     arrival: bool
@@ -33,7 +37,7 @@ class Step:
 
 
 def steps(pods: Iterable[Pod], together_s: float = float("inf")) -> list[Step]:
-    """All events in order. Neighbours of one kind, at most `together_s` seconds apart, form one step."""
+    """Returns all events in order. Neighbours of one kind, at most `together_s` seconds apart, form one step."""
     result: list[Step] = []
     run: list[tuple[float, Kind, Pod]] = []
     for event in _events(pods):
@@ -61,12 +65,12 @@ def _step(run: Sequence[tuple[float, Kind, Pod]]) -> Step:
 
 
 def group(pod: Pod) -> str:
-    """The application of a pod: all of one quality of service that arrived on one day."""
+    """Returns the application of a pod: all of one quality of service that arrived on one day."""
     return f"{pod.qos.lower()}-day{int(pod.created // DAY_S):03}"
 
 
 def qos_of(application: str) -> str:
-    """The quality of service of the pods of a group, in lower case."""
+    """Returns the quality of service of the pods of a group, in lower case."""
     return application.rpartition("-day")[0]
 
 

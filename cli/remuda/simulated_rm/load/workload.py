@@ -21,8 +21,11 @@ FAST_TOGETHER_S = 3_600.0  # without: trace seconds
 
 
 class Workload(Protocol):
-    """`total` asks in all; `departed`: by reason, how many were taken back because they waited in vain; `notes`: what
-    a reader of the report has to know. `config`: the text of a queues.yaml; empty: that of the scheduler."""
+    """What `remuda load` submits.
+
+    `total` asks in all; `departed`: by reason, how many were taken back because they waited in vain; `notes`: what a
+    reader of the report has to know. `config`: the text of a queues.yaml; empty: that of the scheduler.
+    """
 
     title: str
     config: str
@@ -39,7 +42,7 @@ class Workload(Protocol):
         ...
 
     def progress(self, rm_state: RmState) -> tuple[int, str]:
-        """How many of `total` are through, and where it is, in a word."""
+        """Returns how many of `total` are through, and where the workload is, in a word."""
         ...
 
 
@@ -91,7 +94,7 @@ class TraceWorkload:
         self._replay: replay.Replay | None = None
 
     def placed(self, new: list[RunningAllocation]) -> None:
-        """No reaction: the trace has the time at which a pod ends."""
+        """Does nothing: the trace has the time at which a pod ends."""
 
     async def run(self, driver: Driver, bus: Bus) -> None:
         self._replay = replay.Replay(
