@@ -30,7 +30,7 @@ class TopologyStorm(Storm):
         return self.last
 
     def settings(self, name: str) -> PartitionSettings:
-        levels = self.random.choice(((ZONE, RACK),) * 9 + ((RACK,), ()))
+        levels = self.random.choice(((ZONE, RACK),) * 9 + ((RACK, ZONE), (RACK,), ()))
         found = replace(super().settings(name), topology=levels)
         return replace(found, pack="topology") if levels and self.made % 3 == 0 else found
 

@@ -435,6 +435,8 @@ class Groups:
         if wish.slice_size:
             for path in self._incomplete(group, wish):
                 domain = self.domains.find(path)
+                if domain is not None and scope.is_in(domain):
+                    domain = scope  # other levels are configured since the group has started
                 if domain is not None and domain.is_in(scope) and shape.raw.get(domain):
                     return domain
             return None

@@ -144,15 +144,17 @@ def _problem_of_slice(levels: Sequence[TopologyLevel], tags: Mapping[str, str]) 
 
 def _problem_of_wish(levels: Sequence[TopologyLevel], wish: Wish, count: int) -> str | None:
     """The contradiction between two parts of a wish, as the reason of a refusal; None: there is none."""
-    required = place_of(levels, wish.required)
     if wish.required and wish.required == wish.spread:
         return f"tag {SPREAD}: {shown(wish.spread)}, expected another level than that of {REQUIRED}"
-    for name, level in ((PREFERRED, wish.preferred), (SLICE, wish.slice_level), (SPREAD, wish.spread)):
-        if level and place_of(levels, level) < required:
-            return f"tag {name}: {shown(level)} is coarser than {shown(wish.required)}, the level of {REQUIRED}"
-    if wish.outer and wish.required and required < place_of(levels, wish.outer):
-        outer = f"{shown(wish.outer)}, the level of its application"
-        return f"tag {REQUIRED}: {shown(wish.required)} is coarser than {outer}"
+    for bound, whose in ((wish.required, REQUIRED), (wish.outer, "its application")):
+        for name, level in (
+            (REQUIRED, wish.required),
+            (PREFERRED, wish.preferred),
+            (SLICE, wish.slice_level),
+            (SPREAD, wish.spread),
+        ):
+            if level and place_of(levels, level) < place_of(levels, bound):
+                return f"tag {name}: {shown(level)} is coarser than {shown(bound)}, the level of {whose}"
     members = wish.size or (count if wish.group.startswith("k:") else 0)
     if wish.slice_size and members % wish.slice_size:
         return f"tag {SLICE}: slices of {wish.slice_size}, expected a size that divides the {members} of the group"
