@@ -10,7 +10,7 @@ from rich.console import Console
 from remuda.show.cores import table
 from remuda.show.wait_reasons import position_of, waiting_time
 from remuda_operations.queries.cores import Core, RmOfCore, behind_s
-from remuda_operations.queries.rows import Ask, Constraint, Position, Turn
+from remuda_operations.queries.rows import Constraint, ExplainedAsk, Position, Turn
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -32,7 +32,9 @@ def test_who_leads_and_who_is_behind() -> None:
 
 def test_how_long_and_where_in_words() -> None:
     turns = [Turn("root.a", 2, 3), Turn("root.a.b", 1, 1), Turn("root.a.b.c", 11, 12)]
-    ask = Ask("app", "k", queue="root.a.b.c", since_ms=1_000, position=Position(1_500, 12_000, turns))
+    ask = ExplainedAsk(
+        application="app", key="k", queue="root.a.b.c", since_ms=1_000, position=Position(1_500, 12_000, turns)
+    )
     assert waiting_time(ask, 61_000) == "pending for 1 min"
     assert (
         position_of(ask) == "1,500 of 12k are ahead of it in root.a.b.c; root.a is 2nd of 3; root.a.b.c is 11th of 12"

@@ -16,10 +16,10 @@ from remuda.show import explain
 from remuda.show.wait_reasons import alike, earlier, holders_of, in_words, reasons_of, with_units
 from remuda.terminal.output import console
 from remuda_operations.queries.rows import (
-    Ask,
     Change,
     Constraint,
     EarlierConstraint,
+    ExplainedAsk,
     Explanation,
     Holder,
     Holders,
@@ -34,7 +34,7 @@ NOW_MS = 1_700_000_000_000
 CPU = {"resource": "vcore", "need": 4_000, "have": 500}
 
 
-def an_ask() -> Ask:
+def an_ask() -> ExplainedAsk:
     held = Holders(7, [Holder("app-2", 6_000, 3, NOW_MS - 3_600_000), Holder("app-3", 500, 1, NOW_MS - 60_000)])
     full = Constraint("queue", "root.a", reason="full", since_ms=NOW_MS - 90_000, holders=held, **CPU)  # type: ignore[arg-type]
     kept = Constraint(
@@ -45,7 +45,10 @@ def an_ask() -> Ask:
         EarlierConstraint("node", "", "", NOW_MS - 300_000, 0),
     ]
     position = Position(3, 10, [])
-    return Ask("app-1", "k1", "default", "root.a", 1, NOW_MS - 600_000, [full, kept], "full", position, history)
+    return ExplainedAsk(
+        application="app-1", key="k1", partition="default", queue="root.a", pending=1, since_ms=NOW_MS - 600_000,
+        constraints=[full, kept], reason="full", position=position, history=history,
+    )  # fmt: skip
 
 
 def test_who_holds_it_and_what_was_before() -> None:
@@ -109,7 +112,7 @@ def test_the_screen_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "runs in the next 3 s without a change" in captured.get()
 
 
-def like(key: str, **changed: object) -> Ask:
+def like(key: str, **changed: object) -> ExplainedAsk:
     return msgspec.structs.replace(an_ask(), key=key, **changed)
 
 

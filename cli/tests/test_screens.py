@@ -22,13 +22,13 @@ from remuda.simulated_rm.demo.screen import screen
 from remuda.simulated_rm.demo.watch import View
 from remuda.terminal.output import Unbroken, unbroken
 from remuda.terminal.units import amount, amounts, duration, number, size
-from remuda_operations.queries.rows import Hold, Node, NodePartition, Nodes, Partition, Queue, Queues
+from remuda_operations.queries.rows import Hold, Node, NodePartition, Nodes, PartitionTree, Queues, QueueTree
 
 
-def partition(leaf_count: int = 4) -> Partition:
+def partition(leaf_count: int = 4) -> PartitionTree:
     children = [
-        Queue(
-            f"root.tenants.tenant-{n}",
+        QueueTree(
+            path=f"root.tenants.tenant-{n}",
             leaf=True,
             status="Active",
             allocated={"vcore": 40_000 * n},
@@ -41,13 +41,15 @@ def partition(leaf_count: int = 4) -> Partition:
         for n in range(leaf_count)
     ]
     total = {"vcore": 640_000, "memory": 2**40}
-    tenants = Queue("root.tenants", allocated={"vcore": 240_000}, max_in_force=total, children=children)
-    root = Queue("root", allocated={"vcore": 240_000}, max_in_force=total, children=[tenants])
-    return Partition("default", root, total=total, allocated=root.allocated, nodes=40)
+    tenants = QueueTree(path="root.tenants", allocated={"vcore": 240_000}, max_in_force=total, children=children)
+    root = QueueTree(path="root", allocated={"vcore": 240_000}, max_in_force=total, children=[tenants])
+    return PartitionTree(name="default", queues=root, total=total, allocated=root.allocated, nodes=40)
 
 
 def view(rms: int = 2) -> View:
-    nodes = [Node(f"n{n:02}", capacity={"vcore": 32_000}, allocated={"vcore": 1_000 * n % 33_000}) for n in range(40)]
+    nodes = [
+        Node(id=f"n{n:02}", capacity={"vcore": 32_000}, allocated={"vcore": 1_000 * n % 33_000}) for n in range(40)
+    ]
     found = View("nats://127.0.0.1:4222", 20.0, elapsed=12.3, phase="running", placed=123_456, released=120_000)
     for number_ in range(rms):
         rm = f"rm-{number_}"
@@ -85,8 +87,8 @@ def printed(content: Any, width: int) -> list[str]:
 
 @pytest.mark.parametrize("width", [60, 70, 80, 100, 140])
 def test_the_head_of_top_shows_whole_amounts_the_fullest_first(width: int) -> None:
-    of_gpus = Partition("default", Queue("root"), {"vcore": 384_000, "memory": 3 << 40, "gpu": 48},
-                        {"vcore": 156_000, "memory": 1 << 40, "gpu": 48}, 6)  # fmt: skip
+    of_gpus = PartitionTree(name="default", total={"vcore": 384_000, "memory": 3 << 40, "gpu": 48},
+                            allocated={"vcore": 156_000, "memory": 1 << 40, "gpu": 48}, nodes=6)  # fmt: skip
     moment = Moment("lab", Queues("lab", [of_gpus], "Running"), rate=30.5)
     head = printed(top_screen([moment], width, None), width)[0]
     whole = "lab  Running  30.5 allocations/s  0 applications  gpu 48 of 48, vcore 156 of 384, memory 1Ti of 3Ti"
@@ -102,15 +104,17 @@ def test_a_list_of_amounts_is_broken_at_its_commas_only() -> None:
 
 
 def test_a_queue_shows_how_many_asks_wait() -> None:
-    queue = Queue("root", pending={"vcore": 308_000}, max_in_force={"vcore": 900_000}, waiting=44)
-    assert printed(tree(Partition("default", queue), 80), 80)[1].split()[-2:] == ["44", "0"]
+    queue = QueueTree(path="root", pending={"vcore": 308_000}, max_in_force={"vcore": 900_000}, waiting=44)
+    assert printed(tree(PartitionTree(name="default", queues=queue), 80), 80)[1].split()[-2:] == ["44", "0"]
 
 
 def test_a_queue_that_is_held_or_drains_says_so_however_long_its_name_is() -> None:
-    held = Queue("root.a-queue-with-a-long-name-that-is-cut", held=Hold("ann", "maintenance", 0), status="Draining")
-    root = Queue("root", children=[Queue("root.b", held=Hold("ann"), status="Active"), held])
+    held = QueueTree(
+        path="root.a-queue-with-a-long-name-that-is-cut", held=Hold("ann", "maintenance", 0), status="Draining"
+    )
+    root = QueueTree(path="root", children=[QueueTree(path="root.b", held=Hold("ann"), status="Active"), held])
     console = Console(width=60, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    console.print(tree(Partition("default", root), 60))
+    console.print(tree(PartitionTree(name="default", queues=root), 60))
     lines = console.export_text().splitlines()
     assert lines[2].startswith("  b (held) ") and lines[3].startswith("  a-queu… (held, draining) ")
     assert list(_notes(root))[1].endswith(": maintenance") and " is held by ann since " in next(_notes(root))
@@ -134,22 +138,24 @@ def test_a_bar_is_blue_however_full_it_is_and_red_for_a_queue_that_is_owed_somet
 
 def test_a_queue_is_owed_what_it_waits_for_if_it_has_none_of_that_to_the_full() -> None:
     due = {"vcore": 10, "gpu": 2}
-    assert is_owed(Queue("root.a", guaranteed=due, allocated={"vcore": 5}, pending={"vcore": 8}))
-    assert not is_owed(Queue("root.a", guaranteed=due, allocated={"vcore": 5})), "nobody waits"
-    assert not is_owed(Queue("root.a", guaranteed=due, allocated={"vcore": 10}, pending={"vcore": 8, "gpu": 1}))
-    assert not is_owed(Queue("root.a", guaranteed=due, pending={"memory": 8})), "nothing of that is guaranteed"
+    assert is_owed(QueueTree(path="root.a", guaranteed=due, allocated={"vcore": 5}, pending={"vcore": 8}))
+    assert not is_owed(QueueTree(path="root.a", guaranteed=due, allocated={"vcore": 5})), "nobody waits"
+    assert not is_owed(
+        QueueTree(path="root.a", guaranteed=due, allocated={"vcore": 10}, pending={"vcore": 8, "gpu": 1})
+    )
+    assert not is_owed(QueueTree(path="root.a", guaranteed=due, pending={"memory": 8})), "nothing of that is guaranteed"
 
 
 def test_what_a_queue_may_use_is_its_maximum_in_force() -> None:
     """As the page and the metrics show it: 600 of its own, but 400 with the queues above."""
-    above = Queue("root.a", max={"vcore": 400_000}, max_in_force={"vcore": 400_000, "gpu": 8})
+    above = QueueTree(path="root.a", max={"vcore": 400_000}, max_in_force={"vcore": 400_000, "gpu": 8})
     own = {"vcore": 600_000}
     above.children = [
-        Queue("root.a.b", allocated={"vcore": 200_000, "gpu": 7}, max=own, max_in_force=above.max_in_force)
+        QueueTree(path="root.a.b", allocated={"vcore": 200_000, "gpu": 7}, max=own, max_in_force=above.max_in_force)
     ]
-    root = Queue("root", max_in_force={"vcore": 640_000, "gpu": 8}, children=[above])
+    root = QueueTree(path="root", max_in_force={"vcore": 640_000, "gpu": 8}, children=[above])
     console = Console(width=100, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    console.print(tree(Partition("default", root), 100))
+    console.print(tree(PartitionTree(name="default", queues=root), 100))
     _, _, second, third = console.export_text().splitlines()
     assert second.split()[-3:] == ["400", "0", "0"]
     assert scarcest(above.children[0]) == "gpu" and third.split()[-6:] == ["gpu", "7", "-", "8", "0", "0"]

@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-import msgspec
-
 from remuda_config import Invalid
 from remuda_core import facts
 from remuda_core.check import digest
@@ -22,7 +20,6 @@ from remuda_core.trials.what_if import Ask, search
 from remuda_core.wire.facts import WRITERS
 from remuda_events.event_records import records_of
 from remuda_events.stories.story import SCHEDULER_COMMANDS, Story, StoryTarget
-from remuda_operations.queries.rows import EarlierConstraint
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1.si_pb2 import EventRecord
 from tests.property.sufficient import check_smallest, check_sufficient
@@ -261,7 +258,7 @@ def what_if(notes: Notes, line: Line) -> Iterator[str]:
         if held.rows:
             rows = (f"{one.application}{'/' * bool(one.key)}{one.key} {one.amount or ''}".strip() for one in held.rows)
             yield f"Waits for {' '.join(filter(None, constraint.key))}, held by {', '.join(rows)}"
-    for over in msgspec.convert(list(history(ask, constraints)), list[EarlierConstraint]):
+    for over in history(ask, constraints):
         what = " ".join(filter(None, (over.constraint, over.where, over.resource)))
         ended = f"{(over.ended_ms - over.since_ms) / 1_000:g} s" if over.ended_ms else "until now"
         yield f"Before {what}: {ended}"

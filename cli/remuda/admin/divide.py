@@ -16,7 +16,7 @@ from remuda_bus.bus import Bus, BusError
 from remuda_config import Invalid, NotDivisible, checksum, load_file, read_file
 from remuda_config import divide as divide_text
 from remuda_operations.queries import core as queries
-from remuda_operations.queries.rows import Partition
+from remuda_operations.queries.rows import PartitionTree
 
 from .. import limits
 from ..client.connections import bus_at
@@ -133,7 +133,7 @@ def _parts(config: Path, groups: Mapping[str, tuple[str, ...]]) -> list[Part]:
     return [Part(name, groups[name], text) for name, text in texts.items()]
 
 
-async def _check(url: str, rm: str, parts: Sequence[Part], text: str) -> dict[str, Partition]:
+async def _check(url: str, rm: str, parts: Sequence[Part], text: str) -> dict[str, PartitionTree]:
     """The partitions of the RM as they are now. Raises UserError unless it can be divided."""
     async with bus_at(url) as bus:
         await check_rm(bus, rm)
@@ -173,7 +173,7 @@ def _file_of(directory: Path, part: Part) -> Path:
     return directory / f"{subjects.key_of(part.rm_id)}.yaml"
 
 
-def _steps(rm: str, parts: Sequence[Part], directory: Path, partitions: Mapping[str, Partition]) -> str:
+def _steps(rm: str, parts: Sequence[Part], directory: Path, partitions: Mapping[str, PartitionTree]) -> str:
     names = [part.rm_id for part in parts]
     rows = [_row(part, name, directory, partitions.get(name)) for part in parts for name in part.partitions]
     return _STEPS.format(
@@ -184,7 +184,7 @@ def _steps(rm: str, parts: Sequence[Part], directory: Path, partitions: Mapping[
     )
 
 
-def _row(part: Part, name: str, directory: Path, partition: Partition | None) -> str:
+def _row(part: Part, name: str, directory: Path, partition: PartitionTree | None) -> str:
     nodes = partition.nodes if partition is not None else 0
     allocated = units.amounts(partition.allocated, "nothing") if partition is not None else "nothing"
     return f"| {part.rm_id} | {_file_of(directory, part).name} | {name} | {nodes} | {allocated} |"

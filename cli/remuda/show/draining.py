@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from remuda_operations.queries.core import pages_of
-from remuda_operations.queries.rows import PageToken
+from remuda_operations.queries.rows import Draining, DrainingApplication, Queue, Rows
 
 from ..client.connections import bus_at
 from ..terminal import event_loop
@@ -19,11 +20,6 @@ from ..terminal.output import console
 from ..terminal.units import amounts, number
 
 Row = dict[str, Any]
-
-
-class Page(msgspec.Struct):
-    queues: list[Row] = []
-    next: PageToken | None = None
 
 
 def draining(url: str, rm: str, as_json: bool) -> None:
@@ -38,7 +34,7 @@ def draining(url: str, rm: str, as_json: bool) -> None:
 
 async def _query(url: str, rm: str) -> list[Row]:
     async with bus_at(url) as bus:
-        return [row async for page in pages_of(bus, "queues", Page, rm=rm, draining=True) for row in page.queues]
+        return [row async for page in pages_of(bus, "queues", Rows, rm=rm, draining=True) for row in page.queues]
 
 
 def table(rows: list[Row], now_ms: float) -> Table:
@@ -47,21 +43,21 @@ def table(rows: list[Row], now_ms: float) -> Table:
     shown = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for name in ("queue", "draining for", "applications", "used", "administrators"):
         shown.add_column(name, overflow="fold")
-    for row in rows:
-        details = row["draining"]
+    for queue in msgspec.convert(rows, list[Queue]):
+        details = queue.draining or Draining()
         cells = (
-            row["path"] if row["partition"] == "default" else f"{row['partition']}: {row['path']}",
-            lasting(now_ms - row["draining_since_ms"]),
-            _applications(row["applications"], details["applications"]),
-            amounts(row["allocated"]),
-            "; ".join(details["admin_acls"]) or "-",
+            queue.path if queue.partition == "default" else f"{queue.partition}: {queue.path}",
+            lasting(now_ms - queue.draining_since_ms),
+            _applications(queue.applications, details.applications),
+            amounts(queue.allocated),
+            "; ".join(details.admin_acls) or "-",
         )
         shown.add_row(*map(Text, cells))
     return shown
 
 
-def _applications(count: int, first: list[Row]) -> str:
-    named = [f"{one['id']} of {one['user']}" for one in first]
+def _applications(count: int, first: Sequence[DrainingApplication]) -> str:
+    named = [f"{one.id} of {one.user}" for one in first]
     if count > len(first):
         named.append(f"{number(count - len(first))} more")
     return ", ".join(named) or "-"

@@ -6,12 +6,10 @@ import json
 import time
 from typing import Any, Final
 
-import msgspec
-
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, NoResponders, Refused, Unanswered
 from remuda_operations.queries.core import ask_core, pages_of
-from remuda_operations.queries.rows import PageToken
+from remuda_operations.queries.rows import Rows
 
 from .. import limits
 from ..client.connections import bus_at
@@ -27,19 +25,6 @@ LISTS: Final = {
     "usage": "usage",
     "explain": "asks",
 }
-
-
-class Rows(msgspec.Struct):
-    """A page of any of these queries. The query determines which list is filled."""
-
-    queues: list[Any] = []
-    nodes: list[Any] = []
-    applications: list[Any] = []
-    rejections: list[Any] = []
-    allocations: list[Any] = []
-    usage: list[Any] = []
-    asks: list[Any] = []
-    next: PageToken | None = None
 
 
 def dump(url: str, rm: str) -> None:

@@ -19,7 +19,7 @@ from remuda_events.stories.story import StoryLine, StoryTarget
 from remuda_events.story_reader import lines
 from remuda_operations.queries import RequestRefused
 from remuda_operations.queries import core as queries
-from remuda_operations.queries.rows import Ask, Explanation, WhatIf
+from remuda_operations.queries.rows import ExplainedAsk, Explanation, WhatIf
 
 from .. import limits
 from ..client.connections import bus_at
@@ -49,7 +49,7 @@ class Result:
     changes: WhatIf | None = None
 
     @property
-    def waiting(self) -> list[Ask]:
+    def waiting(self) -> list[ExplainedAsk]:
         return [ask for ask in self.explanation.asks if ask.pending]
 
 
@@ -148,7 +148,7 @@ def _show_explanation(what: str, found: Result) -> None:
         _show_changes(found.changes)
 
 
-def _waiting_alike(others: Sequence[Ask]) -> str:
+def _waiting_alike(others: Sequence[ExplainedAsk]) -> str:
     """The asks that wait like the one that is shown, by their keys."""
     keys = [ask.key for ask in others[: limits.ASKS_ALIKE_NAMED]]
     more = len(others) - len(keys)

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from remuda_bus.bus import Bus
 from remuda_operations.queries.core import pages_of
-from remuda_operations.queries.rows import PageToken
+from remuda_operations.queries.rows import Application, Node, Rejection, Rows, Usage
 
 from .. import limits
 from ..client.connections import bus_at
@@ -28,17 +28,6 @@ Row = dict[str, Any]
 _AMOUNTS = frozenset({"used", "allocated", "may use", "pending", "available"})
 # Columns that are left out first where a terminal is too narrow for all.
 _LESS_IMPORTANT = ("allocations", "user", "reserved for")
-
-
-class Rows(msgspec.Struct):
-    """A page of any of these queries. The query determines which list is filled."""
-
-    applications: list[Row] = []
-    rejections: list[Row] = []
-    nodes: list[Row] = []
-    usage: list[Row] = []
-    queues: list[Row] = []
-    next: PageToken | None = None
 
 
 def applications(url: str, rm: str, queue: str | None, as_json: bool) -> None:
@@ -65,17 +54,16 @@ async def _check_queue(bus: Bus, rm: str, queue: str) -> None:
 
 
 def _application(row: Row) -> list[str]:
-    return [
-        row["id"], row["state"], row["queue"], row["user"], amounts(row.get("allocated", {})),
-        number(row.get("asks", 0)), number(row.get("allocations", 0)),
-    ]  # fmt: skip
+    """A rejected application has used nothing."""
+    one = msgspec.convert(row, Application)
+    used = amounts(one.allocated)
+    return [one.id, one.state, one.queue, one.user, used, number(one.asks), number(one.allocations)]
 
 
 def _more_of_one(row: Row) -> list[str]:
-    return [
-        amounts(row.get("pending", {})), ", ".join(row.get("groups", [])), time_of(row.get("submitted_ms", 0)),
-        time_of(row.get("since_ms", 0)), row.get("reason", ""),
-    ]  # fmt: skip
+    one, reason = msgspec.convert(row, Application), msgspec.convert(row, Rejection).reason
+    times = time_of(one.submitted_ms), time_of(one.since_ms)
+    return [amounts(one.pending), ", ".join(one.groups), *times, reason]
 
 
 def nodes(url: str, rm: str, as_json: bool) -> None:
@@ -94,17 +82,19 @@ def nodes(url: str, rm: str, as_json: bool) -> None:
 
 
 def _node(row: Row) -> list[str]:
+    node = msgspec.convert(row, Node)
     used = [
-        f"{name} {amount(name, row['allocated'].get(name, 0))} of {amount(name, row['capacity'][name])}"
-        for name in ordered(row["capacity"])
+        f"{name} {amount(name, node.allocated.get(name, 0))} of {amount(name, node.capacity[name])}"
+        for name in ordered(node.capacity)
     ]
-    kept = row.get("reserved_for")
-    reserved = f"{kept['application']}/{kept['key']}" if kept else ""
-    return [row["id"], row["status"], ", ".join(used), reserved, number(row["allocations"])]
+    kept = node.reserved_for
+    reserved = f"{kept.application}/{kept.key}" if kept else ""
+    return [node.id, node.status, ", ".join(used), reserved, number(node.allocations)]
 
 
 def _more_of_node(row: Row) -> list[str]:
-    return [amounts(row["available"]), ", ".join(f"{name}={value}" for name, value in row["attributes"].items())]
+    node = msgspec.convert(row, Node)
+    return [amounts(node.available), ", ".join(f"{name}={value}" for name, value in node.attributes.items())]
 
 
 def usage(url: str, rm: str, as_json: bool) -> None:
@@ -115,11 +105,10 @@ def usage(url: str, rm: str, as_json: bool) -> None:
 
 
 def _usage(row: Row) -> list[str]:
-    who = f"user {row['user']}" if "user" in row else f"group {row['group']}"
-    most = number(row["max_applications"]) if row["max_applications"] else "-"
-    return [
-        who, row["queue"], amounts(row["used"]), amounts(row["max"]), number(row["running_applications"]), most,
-    ]  # fmt: skip
+    one = msgspec.convert(row, Usage)
+    who = f"user {one.user}" if one.user else f"group {one.group}"
+    most = number(one.max_applications) if one.max_applications else "-"
+    return [who, one.queue, amounts(one.used), amounts(one.max), number(one.running_applications), most]
 
 
 def _show(

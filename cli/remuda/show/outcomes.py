@@ -43,6 +43,7 @@ def _table(found: list[Action]) -> Table:
         table.add_column(name)
     for one in found:
         what = f"{one.kind} {one.priority}" if one.kind == "ChangeAskPriority" else one.kind
-        why = "; ".join(filter(None, (one.refusal, *(f"by force: {rule}" for rule in one.overridden), one.reason)))
+        forced = (f"by force: {rule}" for rule in one.overridden or ())
+        why = "; ".join(filter(None, (one.refusal or "", *forced, one.reason)))
         table.add_row(one.action_id.partition("/")[2], one.operator, what, one.target, one.outcome, why)
     return table

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from rich.table import Table
 from rich.text import Text
 
-from remuda_operations.queries.rows import Partition, Queue
+from remuda_operations.queries.rows import PartitionTree, QueueTree
 
 from ..terminal.units import amount, number, ordered
 
@@ -17,7 +17,7 @@ MOST_NAME = 26
 NARROW = 72  # columns: below that, less is shown
 
 
-def tree(partition: Partition, width: int, rows: int | None = None, title: str = "queue") -> Table:
+def tree(partition: PartitionTree, width: int, rows: int | None = None, title: str = "queue") -> Table:
     """One row per queue: bar, used, guaranteed and maximum in force (dim where it is not the queue's own) of the
     resource that is scarcest there, asks that wait, and applications. With `rows`, the deepest queues are left out
     first, then the last. `title` heads the names."""
@@ -34,7 +34,7 @@ def tree(partition: Partition, width: int, rows: int | None = None, title: str =
     return table
 
 
-def _name(queue: Queue, depth: int) -> str:
+def _name(queue: QueueTree, depth: int) -> str:
     """Indented, and with the states of which people have to know: those remain when a long name is cut."""
     marks = [mark for mark, is_so in (("held", queue.held), ("draining", queue.status == "Draining")) if is_so]
     mark = f" ({', '.join(marks)})" if marks else ""
@@ -50,7 +50,7 @@ def _columns(width: int) -> tuple[tuple[str, int], ...]:
     return (("", 5), ("used", 5), ("guar.", 5), ("max", 5), ("waiting", 7), ("apps", 4))
 
 
-def _row(queue: Queue, depth: int, width: int, bar_width: int) -> list[Text]:
+def _row(queue: QueueTree, depth: int, width: int, bar_width: int) -> list[Text]:
     resource = scarcest(queue)
     used, top = queue.allocated.get(resource, 0), queue.max_in_force.get(resource, 0)
     guaranteed, is_own = queue.guaranteed.get(resource), queue.max.get(resource) == top
@@ -88,7 +88,7 @@ def bar(used: int, top: int, guaranteed: int | None, width: int, owed: bool = Fa
     return text
 
 
-def scarcest(queue: Queue) -> str:
+def scarcest(queue: QueueTree) -> str:
     """The resource that binds first: of what the queue may use of it, the largest part is used or waited for. The web
     page goes by the same rule (`shares.js`)."""
     names = ordered({*queue.max_in_force, *(name for name, amount in queue.pending.items() if amount)}) or ["vcore"]
@@ -100,13 +100,13 @@ def scarcest(queue: Queue) -> str:
     return max(names, key=pressure)
 
 
-def is_owed(queue: Queue) -> bool:
+def is_owed(queue: QueueTree) -> bool:
     """Whether the queue uses less than is guaranteed to it, of all that asks in it wait for."""
     short = [queue.allocated.get(name, 0) < due for name, due in queue.guaranteed.items() if queue.pending.get(name)]
     return bool(short) and all(short)
 
 
-def _visible(root: Queue, rows: int | None) -> list[tuple[int, Queue]]:
+def _visible(root: QueueTree, rows: int | None) -> list[tuple[int, QueueTree]]:
     found = list(_walk(root, 0))
     if rows is None or len(found) <= rows:
         return found
@@ -117,18 +117,18 @@ def _visible(root: Queue, rows: int | None) -> list[tuple[int, Queue]]:
     return found[:rows]
 
 
-def _walk(queue: Queue, depth: int) -> Iterator[tuple[int, Queue]]:
+def _walk(queue: QueueTree, depth: int) -> Iterator[tuple[int, QueueTree]]:
     yield depth, queue
     for child in queue.children:
         yield from _walk(child, depth + 1)
 
 
-def applications(queue: Queue) -> int:
+def applications(queue: QueueTree) -> int:
     """In it and below it."""
     return queue.applications + sum(map(applications, queue.children))
 
 
-def leaves(queue: Queue) -> Iterator[Queue]:
+def leaves(queue: QueueTree) -> Iterator[QueueTree]:
     for _, found in _walk(queue, 0):
         if found.leaf:
             yield found

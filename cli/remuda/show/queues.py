@@ -8,7 +8,7 @@ import msgspec
 from rich.text import Text
 
 from remuda_operations.queries import core as queries
-from remuda_operations.queries.rows import Partition, Queue, Queues
+from remuda_operations.queries.rows import PartitionTree, Queues, QueueTree
 
 from ..client.connections import bus_at
 from ..terminal import event_loop
@@ -34,7 +34,7 @@ async def _query(url: str, rm: str) -> Queues:
         return await queries.queues(bus, rm)
 
 
-def _notes(queue: Queue) -> Iterator[str]:
+def _notes(queue: QueueTree) -> Iterator[str]:
     """The queues that operators hold, and those that are above their maximum and have to give that back."""
     if queue.held is not None:
         reason = f": {queue.held.reason}" if queue.held.reason else ""
@@ -47,7 +47,7 @@ def _notes(queue: Queue) -> Iterator[str]:
         yield from _notes(child)
 
 
-def _heading(partition: Partition) -> Text:
+def _heading(partition: PartitionTree) -> Text:
     nodes = f"{number(partition.nodes)} node{'s' if partition.nodes != 1 else ''}"
     used = ", ".join([nodes, *shares(partition.allocated, partition.total)])
     return Text.assemble((f"partition {partition.name}", "bold"), f"   {unbroken(used)}")

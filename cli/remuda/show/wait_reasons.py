@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from remuda_operations.queries.rows import Ask, Constraint, Holder, Holders, Step
+from remuda_operations.queries.rows import Constraint, ExplainedAsk, Holder, Holders, Step
 
 from ..terminal.units import amount, number
 
@@ -21,10 +21,10 @@ _BOUND = re.compile(rf"(?<![\w./-])({_NAME})=(\d+), its (\w+) is (\d+)")
 _HAVE_UNITS = ("vcore", "memory")
 
 
-def alike(asks: Iterable[Ask]) -> list[list[Ask]]:
+def alike(asks: Iterable[ExplainedAsk]) -> list[list[ExplainedAsk]]:
     """Asks of one application that want the same and wait for the same, in their order; the web page groups them by the
     same fields."""
-    groups: dict[tuple[object, ...], list[Ask]] = {}
+    groups: dict[tuple[object, ...], list[ExplainedAsk]] = {}
     for ask in asks:
         wants = (ask.application, ask.partition, tuple(sorted(ask.resource.items())), ask.priority)
         waits = (tuple(by.reason for by in ask.constraints), ask.reason)
@@ -32,19 +32,19 @@ def alike(asks: Iterable[Ask]) -> list[list[Ask]]:
     return list(groups.values())
 
 
-def reasons_of(ask: Ask) -> list[str]:
+def reasons_of(ask: ExplainedAsk) -> list[str]:
     """The constraints in order. Never empty."""
     return [_in_words(constraint) for constraint in ask.constraints] or [ask.reason or "no reason given"]
 
 
-def waiting_time(ask: Ask, now_ms: float) -> str:
+def waiting_time(ask: ExplainedAsk, now_ms: float) -> str:
     """How long the ask has been pending, in total and for its first reason."""
     text = f"pending for {elapsed((now_ms - ask.since_ms) / 1_000)}"
     since_ms = ask.constraints[0].since_ms if ask.constraints else 0
     return f"{text}, for this reason for {elapsed((now_ms - since_ms) / 1_000)}" if since_ms else text
 
 
-def position_of(ask: Ask) -> str:
+def position_of(ask: ExplainedAsk) -> str:
     """The position of the ask in the order of its queue."""
     position = ask.position
     if position is None:
@@ -54,7 +54,7 @@ def position_of(ask: Ask) -> str:
     return "; ".join([own, *turns])
 
 
-def holders_of(ask: Ask, now_ms: float) -> Iterator[str]:
+def holders_of(ask: ExplainedAsk, now_ms: float) -> Iterator[str]:
     """For each constraint who holds what the ask waits for; "": nobody does."""
     for constraint in ask.constraints:
         holders = constraint.holders or Holders()
@@ -74,7 +74,7 @@ def _holder(holder: Holder, constraint: Constraint, now_ms: float) -> str:
     return " ".join(parts)
 
 
-def earlier(ask: Ask, now_ms: float) -> Iterator[str]:
+def earlier(ask: ExplainedAsk, now_ms: float) -> Iterator[str]:
     """The constraints that are over, the latest first."""
     for over in reversed(ask.history):
         what = " ".join(filter(None, (over.constraint, over.where, over.resource)))

@@ -24,10 +24,9 @@ from remuda_operations.queries.rows import (
     Nodes,
     NodesPage,
     PageToken,
-    Partition,
-    Queue,
     Queues,
     QueuesPage,
+    QueueTree,
     WhatIf,
 )
 
@@ -42,12 +41,8 @@ T = TypeVar("T")
 
 async def queues(bus: Bus, rm: str) -> Queues:
     pages = [page async for page in pages_of(bus, "queues", QueuesPage, rm=rm)]
-    found = {
-        row.name: Partition(row.name, Queue("root"), row.total, row.allocated, row.nodes)
-        for page in pages
-        for row in page.partitions
-    }
-    known: dict[tuple[str, str], Queue] = {}
+    found = {row.name: row for page in pages for row in page.partitions}
+    known: dict[tuple[str, str], QueueTree] = {}
     for queue in (queue for page in pages for queue in page.queues):
         known[queue.partition, queue.path] = queue
         above = known.get((queue.partition, queue.path.rpartition(".")[0]))

@@ -1,16 +1,89 @@
-"""Rows of the core's answers: the fields that clients read. Further fields of a newer core are ignored.
+"""Rows of the core's answers: the shape of whatever is shown of queues, nodes, applications and asks.
 
-Amounts are in base units, times in milliseconds since 1970 (docs/queries.md).
+The core fills these Structs (`remuda_core.shell.views`), and their JSON is the answer: the order of the fields here is
+that of the JSON. Clients decode the same Structs. A field with a default may be missing in the answer of an older core;
+fields of a newer core are ignored. The messages of `admin.proto` have fields with the same names
+(`operations/tests/test_rows.py`).
+
+Amounts are in base units, times in milliseconds since 1970, 0: never or unknown (docs/queries.md).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, TypeVar
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
-Amounts = dict[str, int]
+T = TypeVar("T")
+Amounts = Mapping[str, int]
+Texts = Mapping[str, str]
 PageToken = list[Any]  # opaque
+# Where reading is restricted (`remuda_web.restricted`), an operator reads only these fields of a queue above those that
+# the operator sees, of a node, a partition, an explained ask and the totals. Other rows are seen as a whole or not at
+# all.
+PUBLIC = msgspec.Meta(extra={"public": True})
+Public = Annotated[T, PUBLIC]
+
+
+class Hold(msgspec.Struct):
+    """The operator who holds a queue or drains a node: nothing new starts there."""
+
+    operator: str = ""
+    reason: str = ""
+    since_ms: int = 0
+
+
+class PlacementFilter(msgspec.Struct):
+    """The users and groups that a placement rule is for, or with the `type` deny is not for."""
+
+    type: str = "allow"
+    users: Sequence[str] = ()
+    groups: Sequence[str] = ()
+
+
+class PlacementRule(msgspec.Struct):
+    """A rule that finds the queue of an application (docs/placement.md)."""
+
+    name: str
+    create: bool = False
+    value: str = ""
+    filter: PlacementFilter | None = None
+    parent: PlacementRule | None = None
+
+
+class Partition(msgspec.Struct, kw_only=True):
+    """A partition and its totals. `status`: Active or Draining."""
+
+    name: Public[str]
+    status: Public[str] = ""
+    total: Public[Amounts] = {}
+    allocated: Public[Amounts] = {}
+    nodes: Public[int] = 0
+    allocations: Public[int] = 0
+    draining_since_ms: Public[int] = 0
+    node_sort: Public[str] = ""
+    resource_weights: Public[Mapping[str, float]] = {}
+    placement_rules: Sequence[PlacementRule] = ()
+
+
+class DrainingApplication(msgspec.Struct):
+    """An application that a draining queue still has."""
+
+    id: str
+    user: str = ""
+    state: str = ""
+    allocated: Amounts = {}
+
+
+class Draining(msgspec.Struct):
+    """The first applications that a draining queue still has, the access lists of the administrators that may act, and
+    when it is reported next that the queue drains."""
+
+    applications: Sequence[DrainingApplication] = ()
+    admin_acls: Sequence[str] = ()
+    report_ms: int = 0
 
 
 class Excess(msgspec.Struct):
@@ -21,80 +94,141 @@ class Excess(msgspec.Struct):
     preempt_at_ms: int = 0
 
 
-class Hold(msgspec.Struct):
-    """The operator who holds a queue: nothing new starts there."""
+class LimitUsage(msgspec.Struct, kw_only=True):
+    """The usage of a user or of a group, one of which is set, under a limit. `max_applications` 0: no limit."""
 
-    operator: str = ""
-    reason: str = ""
-    since_ms: int = 0
+    user: str | UnsetType = UNSET
+    group: str | UnsetType = UNSET
+    used: Amounts = {}
+    max: Amounts = {}
+    running_applications: int = 0
+    max_applications: int = 0
 
 
-class Queue(msgspec.Struct):
-    """`max`: its own. `max_in_force`: with those of the queues above, and the partition's total. `waiting`: pending
-    allocations in it and below, since `waiting_since_ms` (0: there are none). `held`: None: no operator holds it."""
+class ChildTemplate(msgspec.Struct):
+    """The settings of queues that placement rules make below a queue."""
 
-    path: str
-    partition: str = ""
-    leaf: bool = False
-    status: str = ""
-    allocated: Amounts = {}
-    pending: Amounts = {}
+    max_applications: int = 0
+    properties: Texts = {}
     guaranteed: Amounts = {}
     max: Amounts = {}
-    max_in_force: Amounts = {}
-    applications: int = 0
-    waiting: int = 0
-    waiting_since_ms: int = 0
+
+
+class Limit(msgspec.Struct):
+    """A limit for each of the users and groups in a queue and below it. `max_applications` 0: no limit."""
+
+    users: Sequence[str] = ()
+    groups: Sequence[str] = ()
+    max_resources: Amounts = {}
+    max_applications: int = 0
+    description: str = ""
+
+
+class Queue(msgspec.Struct, kw_only=True):
+    """A queue. What is used, wanted and running includes all queues below it.
+
+    `managed`: from the configuration; others are made by placement rules. `status`: Active or Draining. `held` and
+    `draining`, `excess`: None unless an operator holds it, it drains, it is above its maximum. `max`: its own; a
+    resource that is missing is not limited. `max_in_force`: with those of the queues above, and the partition's total.
+    `allocating_accepted_applications`: accepted applications with allocations, which count as running. `waiting`:
+    pending allocations, since `waiting_since_ms` (0: there are none); `waiting_for`: how many of them wait for each
+    kind of constraint, by the first that was reported."""
+
+    partition: Public[str] = ""
+    path: Public[str]
+    leaf: Public[bool] = False
+    managed: Public[bool] = False
+    status: Public[str] = ""
+    draining_since_ms: Public[int] = 0
+    draining: Draining | None = None
     held: Hold | None = None
     excess: Excess | None = None
-    children: list[Queue] = []
+    allocated: Amounts = {}
+    pending: Amounts = {}
+    preempting: Amounts = {}
+    guaranteed: Public[Amounts] = {}
+    max: Public[Amounts] = {}
+    max_in_force: Public[Amounts] = {}
+    applications: int = 0
+    max_applications: Public[int] = 0
+    running_applications: int = 0
+    allocating_accepted_applications: Sequence[str] = ()
+    limited: Sequence[LimitUsage] = ()
+    priority: Public[int] = 0
+    asks_pending: bool = False
+    waiting: int = 0
+    waiting_since_ms: int = 0
+    waiting_for: Mapping[str, int] = {}
+    properties: Public[Texts] = {}
+    template: Public[ChildTemplate | None] = None
+    limits: Sequence[Limit] = ()
+    submit_acl: str = ""
+    admin_acl: str = ""
 
     @property
     def name(self) -> str:
         return self.path.rpartition(".")[2]
 
 
-class Partition(msgspec.Struct):
+class QueueTree(Queue, kw_only=True):
+    """A queue with those below it, which the rows of a core do not have: the reader puts them together."""
+
+    children: list[QueueTree] = []
+
+
+class PartitionTree(Partition, kw_only=True):
     """`queues` is the root queue with everything below it."""
 
-    name: str
-    queues: Queue
-    total: Amounts = {}
-    allocated: Amounts = {}
-    nodes: int = 0
+    queues: QueueTree = msgspec.field(default_factory=lambda: QueueTree(path="root"))
 
 
 class Queues(msgspec.Struct):
     """`state`: init, Running, Paused or Stopped."""
 
     rm: str = ""
-    partitions: list[Partition] = []
+    partitions: list[PartitionTree] = []
     state: str = ""
-
-
-class PartitionRow(msgspec.Struct):
-    name: str
-    total: Amounts = {}
-    allocated: Amounts = {}
-    nodes: int = 0
 
 
 class QueuesPage(msgspec.Struct):
     state: str = ""
-    partitions: list[PartitionRow] = []
-    queues: list[Queue] = []
+    partitions: list[PartitionTree] = []
+    queues: list[QueueTree] = []
     next: PageToken | None = None
 
 
-class Node(msgspec.Struct):
-    id: str
-    partition: str = ""
-    capacity: Amounts = {}
-    occupied: Amounts = {}
-    allocated: Amounts = {}
-    available: Amounts = {}
-    status: str = ""
-    allocations: int = 0
+class AskName(msgspec.Struct):
+    application: str
+    key: str
+
+
+class RejectedAllocation(msgspec.Struct):
+    """An allocation that runs on a node, as the RM has reported, and could not be booked."""
+
+    application_id: str = ""
+    allocation_key: str = ""
+    uuid: str = ""
+    resource: Amounts = {}
+    reason: str = ""
+
+
+class Node(msgspec.Struct, kw_only=True):
+    """A node. `occupied`: in use by others than the scheduler's allocations. `status`: Schedulable, NotReady or
+    Draining. `drained`: None: no operator drains it. `rejected`: the first of `rejected_count`."""
+
+    partition: Public[str] = ""
+    id: Public[str]
+    attributes: Public[Texts] = {}
+    capacity: Public[Amounts] = {}
+    occupied: Public[Amounts] = {}
+    status: Public[str] = ""
+    allocated: Public[Amounts] = {}
+    available: Public[Amounts] = {}
+    drained: Public[Hold | None] = None
+    reserved_for: Public[AskName | None] = None
+    allocations: Public[int] = 0
+    rejected: Sequence[RejectedAllocation] = ()
+    rejected_count: Public[int] = 0
 
 
 class NodePartition(msgspec.Struct):
@@ -111,8 +245,151 @@ class NodesPage(msgspec.Struct):
     next: PageToken | None = None
 
 
-class Holder(msgspec.Struct):
-    """An application that holds `amount` of what an ask waits for. `key`: of the ask for which a node is reserved."""
+class StateTransition(msgspec.Struct):
+    at_ms: int
+    state: str
+
+
+class ReservedNodes(msgspec.Struct):
+    """The nodes that are reserved for the ask with this key."""
+
+    key: str
+    nodes: Sequence[str] = ()
+
+
+class TaskGroup(msgspec.Struct):
+    """A task group of a gang. `count`: its placeholders, of which some were replaced or timed out."""
+
+    name: str
+    min_resource: Amounts = {}
+    count: int = 0
+    replaced: int = 0
+    timed_out: int = 0
+
+
+class Application(msgspec.Struct, kw_only=True):
+    """An application, also an ended one.
+
+    `tracked_group`: the group under whose limits it counts ("": none). `states`: its last states, without the
+    `states_left_out` before them. `ends_ms`: when all its allocations time out. `max_allocated`: the most that its real
+    allocations, or its placeholders, ever had of each resource. `asks`: pending allocations. `placeholders_until_ms`:
+    when its placeholders time out."""
+
+    partition: str = ""
+    id: str
+    queue: str = ""
+    user: str = ""
+    groups: Sequence[str] = ()
+    tracked_group: str = ""
+    tags: Texts = {}
+    state: str = ""
+    since_ms: int = 0
+    submitted_ms: int = 0
+    states: Sequence[StateTransition] = ()
+    states_left_out: int = 0
+    ends_ms: int = 0
+    allocated: Amounts = {}
+    allocated_placeholder: Amounts = {}
+    max_allocated: Amounts = {}
+    pending: Amounts = {}
+    asks: int = 0
+    allocations: int = 0
+    counts_as_running: bool = False
+    reservations: Sequence[ReservedNodes] = ()
+    priority: int = 0
+    execution_timeout_ms: int = 0
+    placeholder_ask: Amounts = {}
+    gang_scheduling_style: str = ""
+    placeholders_until_ms: int = 0
+    task_groups: Sequence[TaskGroup] = ()
+
+
+class Rejection(msgspec.Struct, kw_only=True):
+    """The last rejection of an application's ID."""
+
+    partition: str = ""
+    id: str
+    queue: str = ""
+    user: str = ""
+    groups: Sequence[str] = ()
+    state: str = ""
+    since_ms: int = 0
+    reason: str = ""
+
+
+class Replacement(msgspec.Struct):
+    """The allocation that takes the place of a placeholder, once the RM has released it. Its ask is pending no more."""
+
+    key: str
+    uuid: str = ""
+    node: str = ""
+    tags: Texts = {}
+
+
+class Allocation(msgspec.Struct, kw_only=True):
+    """An allocation. `replaced`: the UUID of the placeholder that it has replaced. `requested_ms`: when its ask came.
+    `ends_ms`: the end of its execution time. `releasing`: the
+    TerminationType with which the RM has been asked to release it; 0: it has not."""
+
+    partition: str = ""
+    uuid: str
+    application: str = ""
+    key: str = ""
+    node: str = ""
+    resource: Amounts = {}
+    priority: int = 0
+    tags: Texts = {}
+    task_group: str = ""
+    placeholder: bool = False
+    originator: bool = False
+    replaced: str = ""
+    replacement: Replacement | None = None
+    since_ms: int = 0
+    requested_ms: int = 0
+    ends_ms: int = 0
+    releasing: int = 0
+
+
+class Ask(msgspec.Struct, kw_only=True):
+    """An ask with pending allocations, as it stands. `waits_for`: kind, place and resource of the first constraint that
+    was reported of it; None: none was. Of equal asks of an application, only the first is reported. `required_node`:
+    the node that it is bound to ("": none)."""
+
+    partition: str = ""
+    application: str
+    queue: str = ""
+    key: str
+    resource: Amounts = {}
+    priority: int = 0
+    pending: int = 0
+    since_ms: int = 0
+    waits_for: Sequence[str] | None = None
+    tags: Texts = {}
+    required_node: str = ""
+    task_group: str = ""
+    placeholder: bool = False
+    reserved_nodes: Sequence[str] = ()
+    preempted_at_ms: int = 0
+
+
+class Usage(msgspec.Struct, kw_only=True):
+    """The usage of a user or of a group, one of which is set, in a queue and all queues below, and the limit that
+    applies. `max_applications` 0: no limit."""
+
+    partition: str = ""
+    user: str | UnsetType = UNSET
+    group: str | UnsetType = UNSET
+    queue: str = ""
+    used: Amounts = {}
+    applications: int = 0
+    running_applications: int = 0
+    max: Amounts = {}
+    max_applications: int = 0
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """An application that holds `amount` of what an ask waits for, or waits itself, since `since_ms`. `key`: of the ask
+    for which a node is reserved."""
 
     application: str
     amount: int = 0
@@ -121,18 +398,17 @@ class Holder(msgspec.Struct):
     key: str = ""
 
 
-class Holders(msgspec.Struct):
-    """The first rows of `total`, those that hold most first."""
+class Holders(msgspec.Struct, frozen=True):
+    """The first rows of `total`, those that hold most first. `complete`: no application was left out."""
 
     total: int = 0
-    rows: list[Holder] = []
+    rows: Sequence[Holder] = ()
     complete: bool = True
 
 
 class Constraint(msgspec.Struct):
     """A constraint that blocks an ask, at `where` (a queue path, a node); `reason` is text for people. If it concerns a
-    `resource`, the ask needs `need` and `have` is left. `since_ms`: 0 if unknown. `holders`: None if the query named no
-    application."""
+    `resource`, the ask needs `need` and `have` is left. `holders`: only if the query names the application."""
 
     constraint: str = ""
     where: str = ""
@@ -141,7 +417,7 @@ class Constraint(msgspec.Struct):
     have: int = 0
     reason: str = ""
     since_ms: int = 0
-    holders: Holders | None = None
+    holders: Holders | UnsetType = UNSET
 
 
 class EarlierConstraint(msgspec.Struct):
@@ -154,35 +430,46 @@ class EarlierConstraint(msgspec.Struct):
     ended_ms: int = 0
 
 
-class Turn(msgspec.Struct):
-    """The queue is the `place`-th, from 1, of `among` that have something pending; 0: not known."""
+class Turn(msgspec.Struct, frozen=True):
+    """The queue is the `place`-th, from 1, of `among` children of its parent that have something pending; 0: not
+    known."""
 
     queue: str
     place: int = 0
     among: int = 0
 
 
-class Position(msgspec.Struct):
-    """`ahead` of `waiting` pieces in its queue go first; `turns` of the queues on the way down."""
+class Position(msgspec.Struct, frozen=True):
+    """`ahead` of the `waiting` pending allocations of the leaf queue come before the first one of the ask; `turns` of
+    the queues on the path, root's child first."""
 
     ahead: int = 0
     waiting: int = 0
-    turns: list[Turn] = []
+    turns: Sequence[Turn] = ()
 
 
-class Ask(msgspec.Struct):
-    application: str
-    key: str
-    partition: str = ""
-    queue: str = ""
-    pending: int = 0
-    since_ms: int = 0
-    constraints: list[Constraint] = []
-    reason: str = ""
-    position: Position | None = None
-    history: list[EarlierConstraint] = []
-    resource: dict[str, int] = {}
-    priority: int = 0
+class ExplainedAsk(msgspec.Struct, kw_only=True):
+    """A pending ask and why it waits. `reason`: that of the first constraint. `history`: constraints that are over, the
+    latest last."""
+
+    partition: Public[str] = ""
+    application: Public[str]
+    queue: Public[str] = ""
+    key: Public[str]
+    resource: Public[Amounts] = {}
+    priority: Public[int] = 0
+    pending: Public[int] = 0
+    reserved_nodes: Public[Sequence[str]] = ()
+    since_ms: Public[int] = 0
+    constraints: Public[Sequence[Constraint]] = ()
+    reason: Public[str] = ""
+    position: Public[Position | None] = None
+    history: Sequence[EarlierConstraint] = ()
+
+
+class Explanation(msgspec.Struct):
+    asks: list[ExplainedAsk] = []
+    next: PageToken | None = None
 
 
 class Step(msgspec.Struct):
@@ -227,34 +514,33 @@ class WhatIf(msgspec.Struct):
     passes: int = 0
 
 
-class Explanation(msgspec.Struct):
-    asks: list[Ask] = []
-    next: PageToken | None = None
+class Stats(msgspec.Struct, kw_only=True):
+    """Totals of an RM. `configuration`: its checksum. `inbox_seq`, `request_seq`: how far the RM's messages are
+    decided. `allocations_ever`: all that were ever made."""
+
+    rm: Public[str]
+    state: Public[str] = ""
+    registration: int = 0
+    policy_group: str = ""
+    build_info: Public[Texts] = {}
+    configuration: str = ""
+    inbox_seq: int = 0
+    request_seq: int = 0
+    nodes: Public[int] = 0
+    applications: Public[int] = 0
+    allocations: Public[int] = 0
+    allocations_ever: Public[int] = 0
 
 
-class Rows(msgspec.Struct):
-    """A page of any of these queries."""
+class Action(msgspec.Struct, kw_only=True):
+    """The outcome of an operator's action. `action_id`: `<operator>/<ID>`. Fields that the `kind` does not have are
+    empty. `at_ms`: when it was decided; 0: not known. `outcome`: accepted or refused; an accepted action has the
+    `overridden` soft rules, a refused one the reason of the `refusal`, and `soft`: force would have allowed it."""
 
-    applications: list[dict[str, Any]] = []
-    nodes: list[dict[str, Any]] = []
-    asks: list[dict[str, Any]] = []
-    allocations: list[dict[str, Any]] = []
-    next: list[Any] | None = None
-
-
-class Action(msgspec.Struct):
-    """The outcome of an operator's action. `action_id`: `<operator>/<ID>`. `outcome`: accepted or refused. Fields that
-    the `kind` does not have are empty. `at_ms`: when it was decided; 0: not known."""
-
-    action_id: str
-    operator: str
     kind: str
-    outcome: str
+    operator: str
     reason: str = ""
-    refusal: str = ""
-    overridden: list[str] = []
-    soft: bool = False
-    force: bool = False
+    action_id: str
     partition: str = ""
     application_id: str = ""
     queue: str = ""
@@ -262,7 +548,12 @@ class Action(msgspec.Struct):
     allocation_key: str = ""
     uuid: str = ""
     priority: int = 0
+    force: bool = False
     at_ms: int = 0
+    outcome: str
+    overridden: Sequence[str] | UnsetType = UNSET
+    refusal: str | UnsetType = UNSET
+    soft: bool | UnsetType = UNSET
 
     @property
     def target(self) -> str:
@@ -273,3 +564,24 @@ class Action(msgspec.Struct):
 class ActionsPage(msgspec.Struct):
     actions: list[Action] = []
     next: PageToken | None = None
+
+
+class Rows(msgspec.Struct):
+    """A page of any of these queries, its rows as they are: for readers that pass all fields on, also those of a newer
+    core. The query determines which list is filled."""
+
+    queues: list[dict[str, Any]] = []
+    nodes: list[dict[str, Any]] = []
+    applications: list[dict[str, Any]] = []
+    rejections: list[dict[str, Any]] = []
+    allocations: list[dict[str, Any]] = []
+    usage: list[dict[str, Any]] = []
+    asks: list[dict[str, Any]] = []
+    next: PageToken | None = None
+
+
+# The row of each query whose answer is a page of rows.
+ROWS: Mapping[str, type[msgspec.Struct]] = {
+    "queues": Queue, "nodes": Node, "applications": Application, "rejections": Rejection, "allocations": Allocation,
+    "asks": Ask, "usage": Usage, "explain": ExplainedAsk, "actions": Action,
+}  # fmt: skip

@@ -33,8 +33,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
+from remuda_operations.queries.rows import Holder, Holders, Position, Turn
 from remuda_proto.guests import name_for
 
 from .cycle.devices import needs_on
@@ -503,25 +502,6 @@ def _lacks_most(need: Resource, available: Resource) -> tuple[str, int, int] | N
     return name, need.get(name, 0), available.get(name, 0)
 
 
-class Holder(msgspec.Struct, frozen=True):
-    """`amount`: what the application holds of the constraint's resource, or on its node. `allocations`: how many it has
-    there. `since_ms`: the time of the oldest of them, or since when it waits. `key`: of the ask, if it holds by one."""
-
-    application: str
-    amount: int = 0
-    allocations: int = 0
-    since_ms: int = 0
-    key: str = ""
-
-
-class Holders(msgspec.Struct, frozen=True):
-    """The first of `total`. `complete`: no application was left out."""
-
-    total: int
-    rows: list[Holder]
-    complete: bool = True
-
-
 NOBODY = Holders(0, [])
 
 
@@ -609,23 +589,6 @@ def _on_node(partition: Partition, constraint: Constraint) -> Holders:
 def _shown(found: list[Holder], complete: bool) -> Holders:
     first = sorted(found, key=lambda one: (-one.amount, -one.allocations, one.application))[:HOLDERS_SHOWN]
     return Holders(len(found), first, complete)
-
-
-class Turn(msgspec.Struct, frozen=True):
-    """The queue is at `place` (1: next) among the children of its parent with pending asks."""
-
-    queue: str
-    place: int
-    among: int
-
-
-class Position(msgspec.Struct, frozen=True):
-    """`ahead` of the `waiting` pending allocations of the leaf queue come before the first one of the ask. `turns`: of
-    the queues on the path, root's child first."""
-
-    ahead: int
-    waiting: int
-    turns: list[Turn]
 
 
 class Positions:

@@ -13,44 +13,53 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final
 
+import msgspec
+
 from remuda_bus.status_codes import FORBIDDEN, NOT_FOUND
 from remuda_operations.operators import Operator
+from remuda_operations.queries.rows import PUBLIC, ExplainedAsk, Node, Partition, Queue, Stats
 from remuda_proto.access_list import AccessList
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_web import limits
 from remuda_web.source import LISTS, Event, Events, Group, Row, Source, Unreadable
 
 Place = tuple[str, str]  # a partition and the path of a queue or an application in it
-# Of a queue above those that are visible: its place and quotas, not what others use in it.
-_AMOUNTS: Final = ("allocated", "pending", "preempting")
-_COUNTS: Final = ("applications", "running_applications")
-_OF_OTHERS: Final[Mapping[str, Any]] = {
-    **{name: {} for name in _AMOUNTS}, **dict.fromkeys(_COUNTS, 0), "allocating_accepted_applications": [],
-    "limited": [], "limits": [], "draining": None, "held": None, "excess": None, "submit_acl": "", "admin_acl": "",
-    "asks_pending": False, "waiting": 0, "waiting_since_ms": 0, "waiting_for": {},
-}  # fmt: skip
-# Of an explanation: the ask itself and its place in its queue. More might name what others hold.
-_EXPLAINED: Final = frozenset(
-    [
-        "partition",
-        "application",
-        "queue",
-        "key",
-        "resource",
-        "priority",
-        "pending",
-        "reserved_nodes",
-        "since_ms",
-        "constraints",
-        "reason",
-        "position",
-    ]
-)
 # Queries in which an application can be named.
 _OF_APPLICATIONS: Final = frozenset(["applications", "asks", "allocations", "explain"])
-_STATS: Final = frozenset(
-    ["rm", "state", "log_seq", "at_ms", "nodes", "applications", "allocations", "allocations_ever", "build_info"]
-)
+# Of every answer of a core.
+_HEAD: Final = frozenset(["rm", "state", "log_seq", "at_ms"])
+
+
+def _is_public(field: msgspec.structs.FieldInfo) -> bool:
+    return PUBLIC in getattr(field.type, "__metadata__", ())
+
+
+def _public(row: type[msgspec.Struct]) -> frozenset[str]:
+    return frozenset(field.name for field in msgspec.structs.fields(row) if _is_public(field))
+
+
+class _Reduced:
+    """Rows of one shape with their public fields. The others are as those of a row that has none, and fields of a newer
+    core, of which nobody knows whether they are public, are left out."""
+
+    def __init__(self, row: type[msgspec.Struct]) -> None:
+        fields = msgspec.structs.fields(row)
+        self._known = frozenset(field.name for field in fields)
+        self._blank: Row = {
+            field.name: field.default_factory() if field.default is msgspec.NODEFAULT else field.default
+            for field in fields
+            if not _is_public(field)
+        }
+
+    def of(self, row: Row) -> Row:
+        return {name: value for name, value in {**row, **self._blank}.items() if name in self._known}
+
+
+_QUEUE: Final = _Reduced(Queue)
+_NODE: Final = _Reduced(Node)
+_PARTITION: Final = _Reduced(Partition)
+_EXPLAINED: Final = _public(ExplainedAsk)
+_STATS: Final = _HEAD | _public(Stats)
 
 
 class VisibleQueues:
@@ -82,7 +91,7 @@ class VisibleQueues:
         place = row["partition"], row["path"]
         if self._seen.get(place):
             return row
-        return {**row, **_OF_OTHERS} if place in self._above else None
+        return _QUEUE.of(row) if place in self._above else None
 
 
 def _above(path: str) -> list[str]:
@@ -284,11 +293,11 @@ def _limit_of(arguments: Mapping[str, Any]) -> int:
 
 def _partition(row: Row) -> Row:
     """Placement rules are part of the configuration: they name queues, users and groups."""
-    return {**row, "placement_rules": []}
+    return _PARTITION.of(row)
 
 
 def _node(row: Row, known: frozenset[Place]) -> Row:
-    row = {**row, "rejected": []}  # of applications that are not known, and so in no queue
+    row = _NODE.of(row)  # allocations that were rejected are of applications that are not known, and so in no queue
     reserved = row["reserved_for"]
     if reserved and (row["partition"], reserved["application"]) not in known:
         return {**row, "reserved_for": None}

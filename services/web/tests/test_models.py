@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
+import msgspec
 import pytest
 
 from remuda_operations.operator_api.methods import methods
+from remuda_operations.queries import rows
 from remuda_proto.remuda.v1 import admin_pb2 as admin
+from remuda_web.api_v1 import schemas
 from remuda_web.api_v1.models import as_json, request_of
-from remuda_web.api_v1.paths import PATHS, ROWS
+from remuda_web.api_v1.paths import LISTS, PATHS
 from remuda_web.problems import Problem
 
 
 def test_every_method_has_a_path() -> None:
-    assert {path.method for path in PATHS} | set(ROWS) == {method.name for method in methods()}
+    assert {path.method for path in PATHS} | LISTS == {method.name for method in methods()}
 
 
 def test_messages_are_plain_json() -> None:
@@ -45,3 +50,14 @@ def test_a_problem_names_the_field(kind: Any, values: dict[str, Any], field: str
     with pytest.raises(Problem) as refused:
         request_of(kind, values)
     assert (refused.value.status, refused.value.more["field"]) == (400, field)
+
+
+def test_the_document_has_the_rows_of_queries_as_cores_send_them() -> None:
+    found = schemas.components()
+    assert list(found["QueueRow"]["properties"]) == [one.name for one in msgspec.structs.fields(rows.Queue)]
+    assert {"$ref": "#/components/schemas/HoldRow"} in found["QueueRow"]["properties"]["held"]["anyOf"]
+    for kind, row in rows.ROWS.items():
+        items = schemas.of_rows(kind)["properties"]["rows"]["items"]
+        assert items == {"$ref": f"#/components/schemas/{row.__name__}Row"}
+    named = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(found)))
+    assert named <= set(found)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from remuda_operations.operators import Operator
+from remuda_operations.queries import rows
 from remuda_web import limits
 from remuda_web.restricted import RestrictedSource
 from remuda_web.source import LISTS, Row, Unreadable
@@ -130,3 +132,17 @@ async def test_placement_rules_are_not_shown(eve: RestrictedSource) -> None:
 
 def test_partition_without_a_visible_queue_has_no_tree() -> None:
     assert queues.tree(Place("rm", "default", "default", {}), []) == {}
+
+
+async def test_of_a_queue_above_only_public_fields_are_shown() -> None:
+    """Also none of a newer core, of which this service does not know whether it is public."""
+    used = rows.Queue(partition="default", path="root", allocated={"vcore": 5}, applications=3, max={"vcore": 9},
+                      limits=[rows.Limit(users=["zoe"])], held=rows.Hold("zoe"), submit_acl="zoe")  # fmt: skip
+    above = {**msgspec.to_builtins(used), "of_a_newer_core": "zoe"}
+    source = Source({"queues": [above, queue("root.own", "eve")]})
+    eve = RestrictedSource(source, Operator("eve"))  # type: ignore[arg-type]
+    root, own = (await eve.page("rm", "queues"))["queues"]
+    public = rows.Queue(partition="default", path="root", max={"vcore": 9})
+    assert msgspec.convert(root, rows.Queue) == msgspec.convert(msgspec.to_builtins(public), rows.Queue)
+    assert list(root) == [one for one in above if one != "of_a_newer_core"]
+    assert own == queue("root.own", "eve")

@@ -7,7 +7,7 @@ from typing import Any
 from remuda_operations.queries.guests import tag_of_application, tag_of_nodes
 
 from ..rules.required_node import required_node
-from ..state import Application, Partition
+from ..state import Application, Node, Partition
 from . import views
 
 View = dict[str, Any]
@@ -17,7 +17,15 @@ def partition_row(partition: Partition, queue: str) -> View:
     """`nodes`: a tag. `queue`: what this one may hold; None: it is not there."""
     found = partition.queues.get(queue)
     about = None if found is None else {"leaf": found.leaf, "max_in_force": views.max_in_force(partition, found)}
-    return {"nodes": tag_of_nodes(map(views.description, partition.nodes.values())), "queue": about}
+    return {"nodes": tag_of_nodes(map(_node, partition.nodes.values())), "queue": about}
+
+
+def _node(node: Node) -> View:
+    """The NODE_FIELDS of the row of a node."""
+    return {
+        "id": node.id, "attributes": node.attributes, "capacity": node.capacity, "occupied": node.occupied,
+        "status": views.status(node),
+    }  # fmt: skip
 
 
 def application_row(name: str, application: Application) -> View:

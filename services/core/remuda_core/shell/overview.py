@@ -9,12 +9,15 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
+from msgspec.structs import asdict
+
 from ..decide.names import plain
 from ..limits import OVERVIEW_ACTIONS, OVERVIEW_ROWS
 from ..rules.resource import Resource
-from ..state import Application, Partition, PendingAsk, Queue, State
+from ..state import Application, Hold, Partition, PendingAsk, Queue, State
 from . import views
-from .views import View
+
+View = dict[str, object]
 
 # Constraints of asks that no node will ever fit as nodes are now.
 _NOWHERE: Final = frozenset(["too_large", "unknown_node"])
@@ -147,11 +150,11 @@ def overview_of(state: State, waits: Mapping[str, Waits]) -> View:
         "fits_nowhere": _listed(row for name, _ in named for row in _nowhere(name, waits[name])),
         "idle": _listed(row for name, one in named for row in _idle(name, one, waits[name])),
         "held": _listed(
-            {"partition": plain(partition), "queue": queue, **(views.hold(hold) or {})}
+            {"partition": plain(partition), "queue": queue, **_held(hold)}
             for (partition, queue), hold in sorted(state.holds.items())
         ),
         "drained": _listed(
-            {"partition": plain(partition), "node": node, **(views.hold(hold) or {})}
+            {"partition": plain(partition), "node": node, **_held(hold)}
             for (partition, node), hold in sorted(state.drains.items())
             if partition in state.partitions and node in state.partitions[partition].nodes
         ),
@@ -160,6 +163,10 @@ def overview_of(state: State, waits: Mapping[str, Waits]) -> View:
             for action_id, outcome in islice(reversed(state.actions.items()), OVERVIEW_ACTIONS)
         ],
     }
+
+
+def _held(hold: Hold) -> View:
+    return asdict(views.hold(hold))
 
 
 def _listed(rows: Iterable[View]) -> View:

@@ -12,9 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
+from msgspec.structs import asdict
+
 from remuda_bus import subjects
 from remuda_bus.bus import Refused
 from remuda_bus.status_codes import NOT_FOUND
+from remuda_operations.queries.rows import Stats
 from remuda_proto.bounds import shown
 
 from ..core import Core
@@ -98,7 +101,7 @@ class Queries:
 
         def row(name: str, partition: Partition, queue: Queue) -> object:
             wait = waits[name].of(queue)
-            return views.queue(name, partition, queue, {**wait.view(), "waiting_for": wait.reasons})
+            return views.queue(name, partition, queue, wait.pieces, wait.since_ms, wait.reasons)
 
         rows = (
             ([name, queue.path], partial(row, name, partition, queue))
@@ -284,20 +287,22 @@ class Queries:
     def stats(self, request: Request) -> dict[str, object]:
         state, registered, configuration = self._state, self._state.registered, self._state.configuration
         partitions = state.partitions.values()
-        return {
-            "rm": state.rm_id,
-            "state": state.rm_state,
-            "registration": state.registration,
-            "policy_group": registered.policy_group if registered is not None else "",
-            "build_info": registered.build_info if registered is not None else {},
-            "configuration": configuration.checksum if configuration is not None else "",
-            "inbox_seq": state.inbox_seq,
-            "request_seq": state.request_seq,
-            "nodes": sum(len(p.nodes) for p in partitions),
-            "applications": sum(not a.terminal for p in partitions for a in p.applications.values()),
-            "allocations": sum(len(p.allocations) for p in partitions),
-            "allocations_ever": state.next_allocation,
-        }
+        return asdict(
+            Stats(
+                rm=state.rm_id,
+                state=state.rm_state,
+                registration=state.registration,
+                policy_group=registered.policy_group if registered is not None else "",
+                build_info=registered.build_info if registered is not None else {},
+                configuration=configuration.checksum if configuration is not None else "",
+                inbox_seq=state.inbox_seq,
+                request_seq=state.request_seq,
+                nodes=sum(len(p.nodes) for p in partitions),
+                applications=sum(not a.terminal for p in partitions for a in p.applications.values()),
+                allocations=sum(len(p.allocations) for p in partitions),
+                allocations_ever=state.next_allocation,
+            )
+        )
 
 
 def _path(request: Request) -> str | None:

@@ -1,15 +1,19 @@
-"""Rows of answers: one function for each kind of object. Amounts are in base units, without zeros."""
+"""Rows of answers, from the state: one function for each kind of object. Amounts are in base units, without zeros."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice, zip_longest
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice, repeat
+from typing import TypeVar
 
+import msgspec
+from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
+
+from remuda_operations.queries import rows
 
 from ..decide.names import plain
 from ..evolve.booking import sum_pending
-from ..explain import Holders, Position
 from ..facts import ActionRefused, ActionTaken, Constraint
 from ..limits import DRAIN_REPORT_NAMES, REJECTED_SHOWN
 from ..rules import lifecycle
@@ -17,7 +21,7 @@ from ..rules.acl import admin_acls
 from ..rules.limits import GROUP
 from ..rules.required_node import required_node
 from ..rules.resource import raise_to
-from ..settings import QueueSettings
+from ..settings import ChildTemplate, Limit, PlacementRule, QueueSettings
 from ..state import (
     Allocation,
     Application,
@@ -34,119 +38,123 @@ from ..state import (
 )
 from .usage import Usage
 
-View = dict[str, object]
+R = TypeVar("R", bound=msgspec.Struct)
 
 
-def partition(name: str, partition: Partition) -> View:
-    return {
-        "name": name,
-        "status": "Draining" if partition.draining else "Active",
-        "total": partition.total,
-        "allocated": amounts(partition.root.allocated),
-        "nodes": len(partition.nodes),
-        "allocations": len(partition.allocations),
-        "draining_since_ms": partition.root.draining_since_ms,
-        "node_sort": partition.settings.node_sort,
-        "resource_weights": partition.settings.resource_weights,
-        "placement_rules": partition.settings.placement_rules,
-    }
+def partition(name: str, partition: Partition) -> rows.Partition:
+    settings = partition.settings
+    return rows.Partition(
+        name=name,
+        status="Draining" if partition.draining else "Active",
+        total=partition.total,
+        allocated=amounts(partition.root.allocated),
+        nodes=len(partition.nodes),
+        allocations=len(partition.allocations),
+        draining_since_ms=partition.root.draining_since_ms,
+        node_sort=settings.node_sort,
+        resource_weights=settings.resource_weights,
+        placement_rules=[shown(rule, rows.PlacementRule) for rule in settings.placement_rules],
+    )
 
 
-def action(outcome: ActionTaken | ActionRefused, at_ms: int) -> View:
+def shown(settings: ChildTemplate | Limit | PlacementRule, row: type[R]) -> R:
+    """The settings as a row, which has the same fields."""
+    return msgspec.convert(settings, row, from_attributes=True)
+
+
+def action(outcome: ActionTaken | ActionRefused, at_ms: int) -> rows.Action:
     """`at_ms`: when it was decided; 0: not known."""
     described = {**asdict(outcome.action), "partition": plain(outcome.action.partition), "at_ms": at_ms}
     if isinstance(outcome, ActionTaken):
-        return {**described, "outcome": "accepted", "overridden": outcome.overridden}
-    return {**described, "outcome": "refused", "refusal": outcome.refusal, "soft": outcome.soft}
+        return rows.Action(**described, outcome="accepted", overridden=outcome.overridden)
+    return rows.Action(**described, outcome="refused", refusal=outcome.refusal, soft=outcome.soft)
 
 
-def queue(name: str, partition: Partition, queue: Queue, wait: Mapping[str, object]) -> View:
-    """`wait`: its fields about asks that wait."""
+def queue(
+    name: str, partition: Partition, queue: Queue, waiting: int, waiting_since_ms: int, waiting_for: Mapping[str, int]
+) -> rows.Queue:
     settings: QueueSettings = queue.settings
-    return {
-        "partition": name,
-        "path": queue.path,
-        "leaf": queue.leaf,
-        "managed": queue.managed,
-        "status": "Draining" if queue.draining else "Active",
-        "draining_since_ms": queue.draining_since_ms,
-        "draining": draining(queue) if queue.draining else None,
-        "held": hold(queue.hold),
-        "excess": excess(queue),
-        "allocated": amounts(queue.allocated),
-        "pending": amounts(queue.pending),
-        "preempting": amounts(queue.preempting),
-        "guaranteed": settings.guaranteed,
-        "max": settings.max,
-        "max_in_force": max_in_force(partition, queue),
-        "applications": len(queue.applications),
-        "max_applications": settings.max_applications,
-        "running_applications": queue.running,
-        "allocating_accepted_applications": sorted(
+    template = settings.child_template
+    return rows.Queue(
+        partition=name,
+        path=queue.path,
+        leaf=queue.leaf,
+        managed=queue.managed,
+        status="Draining" if queue.draining else "Active",
+        draining_since_ms=queue.draining_since_ms,
+        draining=draining(queue) if queue.draining else None,
+        held=hold(queue.hold) if queue.hold is not None else None,
+        excess=excess(queue),
+        allocated=amounts(queue.allocated),
+        pending=amounts(queue.pending),
+        preempting=amounts(queue.preempting),
+        guaranteed=settings.guaranteed,
+        max=settings.max,
+        max_in_force=max_in_force(partition, queue),
+        applications=len(queue.applications),
+        max_applications=settings.max_applications,
+        running_applications=queue.running,
+        allocating_accepted_applications=sorted(
             a.id for a in queue.applications.values() if a.counts_as_running and a.state == lifecycle.ACCEPTED
         ),
-        "limited": [tracker(tracked) for _, tracked in sorted(queue.trackers.items())],
-        "priority": queue.priority,
-        "asks_pending": bool(queue.priorities),
-        **wait,
-        "properties": settings.properties,
-        "template": settings.child_template,
-        "limits": settings.limits,
-        "submit_acl": settings.submit_acl,
-        "admin_acl": settings.admin_acl,
-    }
+        limited=[tracker(tracked) for _, tracked in sorted(queue.trackers.items())],
+        priority=queue.priority,
+        asks_pending=bool(queue.priorities),
+        waiting=waiting,
+        waiting_since_ms=waiting_since_ms,
+        waiting_for=waiting_for,
+        properties=settings.properties,
+        template=None if template is None else shown(template, rows.ChildTemplate),
+        limits=[shown(limit, rows.Limit) for limit in settings.limits],
+        submit_acl=settings.submit_acl,
+        admin_acl=settings.admin_acl,
+    )
 
 
-def draining(queue: Queue) -> View:
-    """The first applications that a draining queue still has, the administrators that may act, and when it is next
-    reported that it drains."""
+def draining(queue: Queue) -> rows.Draining:
     applications = islice(queue.applications.values(), DRAIN_REPORT_NAMES)
-    return {
-        "applications": [
-            {"id": one.id, "user": one.user, "state": one.state, "allocated": amounts(one.allocated)}
-            for one in applications
-        ],
-        "admin_acls": admin_acls(queue),
-        "report_ms": queue.drain_report_ms,
-    }
+    return rows.Draining(
+        [rows.DrainingApplication(one.id, one.user, one.state, amounts(one.allocated)) for one in applications],
+        admin_acls(queue),
+        queue.drain_report_ms,
+    )
 
 
-def hold(hold: Hold | None) -> View | None:
-    """The operator who holds a queue or drains a node, the reason, and since when in ms. None: no operator does."""
-    return None if hold is None else {"operator": hold.operator, "reason": hold.reason, "since_ms": hold.at_ms}
+def hold(hold: Hold) -> rows.Hold:
+    return rows.Hold(hold.operator, hold.reason, hold.at_ms)
 
 
-def excess(queue: Queue) -> View | None:
-    """The queue's usage above its maximum, since when, and when allocations are preempted for it, next or for the first
-    time, in ms. None: it has nothing to give back."""
+def excess(queue: Queue) -> rows.Excess | None:
+    """None: the queue has nothing to give back."""
     over = to_give_back(queue)
     if queue.excess is None or not over:
         return None
-    return {"above": over, "since_ms": queue.excess.since_ms, "preempt_at_ms": queue.excess.preempt_at_ms}
+    return rows.Excess(over, queue.excess.since_ms, queue.excess.preempt_at_ms)
 
 
-def tracker(tracker: Tracker) -> View:
-    """The usage of a user or group in a queue with a limit for it."""
-    return {
-        tracker.kind: tracker.name,
-        "used": amounts(tracker.used),
-        "max": tracker.limit.max_resources,
-        "running_applications": tracker.running,
-        "max_applications": tracker.limit.max_applications,
-    }
+def tracker(tracker: Tracker) -> rows.LimitUsage:
+    return rows.LimitUsage(
+        user=UNSET if tracker.kind == GROUP else tracker.name,
+        group=tracker.name if tracker.kind == GROUP else UNSET,
+        used=amounts(tracker.used),
+        max=tracker.limit.max_resources,
+        running_applications=tracker.running,
+        max_applications=tracker.limit.max_applications,
+    )
 
 
-def usage(name: str, usage: Usage) -> View:
-    return {
-        "partition": name,
-        usage.kind: usage.name,
-        "queue": usage.queue,
-        "used": amounts(usage.used),
-        "applications": usage.applications,
-        "running_applications": usage.running,
-        "max": usage.limit.max_resources if usage.limit else {},
-        "max_applications": usage.limit.max_applications if usage.limit else 0,
-    }
+def usage(name: str, usage: Usage) -> rows.Usage:
+    return rows.Usage(
+        partition=name,
+        user=UNSET if usage.kind == GROUP else usage.name,
+        group=usage.name if usage.kind == GROUP else UNSET,
+        queue=usage.queue,
+        used=amounts(usage.used),
+        applications=usage.applications,
+        running_applications=usage.running,
+        max=usage.limit.max_resources if usage.limit else {},
+        max_applications=usage.limit.max_applications if usage.limit else 0,
+    )
 
 
 def max_in_force(partition: Partition, queue: Queue) -> dict[str, int]:
@@ -158,85 +166,69 @@ def max_in_force(partition: Partition, queue: Queue) -> dict[str, int]:
     return least
 
 
-def description(node: Node) -> View:
-    """Of a node, whatever is allocated there."""
-    return {
-        "id": node.id,
-        "attributes": node.attributes,
-        "capacity": node.capacity,
-        "occupied": node.occupied,
-        "status": "Draining" if node.draining else "Schedulable" if node.schedulable else "NotReady",
-    }
+def status(node: Node) -> str:
+    return "Draining" if node.draining else "Schedulable" if node.schedulable else "NotReady"
 
 
-def node(name: str, node: Node) -> View:
-    return {
-        "partition": name,
-        **description(node),
-        "allocated": amounts(node.allocated),
-        "available": node.available(),
-        "drained": hold(node.drained),
-        "reserved_for": ask_of(node.reservation) if node.reservation is not None else None,
-        "allocations": len(node.allocations),
-        "rejected": [rejected(one) for one in islice(node.rejected.values(), REJECTED_SHOWN)],
-        "rejected_count": len(node.rejected),
-    }
+def node(name: str, node: Node) -> rows.Node:
+    return rows.Node(
+        partition=name,
+        id=node.id,
+        attributes=node.attributes,
+        capacity=node.capacity,
+        occupied=node.occupied,
+        status=status(node),
+        allocated=amounts(node.allocated),
+        available=node.available(),
+        drained=hold(node.drained) if node.drained is not None else None,
+        reserved_for=ask_of(node.reservation) if node.reservation is not None else None,
+        allocations=len(node.allocations),
+        rejected=[rejected(one) for one in islice(node.rejected.values(), REJECTED_SHOWN)],
+        rejected_count=len(node.rejected),
+    )
 
 
-def rejected(one: RejectedAllocation) -> View:
-    """An allocation that runs on a node, as the RM has reported, and could not be booked."""
+def rejected(one: RejectedAllocation) -> rows.RejectedAllocation:
     fact = one.fact
-    return {
-        "application_id": fact.application_id,
-        "allocation_key": fact.allocation_key,
-        "uuid": fact.uuid,
-        "resource": fact.resource,
-        "reason": one.reason,
-    }
+    return rows.RejectedAllocation(fact.application_id, fact.allocation_key, fact.uuid, fact.resource, one.reason)
 
 
-def application(name: str, application: Application) -> View:
+def application(name: str, application: Application) -> rows.Application:
     pending = sum_pending(application)
-    return {
-        "partition": name,
-        "id": application.id,
-        "queue": application.queue.path,
-        "user": application.user,
-        "groups": application.groups,
-        "tracked_group": next((tracker.name for tracker in application.trackers if tracker.kind == GROUP), ""),
-        "tags": application.tags,
-        "state": application.state,
-        "since_ms": application.state_at_ms,
-        "submitted_ms": application.at_ms,
-        "states": [{"at_ms": at_ms, "state": state} for at_ms, state in application.log],
-        "states_left_out": application.states_left_out,
-        "ends_ms": ends_ms(application),
-        "allocated": amounts(application.allocated),
-        "allocated_placeholder": amounts(application.allocated_placeholder),
-        "max_allocated": max_allocated(application),
-        "pending": amounts(pending.amounts),
-        "asks": pending.pieces,
-        "allocations": len(application.allocations),
-        "counts_as_running": application.counts_as_running,
-        "reservations": [
-            {"key": ask.ask.allocation_key, "nodes": list(ask.reservations)} for ask in application.reserving.values()
+    return rows.Application(
+        partition=name,
+        id=application.id,
+        queue=application.queue.path,
+        user=application.user,
+        groups=application.groups,
+        tracked_group=next((tracker.name for tracker in application.trackers if tracker.kind == GROUP), ""),
+        tags=application.tags,
+        state=application.state,
+        since_ms=application.state_at_ms,
+        submitted_ms=application.at_ms,
+        states=[rows.StateTransition(at_ms, state) for at_ms, state in application.log],
+        states_left_out=application.states_left_out,
+        ends_ms=ends_ms(application),
+        allocated=amounts(application.allocated),
+        allocated_placeholder=amounts(application.allocated_placeholder),
+        max_allocated=max_allocated(application),
+        pending=amounts(pending.amounts),
+        asks=pending.pieces,
+        allocations=len(application.allocations),
+        counts_as_running=application.counts_as_running,
+        reservations=[
+            rows.ReservedNodes(ask.ask.allocation_key, list(ask.reservations)) for ask in application.reserving.values()
         ],
-        "priority": application.priority,
-        "execution_timeout_ms": application.execution_timeout_ms,
-        "placeholder_ask": application.placeholder_ask,
-        "gang_scheduling_style": application.gang_scheduling_style,
-        "placeholders_until_ms": application.placeholders_until_ms,
-        "task_groups": [
-            {
-                "name": group.name,
-                "min_resource": group.min_resource,
-                "count": group.count,
-                "replaced": group.replaced,
-                "timed_out": group.timed_out,
-            }
+        priority=application.priority,
+        execution_timeout_ms=application.execution_timeout_ms,
+        placeholder_ask=application.placeholder_ask,
+        gang_scheduling_style=application.gang_scheduling_style,
+        placeholders_until_ms=application.placeholders_until_ms,
+        task_groups=[
+            rows.TaskGroup(group.name, group.min_resource, group.count, group.replaced, group.timed_out)
             for group in application.task_groups.values()
         ],
-    }
+    )
 
 
 def max_allocated(application: Application) -> dict[str, int]:
@@ -247,8 +239,8 @@ def max_allocated(application: Application) -> dict[str, int]:
     return most
 
 
-def ask_of(ask: PendingAsk) -> View:
-    return {"application": ask.application.id, "key": ask.ask.allocation_key}
+def ask_of(ask: PendingAsk) -> rows.AskName:
+    return rows.AskName(ask.application.id, ask.ask.allocation_key)
 
 
 def ends_ms(application: Application) -> int:
@@ -258,119 +250,106 @@ def ends_ms(application: Application) -> int:
     return application.state_at_ms + application.execution_limit_ms
 
 
-def rejection(name: str, rejected: RejectedApplication) -> View:
+def rejection(name: str, rejected: RejectedApplication) -> rows.Rejection:
     fact = rejected.fact
-    return {
-        "partition": name,
-        "id": fact.application_id,
-        "queue": fact.queue,
-        "user": fact.user,
-        "groups": fact.groups,
-        "state": lifecycle.REJECTED,
-        "since_ms": rejected.at_ms,
-        "reason": fact.reason,
-    }
+    return rows.Rejection(
+        partition=name,
+        id=fact.application_id,
+        queue=fact.queue,
+        user=fact.user,
+        groups=fact.groups,
+        state=lifecycle.REJECTED,
+        since_ms=rejected.at_ms,
+        reason=fact.reason,
+    )
 
 
-def allocation(name: str, allocation: Allocation) -> View:
+def allocation(name: str, allocation: Allocation) -> rows.Allocation:
     fact = allocation.fact
-    return {
-        "partition": name,
-        "uuid": fact.uuid,
-        "application": fact.application_id,
-        "key": fact.allocation_key,
-        "node": fact.node_id,
-        "resource": fact.resource,
-        "priority": fact.priority,
-        "tags": fact.tags,
-        "task_group": fact.task_group,
-        "placeholder": fact.placeholder,
-        "originator": fact.originator,
-        "replaced": allocation.replaced,
-        "replacement": replacement(allocation.replacement) if allocation.replacement is not None else None,
-        "since_ms": allocation.at_ms,
-        "requested_ms": allocation.asked_ms,
-        "ends_ms": allocation.at_ms + fact.execution_timeout_ms if fact.execution_timeout_ms > 0 else 0,
-        "releasing": allocation.releasing,
-    }
+    return rows.Allocation(
+        partition=name,
+        uuid=fact.uuid,
+        application=fact.application_id,
+        key=fact.allocation_key,
+        node=fact.node_id,
+        resource=fact.resource,
+        priority=fact.priority,
+        tags=fact.tags,
+        task_group=fact.task_group,
+        placeholder=fact.placeholder,
+        originator=fact.originator,
+        replaced=allocation.replaced,
+        replacement=replacement(allocation.replacement) if allocation.replacement is not None else None,
+        since_ms=allocation.at_ms,
+        requested_ms=allocation.asked_ms,
+        ends_ms=allocation.at_ms + fact.execution_timeout_ms if fact.execution_timeout_ms > 0 else 0,
+        releasing=allocation.releasing,
+    )
 
 
-def replacement(replacement: Replacement) -> View:
-    """The allocation that replaces a placeholder, once the RM has released it: the ask of that is pending no more."""
+def replacement(replacement: Replacement) -> rows.Replacement:
     fact = replacement.fact
-    return {"key": fact.allocation_key, "uuid": fact.uuid, "node": fact.node_id, "tags": fact.tags}
+    return rows.Replacement(fact.allocation_key, fact.uuid, fact.node_id, fact.tags)
 
 
-def ask(name: str, pending: PendingAsk) -> View:
-    """`waits_for`: kind, place and resource of the first constraint that was reported of it; None: none was. Of equal
-    asks of an application, only the first is reported."""
+def ask(name: str, pending: PendingAsk) -> rows.Ask:
     ask = pending.ask
-    return {
-        "partition": name,
-        "application": pending.application.id,
-        "queue": pending.application.queue.path,
-        "key": ask.allocation_key,
-        "resource": ask.resource,
-        "priority": ask.priority,
-        "pending": pending.pending,
-        "since_ms": pending.at_ms,
-        "waits_for": next(iter(pending.waiting or ()), None),
-        "tags": ask.tags,
-        "required_node": required_node(ask.tags),
-        "task_group": ask.task_group,
-        "placeholder": ask.placeholder,
-        "reserved_nodes": list(pending.reservations),
-        "preempted_at_ms": pending.preempted_at_ms,
-    }
+    return rows.Ask(
+        partition=name,
+        application=pending.application.id,
+        queue=pending.application.queue.path,
+        key=ask.allocation_key,
+        resource=ask.resource,
+        priority=ask.priority,
+        pending=pending.pending,
+        since_ms=pending.at_ms,
+        waits_for=next(iter(pending.waiting or ()), None),
+        tags=ask.tags,
+        required_node=required_node(ask.tags),
+        task_group=ask.task_group,
+        placeholder=ask.placeholder,
+        reserved_nodes=list(pending.reservations),
+        preempted_at_ms=pending.preempted_at_ms,
+    )
 
 
 def explained(
-    name: str, ask: PendingAsk, constraints: Sequence[Constraint], position: Position, holders: Sequence[Holders]
-) -> View:
+    name: str, ask: PendingAsk, constraints: Sequence[Constraint], position: rows.Position,
+    holders: Sequence[rows.Holders],
+) -> rows.ExplainedAsk:  # fmt: skip
     """`holders`: of each constraint; empty: they were not asked for."""
     since = ask.waiting or {}
-    return {
-        "partition": name,
-        "application": ask.application.id,
-        "queue": ask.application.queue.path,
-        "key": ask.ask.allocation_key,
-        "resource": ask.ask.resource,
-        "priority": ask.ask.priority,
-        "pending": ask.pending,
-        "reserved_nodes": list(ask.reservations),
-        "since_ms": ask.at_ms,
-        "constraints": [
-            {**constraint(c, since.get(c.key, 0)), **({} if held is None else {"holders": held})}
-            for c, held in zip_longest(constraints, holders)
-        ],
-        "reason": constraints[0].reason if constraints else "nothing is in the way: it is not its turn yet",
-        "position": position,
-        "history": list(history(ask, constraints)),
-    }
+    held: Iterable[rows.Holders | UnsetType] = holders or repeat(UNSET)
+    return rows.ExplainedAsk(
+        partition=name,
+        application=ask.application.id,
+        queue=ask.application.queue.path,
+        key=ask.ask.allocation_key,
+        resource=ask.ask.resource,
+        priority=ask.ask.priority,
+        pending=ask.pending,
+        reserved_nodes=list(ask.reservations),
+        since_ms=ask.at_ms,
+        constraints=[constraint(one, since.get(one.key, 0), by) for one, by in zip(constraints, held, strict=False)],
+        reason=constraints[0].reason if constraints else "nothing is in the way: it is not its turn yet",
+        position=position,
+        history=list(history(ask, constraints)),
+    )
 
 
-def constraint(c: Constraint, since_ms: int) -> View:
+def constraint(c: Constraint, since_ms: int, holders: rows.Holders | UnsetType = UNSET) -> rows.Constraint:
     """`since_ms`: 0: not explained yet."""
-    return {
-        "constraint": c.constraint,
-        "where": c.where,
-        "resource": c.resource,
-        "need": c.need,
-        "have": c.have,
-        "reason": c.reason,
-        "since_ms": since_ms,
-    }
+    return rows.Constraint(c.constraint, c.where, c.resource, c.need, c.have, c.reason, since_ms, holders)
 
 
-def history(ask: PendingAsk, constraints: Sequence[Constraint]) -> Iterator[View]:
+def history(ask: PendingAsk, constraints: Sequence[Constraint]) -> Iterator[rows.EarlierConstraint]:
     """Constraints that are over, the latest last. `ended_ms` is 0 if the end is not reported yet."""
-    names = ("constraint", "where", "resource")
     for over in ask.past:
-        yield {**dict(zip(names, over.key, strict=True)), "since_ms": over.since_ms, "ended_ms": over.ended_ms}
+        yield rows.EarlierConstraint(*over.key, over.since_ms, over.ended_ms)
     now = {c.key for c in constraints}
     for key, since_ms in (ask.waiting or {}).items():
         if key not in now:
-            yield {**dict(zip(names, key, strict=True)), "since_ms": since_ms, "ended_ms": 0}
+            yield rows.EarlierConstraint(*key, since_ms)
 
 
 def amounts(resource: Mapping[str, int]) -> dict[str, int]:

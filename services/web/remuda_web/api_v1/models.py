@@ -52,13 +52,6 @@ def answer_model(descriptor: Descriptor) -> type[BaseModel]:
     return create_model(descriptor.name, **fields)
 
 
-@cache
-def row_model(descriptor: Descriptor) -> type[BaseModel]:
-    """Of rows as cores answer them: null is "not known", and an older core lacks fields."""
-    fields: dict[str, Any] = {field.name: (_type(field, row_model) | None, None) for field in descriptor.fields}
-    return create_model(f"{descriptor.name}Row", **fields)
-
-
 def request_of(kind: type[M], values: Mapping[str, Any]) -> M:
     """The message with these values; strings where they come from a path or a query. Raises Problem."""
     model = request_model(kind.DESCRIPTOR)

@@ -8,11 +8,11 @@ from typing import Final
 
 from remuda_operations.operator_api.methods import ACTIONS
 
-# Lists whose rows are answered as the core sends them (`routes`): method -> kind of the query.
-ROWS: Final = {
-    "ListQueues": "queues", "ListNodes": "nodes", "ListApplications": "applications", "ListRejections": "rejections",
-    "ListAllocations": "allocations", "ListUsage": "usage", "Explain": "explain",
-}  # fmt: skip
+# Methods without a path of their own: their rows are those of a query, which are answered as the core sends them
+# (`routes`).
+LISTS: Final = frozenset([
+    "ListQueues", "ListNodes", "ListApplications", "ListRejections", "ListAllocations", "ListUsage", "Explain",
+])  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

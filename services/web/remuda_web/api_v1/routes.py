@@ -83,7 +83,7 @@ class Api:
              schemas.answers(schemas.OVERVIEW), ()),
             ("/welcome", self.welcome, "Where a resource manager connects to", schemas.answers(schemas.WELCOME), ()),
             ("/me", self.me, "The operator in whose name requests act", schemas.answers(schemas.ME), ()),
-            ("/rms/{rm}/stats", self.stats, "Totals of an RM, and its registration", schemas.answers(schemas.OBJECT),
+            ("/rms/{rm}/stats", self.stats, "Totals of an RM, and its registration", schemas.answers(schemas.STATS),
              ()),
             ("/rms/{rm}/queue-history", self.queue_history, "What a queue used, wanted and might use in the last day",
              schemas.answers(schemas.QUEUE_HISTORY), ("queue", "partition")),

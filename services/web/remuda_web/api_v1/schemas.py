@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from remuda_operations.operator_api.methods import SERVICES, Access, Method
+from remuda_operations.queries.rows import ROWS, Stats
 from remuda_web import limits, problems
-from remuda_web.api_v1.models import Descriptor, answer_model, request_model, row_model
-from remuda_web.api_v1.paths import ROWS
+from remuda_web.api_v1.models import Descriptor, answer_model, request_model
+from remuda_web.api_v1.paths import LISTS
 
 Schema = dict[str, Any]
 PROBLEM: Final = "Problem"
 _REF: Final = "#/components/schemas/"
+# Of the rows of queries. Messages of the protos have the same names without the ending.
+_ROW: Final = f"{_REF}{{name}}Row"
 _PROBLEM_SCHEMA: Final[Schema] = {
     "type": "object", "required": ["type", "title", "status", "detail"],
     "properties": {
@@ -25,6 +29,7 @@ _PROBLEM_SCHEMA: Final[Schema] = {
     },
 }  # fmt: skip
 OBJECT: Final[Schema] = {"type": "object"}
+STATS: Final[Schema] = {"$ref": _ROW.format(name=Stats.__name__)}
 RMS: Final[Schema] = {
     "type": "object", "required": ["rms"], "properties": {"rms": {"type": "array", "items": {"type": "string"}}},
 }  # fmt: skip
@@ -39,10 +44,10 @@ WELCOME: Final[Schema] = {
     "type": "object", "required": ["nats", "keys"],
     "properties": {"nats": {"type": "string"}, "keys": {"type": "boolean"}},
 }  # fmt: skip
-_ROWS: Final[Schema] = {"type": "array", "items": {"type": "object"}}
+_OBJECTS: Final[Schema] = {"type": "array", "items": {"type": "object"}}
 OVERVIEW: Final[Schema] = {
     "type": "object", "required": ["at_ms", "rms", "attention", "changes"],
-    "properties": {"at_ms": {"type": "integer"}, "rms": _ROWS, "attention": _ROWS, "changes": _ROWS},
+    "properties": {"at_ms": {"type": "integer"}, "rms": _OBJECTS, "attention": _OBJECTS, "changes": _OBJECTS},
 }  # fmt: skip
 _NUMBERS: Final[Schema] = {"type": "array", "items": {"type": "integer"}}
 QUEUE_HISTORY: Final[Schema] = {
@@ -98,10 +103,7 @@ def streamed() -> Schema:
 
 def of_rows(kind: str) -> Schema:
     """The page of rows of a query."""
-    row: Schema = {"type": "object"}
-    for method, rows in ROWS.items():
-        if rows == kind:
-            row = {"$ref": f"{_REF}{row_model(_row_of(method)).__name__}"}
+    row: Schema = {"$ref": _ROW.format(name=ROWS[kind].__name__)}
     properties: Schema = {
         "rm": {"type": "string"}, "state": {"type": "string"}, "log_seq": {"type": "integer"},
         "at_ms": {"type": "integer"}, "rows": {"type": "array", "items": row},
@@ -143,15 +145,13 @@ def components() -> Schema:
     models: list[type[BaseModel]] = []
     for method in _DESCRIPTORS.values():
         models.append(request_model(method.input_type))
-        models.append(row_model(_row_of(method.name)) if method.name in ROWS else answer_model(method.output_type))
+        if method.name not in LISTS:
+            models.append(answer_model(method.output_type))
     unique = {model.__name__: model for model in models}
     _, found = models_json_schema([(model, "validation") for model in unique.values()], ref_template=f"{_REF}{{model}}")
-    return {PROBLEM: _PROBLEM_SCHEMA, **found["$defs"]}
-
-
-def _row_of(method: str) -> Descriptor:
-    """The message of a row in the answer of a list: its last field."""
-    return _DESCRIPTORS[method].output_type.fields[-1].message_type
+    _, rows = msgspec.json.schema_components([*ROWS.values(), Stats], ref_template=_ROW)
+    named = {_ROW.format(name=name).removeprefix(_REF): schema for name, schema in rows.items()}
+    return {PROBLEM: _PROBLEM_SCHEMA, **found["$defs"], **named}
 
 
 def _query(request: Descriptor, in_path: Sequence[str]) -> list[Schema]:
