@@ -63,8 +63,9 @@ def check(kind: Any, field: FieldDescriptor) -> None:
     elif field.is_repeated:
         assert isinstance(kind, msgspec.inspect.CollectionType | msgspec.inspect.ListType), field.full_name
         if of is not None:
-            compare(kind.item_type.cls, of)
+            compare(kind.item_type.cls, of)  # type: ignore[attr-defined]
     elif of is not None:
+        assert isinstance(kind, msgspec.inspect.StructType), field.full_name
         compare(kind.cls, of)
     elif field.cpp_type in NUMBERS:
         assert isinstance(kind, msgspec.inspect.IntType), field.full_name
