@@ -134,7 +134,7 @@ class Settings:
         self._queues: dict[str, dict[str, QueueSettings]] = {}
         self._current = "default"
         self._timing: dict[str, int] = {}
-        self._compatibility = "none"
+        self.compatibility = "none"
 
     def add(self, line: Line) -> None:
         words = {"partition": self._partition, "queue": self._queue, "limit": self._limit, "rule": self._rule,
@@ -147,7 +147,7 @@ class Settings:
         self._timing = {f"{name}_ms": line.duration_ms(line.take(name)) for name in list(line.values)}
 
     def _compatible(self, line: Line) -> None:
-        self._compatibility = line.one("version")
+        self.compatibility = line.one("version")
 
     def _partition(self, line: Line) -> None:
         self._current = line.one("name")
@@ -208,7 +208,7 @@ class Settings:
         )
 
     def configuration(self, checksum: str) -> Configuration:
-        beside = {"timing": Timing(**self._timing), "compatibility": self._compatibility}
+        beside = {"timing": Timing(**self._timing), "compatibility": self.compatibility}
         if not self._partitions:
             return changed(built_in(), checksum=checksum, **beside)
         partitions = tuple(self._tree(name) for name in self._partitions)
@@ -309,7 +309,8 @@ class Notes:
     def read_file(self, line: Line) -> list[Fact]:
         """Raises remuda_config.Invalid, with all that is wrong with the text below."""
         line.done()
-        self._file = read_configuration(remuda_config.load(textwrap.dedent("\n".join(line.text)), "scenario"))
+        text = textwrap.dedent("\n".join(line.text))
+        self._file = read_configuration(remuda_config.load(text, "scenario", self.settings.compatibility))
         return self._do(commands.Configure(self._file)) if self.registered else []
 
     def _do(self, command: commands.Command) -> list[Fact]:

@@ -128,6 +128,10 @@ QUEUES: Final = _of(
     "decide.configure",
     ("dynamic_queues_stay", "6: a dynamic queue goes when nothing is in it", "        if not queue.children and not queue.applications:", "        if queue.managed and not queue.children and not queue.applications:"),
     ("configured_queues_go", "6: a configured queue stays, empty or not", " and (not q.managed or q.draining)]", "]"),
+    ("partition_limits_ignored", "18: limits of a partition are those of root, where root has none", "    if partition.limits and not root.limits:", "    if False:"),
+    ("partition_limits_over_root", "18: limits of a partition have no effect where root has some", "    if partition.limits and not root.limits:", "    if partition.limits:"),
+    ("stateaware_without_compatibility", "18: stateaware is fifo", '        changed["properties"] = {**queue.properties, SORT_POLICY: FIFO}', "        pass"),
+    ("newest_under_1_4", "18: under 1.4's rules limits of a partition have no effect", "written if configuration.compatibility == YUNIKORN_1_4 else as_newest(written)", "as_newest(written)"),
 )  # fmt: skip
 
 ASKS: Final = _of(

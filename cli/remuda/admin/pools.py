@@ -10,6 +10,7 @@ from typing import Any
 
 from remuda_bus.nats import Access
 from remuda_operations.queries import peloton
+from remuda_peloton.shell.pools_file import PoolsFileError, fields_of_respool
 
 from ..client.connections import bus_at
 from ..errors import UserError
@@ -56,8 +57,15 @@ def text_of(file: Path) -> str:
         raise UserError(f"{file}: {error}") from None
 
 
-def set_keys(url: str, cluster: str, path: str, values: Sequence[str], as_json: bool) -> None:
-    change(url, cluster, {"path": path, "set": assignments(values)}, as_json)
+def set_keys(url: str, cluster: str, path: str, values: Sequence[str], file: Path | None, as_json: bool) -> None:
+    """`file`: a pool as Peloton's own command line reads it; `values` count before it. Raises UserError."""
+    try:
+        fields = fields_of_respool(text_of(file)) if file is not None else {}
+    except PoolsFileError as error:
+        raise UserError(f"{file}: {error}") from None
+    if not values and file is None:
+        raise UserError("KEY=VALUE: missing, expected such as cpu.limit=64, or --file FILE")
+    change(url, cluster, {"path": path, "set": {**fields, **assignments(values)}}, as_json)
 
 
 def delete(url: str, cluster: str, path: str, as_json: bool) -> None:

@@ -44,8 +44,15 @@ def preview(
 def set_keys(
     path: PoolPath,
     values: Annotated[
-        list[str], typer.Argument(metavar="KEY=VALUE...", help="Such as cpu.limit=64, cpu.type=STATIC, slack_limit=10.")
-    ],
+        list[str] | None,
+        typer.Argument(metavar="KEY=VALUE...", help="Such as cpu.limit=64, cpu.type=STATIC, slack_limit=10."),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="A pool as Peloton's own `respool create` reads it.", callback=arguments.path
+        ),
+    ] = None,
     cluster: Cluster = "default",
     nats: Nats = DEFAULT_URL,
     json: AsJson = False,
@@ -53,7 +60,7 @@ def set_keys(
     """Change keys of a pool, or create it."""
     from ..admin.pools import set_keys as change
 
-    change(nats, cluster, path, values, json)
+    change(nats, cluster, path, values or [], file, json)
 
 
 def delete(path: PoolPath, cluster: Cluster = "default", nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:

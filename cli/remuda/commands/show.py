@@ -272,10 +272,14 @@ def dead_letters(
 
 
 def check(
-    file: Annotated[Path, typer.Argument(help="The queues.yaml.", callback=arguments.path)],
+    file: Annotated[
+        Path,
+        typer.Argument(help="The queues.yaml, or a ConfigMap or values of Helm with it.", callback=arguments.path),
+    ],
     json: AsJson = False,
 ) -> None:
-    """Check a queues.yaml without a running system. Prints every problem; exit code 1 if there is one."""
+    """Check a queues.yaml without a running system. Prints every problem; exit code 1 if there is one. Of a valid file,
+    prints what has no effect, and which versions of Apache YuniKorn a key or value is of."""
     from ..show.config_check import check as verify
 
     verify(file, json)

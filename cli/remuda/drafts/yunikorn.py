@@ -6,16 +6,17 @@ from __future__ import annotations
 
 import base64
 import binascii
+import io
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from .. import limits
 from .notes import Notes
-from .sources import Document, NotReadable, inside
+from .sources import Document, NotReadable, inside, yaml
 
 NAME = "yunikorn"
 _CONFIG_MAPS = ("yunikorn-defaults", "yunikorn-configs")  # the second one counts before the first
@@ -84,6 +85,32 @@ def translate(documents: list[Document], notes: Notes) -> tuple[CommentedMap, Do
     return draft, document
 
 
+class HeldText(NamedTuple):
+    """A text of queues.yaml inside of another file. `before`: the lines of the file before its first line. `placed`:
+    whether its further lines are those of the file, too."""
+
+    key: str
+    text: str
+    before: int
+    placed: bool
+
+
+def held_text(documents: list[Document]) -> HeldText | None:
+    """The text that counts of ConfigMaps and values of Helm; None: there is none, or a document is a queues.yaml.
+    Raises NotReadable."""
+    held = [] if any(_is_queues(document.content) for document in documents) else _held(documents, Notes())
+    if not held:
+        return None
+    holder, key = held[-1]
+    found = _text(holder, key)
+    value = holder.settings[key]
+    if isinstance(value, CommentedMap):
+        written = io.StringIO()
+        yaml().dump(value, written)
+        return HeldText(key, written.getvalue(), found.before, False)
+    return HeldText(key, str(value), found.before, found.placed)
+
+
 def _is_queues(content: Any) -> bool:
     return isinstance(content, Mapping) and "partitions" in content
 
@@ -145,6 +172,11 @@ def _plain_key(key: str) -> str:
 def _texts(documents: list[Document], notes: Notes) -> list[Document]:
     """The texts of queues.yaml, the one that counts last."""
     plain = [document for document in documents if _is_queues(document.content)]
+    return [*plain, *(_text(holder, key) for holder, key in _held(documents, notes))]
+
+
+def _held(documents: list[Document], notes: Notes) -> list[tuple[_Holder, str]]:
+    """The keys of holders that have a text of queues.yaml, the one that counts last."""
     holders = sorted((one for document in documents for one in _holders(document)), key=lambda one: one.rank)
     group = "queues"
     for holder in holders:
@@ -154,10 +186,10 @@ def _texts(documents: list[Document], notes: Notes) -> list[Document]:
     for holder in holders:
         for key in holder.settings:
             if key in wanted and holder.settings[key] is not None:
-                held.append(_text(holder, key))
+                held.append((holder, key))
             else:
                 _note_setting(holder, key, wanted[0], notes)
-    return [*plain, *held]
+    return held
 
 
 def _text(holder: _Holder, key: str) -> Document:

@@ -13,8 +13,10 @@ from remuda_peloton.core import Core
 from remuda_peloton.facts import EntitlementsChanged, Fact
 from remuda_peloton.rules.pools import find_by_path
 from remuda_peloton.rules.task import Task
-from remuda_peloton.shell.pools_file import PoolsFile, PoolsFileError
+from remuda_peloton.shell.pools_file import PoolsFile, PoolsFileError, fields_of_respool
 from remuda_peloton.wire import pool_rpcs
+from remuda_peloton.wire.pool_fields import set_field
+from remuda_proto.peloton.api.v0.respool import respool_pb2 as respool
 from remuda_proto.remuda.resmgr.v1 import pools_pb2 as pb
 
 TREE = """
@@ -178,3 +180,38 @@ def test_gang_that_was_killed_does_not_keep_its_pool(board: Board) -> None:
     board.enqueue("/c")
     board.do(commands.KillTasks(("t1",)))
     assert board.apply("pools: [{name: c, pools: [{name: d}]}]")[-1] == "/c/d created"
+
+
+def test_a_pool_as_the_command_line_of_peloton_reads_it() -> None:
+    text = """
+name: Batch
+owningteam: data
+ldapgroups: []
+policy: 1
+controllerlimit: {maxpercent: 20}
+resources:
+- {kind: cpu, reservation: 1, limit: 2, share: 1, type: 2}
+- {Kind: memory, Limit: 100}
+"""
+    fields = fields_of_respool(text)
+    assert fields == {
+        "owning_team": "data", "controller_limit": "20", "cpu.reservation": "1", "cpu.limit": "2", "cpu.share": "1",
+        "cpu.type": "STATIC", "memory.limit": "100",
+    }  # fmt: skip
+    config = respool.ResourcePoolConfig()
+    for key, value in fields.items():
+        set_field(config, key, value)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "the text is empty, expected a resource pool"),
+        ("name: A\nowner: b", "line 2: the pool has 'owner', expected some of name, .*"),
+        ("name: A\nresources:\n- {limit: 2}", "line 3: kind is missing, expected one of cpu, .*"),
+        ("ldapgroups: [a]", "line 1: ldapgroups: expected none; .*"),
+    ],
+)
+def test_problems_of_such_a_pool(text: str, problem: str) -> None:
+    with pytest.raises(PoolsFileError, match=f"^{problem}$"):
+        fields_of_respool(text)

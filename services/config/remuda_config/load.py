@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from remuda_config import limits
+from remuda_config.advice import advise
 from remuda_config.build import BUILT_IN, build
 from remuda_config.problems import Finding, Invalid, Problem, spell
 from remuda_config.schema import NotYaml, Queues, YamlDocument, read_yaml, validate
@@ -35,6 +38,21 @@ def findings_in(text: str) -> list[Finding]:
     Invalid for a text that is not YAML.
     """
     return _read(text)[2]
+
+
+class AdviceOnText(NamedTuple):
+    """As `Advice`, each with its path and line."""
+
+    warnings: list[Problem]
+    versions: list[Problem]
+
+
+def advice_on(text: str) -> AdviceOnText:
+    """What is worth knowing about a valid text. Raises Invalid."""
+    document, queues, findings = _read(text)
+    if findings:
+        raise Invalid(_place(document, findings))
+    return AdviceOnText(*(_place(document, found) for found in advise(queues)))
 
 
 def _read(text: str, compatibility: str = "none") -> tuple[YamlDocument, Queues, list[Finding]]:

@@ -9,14 +9,18 @@ from remuda_config.problems import Problem
 from remuda_proto.remuda.v1 import config_pb2
 
 
-def problems_to_wire(problems: Sequence[Problem]) -> list[config_pb2.ConfigurationProblem]:
+def bounded_problems(problems: Sequence[Problem]) -> list[Problem]:
     """Returns at most MAX_PROBLEMS problems, and the number of the others as one more."""
     shown = list(problems[: limits.MAX_PROBLEMS])
-    if more := len(problems) - len(shown):
-        shown.append(Problem("", 0, f"and {more} more"))
+    more = len(problems) - len(shown)
+    return [*shown, *([Problem("", 0, f"and {more} more")] if more else [])]
+
+
+def problems_to_wire(problems: Sequence[Problem]) -> list[config_pb2.ConfigurationProblem]:
+    """Returns the bounded problems as messages."""
     return [
         config_pb2.ConfigurationProblem(path=problem.path, line=problem.line, message=problem.message)
-        for problem in shown
+        for problem in bounded_problems(problems)
     ]
 
 

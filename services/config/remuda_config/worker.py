@@ -17,14 +17,15 @@ import struct
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any, BinaryIO
 
 from remuda_config import limits
 from remuda_config.diff import difference
 from remuda_config.edits import NotEditable, edit
-from remuda_config.load import load
+from remuda_config.load import advice_on, load
 from remuda_config.problems import Invalid
-from remuda_config.wire import problems_to_wire
+from remuda_config.wire import bounded_problems, problems_to_wire
 from remuda_proto.remuda.v1 import config_pb2
 
 LENGTH = struct.Struct(">I")
@@ -67,6 +68,15 @@ def _load(text: str, source: str) -> bytes:
         return config_pb2.ResolvedConfiguration(problems=problems_to_wire(error.problems)).SerializeToString()
 
 
+def _advise(text: str) -> bytes:
+    try:
+        advice = advice_on(text)
+    except Invalid as error:
+        return json.dumps({"refused": str(error)}).encode()
+    shown = {kind: bounded_problems(found) for kind, found in advice._asdict().items()}
+    return json.dumps({"advice": {kind: [asdict(one) for one in found] for kind, found in shown.items()}}).encode()
+
+
 def _edit(text: str, edits: list[Any]) -> bytes:
     try:
         return json.dumps({"text": edit(text, edits)}).encode()
@@ -82,7 +92,7 @@ def _compare(before: str, after: str) -> bytes:
         return json.dumps({"refused": f"a text is not valid for this version of remuda: {error.problems[0]}"}).encode()
 
 
-_DO: dict[str, Callable[..., bytes]] = {"load": _load, "edit": _edit, "compare": _compare}
+_DO: dict[str, Callable[..., bytes]] = {"load": _load, "advise": _advise, "edit": _edit, "compare": _compare}
 
 
 def _limit_processor_time(cpu_s: int) -> None:

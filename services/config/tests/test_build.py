@@ -212,3 +212,15 @@ def test_extra_config():
         'extraConfig["queues.yaml"]',
         "extraConfig.compatibility",
     ]
+
+
+@pytest.mark.parametrize(
+    ("written", "built"),
+    [
+        ({"preemption.quota.delay": "15m"}, {"quota.preemption.delay": "15m"}),
+        ({"preemption.quota.delay": "15m", "quota.preemption.delay": "1h"}, {"quota.preemption.delay": "1h"}),
+        ({"application.sort.policy": "disabled"}, {"application.sort.policy": "fifo"}),
+    ],
+)
+def test_properties_of_other_versions_have_the_names_and_values_of_the_newest(written, built):
+    assert properties.canonical(written) == built

@@ -92,10 +92,12 @@ REFUSED = {
     "acl: bad user": ('- {name: a, submitacl: "a!b"}', "[0].submitacl", "bad user name 'a!b'"),
     "acl: bad group": ('- {name: a, submitacl: "a g@x"}', "[0].submitacl", "bad group name 'g@x'"),
     # properties
-    "sort policy": ("- {name: a, properties: {application.sort.policy: best}}", None, "fifo, fair, stateaware"),
     "sort priority": ("- {name: a, properties: {application.sort.priority: off}}", None, "enabled, disabled"),
     "priority policy": ("- {name: a, properties: {priority.policy: ''}}", None, "default, fence"),
     "preemption policy": ("- {name: a, properties: {preemption.policy: none}}", None, "default, fence, disabled"),
+    "backoff": ("- {name: a, properties: {application.unschedasks.backoff: -1}}", None, "whole number"),
+    "backoff's delay": ("- {name: a, properties: {application.unschedasks.backoff.delay: 1}}", None, "duration"),
+    "quota delay of 1.8": ("- {name: a, properties: {preemption.quota.delay: 10}}", None, "duration"),
     "offset too large": ("- {name: a, properties: {priority.offset: 2147483648}}", None, "whole number"),
     "offset with a fraction": ("- {name: a, properties: {priority.offset: 1.5}}", None, "whole number"),
     "delay without unit": ("- {name: a, properties: {preemption.delay: 10}}", None, "duration"),

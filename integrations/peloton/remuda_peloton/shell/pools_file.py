@@ -22,11 +22,19 @@ from remuda_proto.peloton.api.v0.respool import respool_pb2 as respool
 from remuda_proto.remuda.resmgr.v1 import pools_pb2 as pb
 
 from .. import limits
+from ..rules.pools import ELASTIC, STATIC
 from ..rules.resources import KINDS
 from ..wire.pool_fields import OF_KIND, PERCENTS, TEXTS, set_field, text_of
 
 PLAIN: Final = (*PERCENTS, *TEXTS)
 Node: TypeAlias = Any  # yaml.Node: the library has no types
+# Of a file of Peloton's own command line. `policy` and `parent` are read, and decided by the path and the system.
+RESPOOL_TEXTS: Final = {"owningteam": "owning_team", "description": "description"}
+RESPOOL_PERCENTS: Final = {"controllerlimit": "controller_limit", "slacklimit": "slack_limit"}
+RESPOOL_TYPES: Final = {"0": ELASTIC, "1": ELASTIC, "2": STATIC}
+RESPOOL_FIELDS: Final = (
+    "name", "resources", "ldapgroups", "policy", "parent", "changelog", *RESPOOL_TEXTS, *RESPOOL_PERCENTS
+)  # fmt: skip
 FIELDS: Final = ("name", *KINDS, *PLAIN, "ldap_groups", "pools")
 
 
@@ -46,13 +54,7 @@ class PoolsFile:
         """Raises PoolsFileError."""
         self.request = pb.ApplyPoolsRequest()
         self.lines: dict[str, int] = {}
-        try:
-            root = yaml.compose(text, Loader=yaml.CSafeLoader)
-        except yaml.MarkedYAMLError as error:
-            line = error.problem_mark.line + 1 if error.problem_mark is not None else 0
-            raise PoolsFileError(line, f"no YAML: {error.problem or error.context}") from None
-        except (yaml.YAMLError, ValueError, RecursionError) as error:
-            raise PoolsFileError(0, f"no YAML: {str(error)[:300]}") from None
+        root = _composed(text)
         if root is None:
             raise PoolsFileError(0, "the text is empty, expected `pools`")
         top = _mapping(root, "the text", ("pools",))
@@ -86,6 +88,43 @@ class PoolsFile:
                 self._add(path, fields["pools"])
 
 
+def fields_of_respool(text: str) -> dict[str, str]:
+    """The fields of one pool, by the keys of `pool_fields.set_field`, from a file as Peloton's own command
+    `respool create` reads it. Its keys are in lower case, each kind of resource is an item of a list, and the type is a
+    number or a name. Raises PoolsFileError."""
+    root = _composed(text)
+    if root is None:
+        raise PoolsFileError(0, "the text is empty, expected a resource pool")
+    top = _mapping(root, "the pool", RESPOOL_FIELDS, fold=True)
+    fields = {key: _scalar(top[name], name) for name, key in RESPOOL_TEXTS.items() if name in top}
+    for name, key in RESPOOL_PERCENTS.items():
+        if name in top:
+            given = _mapping(top[name], name, ("maxpercent",), fold=True)
+            if "maxpercent" in given:
+                fields[key] = _scalar(given["maxpercent"], f"{name}.maxpercent")
+    if "ldapgroups" in top and _list(top["ldapgroups"], "ldapgroups"):
+        raise _wrong(top["ldapgroups"], "ldapgroups: expected none; a file for `remuda pool apply` has ldap_groups")
+    for node in _list(top["resources"], "resources") if "resources" in top else ():
+        given = _mapping(node, "a resource", ("kind", *OF_KIND), fold=True)
+        if "kind" not in given:
+            raise _wrong(node, f"kind is missing, expected one of {', '.join(KINDS)}")
+        kind = _scalar(given.pop("kind"), "kind").lower()
+        for name, value in given.items():
+            written = _scalar(value, name)
+            fields[f"{kind}.{name}"] = RESPOOL_TYPES.get(written, written) if name == "type" else written
+    return fields
+
+
+def _composed(text: str) -> Node | None:
+    try:
+        return yaml.compose(text, Loader=yaml.CSafeLoader)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark is not None else 0
+        raise PoolsFileError(line, f"no YAML: {error.problem or error.context}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise PoolsFileError(0, f"no YAML: {str(error)[:300]}") from None
+
+
 def _config(fields: dict[str, Node]) -> respool.ResourcePoolConfig:
     config = respool.ResourcePoolConfig()
     for kind in KINDS:
@@ -115,12 +154,13 @@ def _set(config: respool.ResourcePoolConfig, key: str, node: Node) -> None:
         raise _wrong(node, str(error)) from None
 
 
-def _mapping(node: Node, what: str, known: tuple[str, ...]) -> dict[str, Node]:
+def _mapping(node: Node, what: str, known: tuple[str, ...], fold: bool = False) -> dict[str, Node]:
+    """`fold`: keys are read in lower case."""
     if not isinstance(node, yaml.MappingNode):
         raise _wrong(node, f"{what} is {_shown(node)}, expected a mapping with some of {', '.join(known)}")
     found: dict[str, Node] = {}
     for key, value in node.value:
-        name = str(key.value)
+        name = str(key.value).lower() if fold else str(key.value)
         if name not in known:
             raise _wrong(key, f"{what} has {name[:64]!r}, expected some of {', '.join(known)}")
         if name in found:

@@ -3352,20 +3352,32 @@ class CheckConfigurationResponse(_message.Message):
     VALID_FIELD_NUMBER: _builtins.int
     PROBLEMS_FIELD_NUMBER: _builtins.int
     CHECKSUM_FIELD_NUMBER: _builtins.int
+    WARNINGS_FIELD_NUMBER: _builtins.int
+    VERSIONS_FIELD_NUMBER: _builtins.int
     valid: _builtins.bool
     checksum: _builtins.str
     @_builtins.property
     def problems(self) -> _containers.RepeatedCompositeFieldContainer[_config_pb2.ConfigurationProblem]: ...
+    @_builtins.property
+    def warnings(self) -> _containers.RepeatedCompositeFieldContainer[_config_pb2.ConfigurationProblem]:
+        """Of a valid text: values without effect, or with another one than may be expected."""
+
+    @_builtins.property
+    def versions(self) -> _containers.RepeatedCompositeFieldContainer[_config_pb2.ConfigurationProblem]:
+        """Of a valid text: of which versions of Apache YuniKorn a key or value is, where not all have it."""
+
     def __init__(
         self,
         *,
         valid: _builtins.bool = ...,
         problems: _abc.Iterable[_config_pb2.ConfigurationProblem] | None = ...,
         checksum: _builtins.str = ...,
+        warnings: _abc.Iterable[_config_pb2.ConfigurationProblem] | None = ...,
+        versions: _abc.Iterable[_config_pb2.ConfigurationProblem] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checksum", b"checksum", "problems", b"problems", "valid", b"valid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checksum", b"checksum", "problems", b"problems", "valid", b"valid", "versions", b"versions", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

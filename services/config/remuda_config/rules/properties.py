@@ -8,16 +8,22 @@ from collections.abc import Iterator, Mapping
 from remuda_proto import durations
 from remuda_proto.bounds import shown
 
+SORT_POLICY = "application.sort.policy"
+FIFO = "fifo"
+STATE_AWARE = "stateaware"
+SORT_POLICIES = (FIFO, "fair", STATE_AWARE)
 _CHOICES = {
-    "application.sort.policy": ("fifo", "fair", "stateaware"),
     "application.sort.priority": ("enabled", "disabled"),
     "priority.policy": ("default", "fence"),
     "preemption.policy": ("default", "fence", "disabled"),
 }
 _OFFSET = "priority.offset"
 _DELAY = "preemption.delay"
-_QUOTA_DELAY = "quota.preemption.delay"
-NAMES = (*_CHOICES, _OFFSET, _DELAY, _QUOTA_DELAY)
+QUOTA_DELAY = "quota.preemption.delay"
+QUOTA_DELAY_1_8 = "preemption.quota.delay"  # its name in the released YuniKorn 1.8
+# YuniKorn stops looking at an application for the delay after so many asks that fit nowhere.
+BACKOFF = "application.unschedasks.backoff"
+BACKOFF_DELAY = "application.unschedasks.backoff.delay"
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 
@@ -38,17 +44,27 @@ def _check(name: str, value: str) -> str | None:
         return f"{shown(value)}: expected a whole number from {-(2**31)} to {2**31 - 1}"
     if name == _DELAY and not durations.milliseconds(value):
         return f"{shown(value)}: {durations.EXPECTED}"
-    if name == _QUOTA_DELAY and durations.milliseconds(value) is None:
+    if name in (QUOTA_DELAY, QUOTA_DELAY_1_8) and durations.milliseconds(value) is None:
         return f"{shown(value)}: {durations.EXPECTED}, or 0 for never"
+    if name == BACKOFF and not (_INTEGER.fullmatch(value) and 0 <= int(value) < 2**64):
+        return f"{shown(value)}: expected a whole number from 0 to {2**64 - 1}"
+    if name == BACKOFF_DELAY and not durations.milliseconds(value):
+        return f"{shown(value)}: {durations.EXPECTED}"
     return None
 
 
 def canonical(properties: Mapping[str, str]) -> dict[str, str]:
-    """Returns the values as the core compares them: choices in lower case, the offset in plain digits."""
-    return {name: _canonical(name, value) for name, value in properties.items()}
+    """Returns the properties as the core compares them: current names, choices in lower case, the offset in plain digits. An
+    unknown order of applications is fifo."""
+    named = {QUOTA_DELAY if name == QUOTA_DELAY_1_8 else name: value for name, value in properties.items()}
+    if QUOTA_DELAY in properties:
+        named[QUOTA_DELAY] = properties[QUOTA_DELAY]
+    return {name: _canonical(name, value) for name, value in named.items()}
 
 
 def _canonical(name: str, value: str) -> str:
+    if name == SORT_POLICY:
+        return value.lower() if value.lower() in SORT_POLICIES else FIFO
     if name in _CHOICES:
         return value.lower()
     return str(int(value)) if name == _OFFSET else value

@@ -181,6 +181,10 @@ class Reservations(Keys):
     queueshare: Count | None = None
 
 
+class UserGroupResolver(Keys):
+    type: Text = ""
+
+
 class TopologyLevel(Keys):
     level: Text = ""
     attribute: Text = ""
@@ -198,6 +202,8 @@ class Partition(Keys):
     nodesortpolicy: NodeSortPolicy = NodeSortPolicy()
     devices: Resource = Field(default_factory=dict)
     topology: list[TopologyLevel] = Field(default_factory=list)
+    usergroupresolver: UserGroupResolver = UserGroupResolver()
+    statedumpfilepath: Text = ""
 
     @property
     def plain_name(self) -> str:

@@ -109,7 +109,8 @@ def _not_yaml(text: str) -> Iterator[None]:
         yield
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise NotYaml(mark.line + 1 if mark else 0, f"not YAML: {error.problem or error.context}") from error
+        hint = "; YAML takes blanks for indentation, no tabs" if "'\\t'" in str(error.problem) else ""
+        raise NotYaml(mark.line + 1 if mark else 0, f"not YAML: {error.problem or error.context}{hint}") from error
     except YAMLError as error:
         raise NotYaml(_line_of(text, error), f"not YAML: {str(error).splitlines()[0]}") from error
     except RecursionError:

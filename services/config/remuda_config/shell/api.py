@@ -18,7 +18,7 @@ from typing import Any
 from remuda_bus import subjects
 from remuda_bus.bus import Message, Refused
 from remuda_config import limits
-from remuda_config.problems import Invalid, Problem
+from remuda_config.problems import Invalid
 from remuda_config.shell.access import ConfigurationAccess
 from remuda_config.shell.active_configuration import CONFLICT, ActiveConfiguration
 from remuda_config.shell.changes import AcceptedText, Change, now_ms
@@ -26,6 +26,7 @@ from remuda_config.shell.rm_versions import RmVersions
 from remuda_config.shell.version_store import StoredVersion
 from remuda_config.shell.worker_pool import WorkerPool
 from remuda_config.versions import ROLLBACK
+from remuda_config.wire import bounded_problems
 from remuda_operations.operators import operator_of
 from remuda_operations.queries.fields import expect_fields
 
@@ -94,6 +95,8 @@ class ConfigurationApi:
         except Invalid as invalid:
             return {"valid": False, "problems": _problems(invalid)}
         answer: Document = {"valid": True, "problems": [], "checksum": configuration.checksum}
+        if text.strip():
+            answer |= await self._pool.advise(text)
         if request.get("configuration") is True:  # the parsed text, for a preview
             answer["configuration"] = base64.b64encode(configuration.SerializeToString()).decode()
         return answer
@@ -198,9 +201,7 @@ async def _answered(answer: Awaitable[Document]) -> bytes:
 
 
 def _problems(invalid: Invalid) -> list[Document]:
-    shown = invalid.problems[: limits.MAX_PROBLEMS]
-    more = len(invalid.problems) - len(shown)
-    return [asdict(one) for one in [*shown, *([Problem("", 0, f"and {more} more")] if more else [])]]
+    return [asdict(one) for one in bounded_problems(invalid.problems)]
 
 
 def _request(kind: str, message: Message) -> Document:

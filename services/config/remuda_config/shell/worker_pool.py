@@ -61,6 +61,10 @@ class WorkerPool:
             raise Invalid(problems_from_wire(answer.problems))
         return answer.configuration
 
+    async def advise(self, text: str) -> dict[str, Any]:
+        """`warnings` and `versions` of `remuda_config.advice_on`, bounded. Raises ValueError for an invalid text."""
+        return dict(await self._ask_json("advise", "advice", [text]))
+
     async def edit(self, text: str, edits: Sequence[Any]) -> str:
         """Edits a text as `remuda_config.edits.edit`. Raises ValueError with the reason."""
         return str(await self._ask_json("edit", "text", [text], edits))

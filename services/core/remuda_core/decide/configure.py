@@ -25,6 +25,7 @@ from ..rules.connection import REPLAY, REPORT, RESYNC
 from ..rules.devices import problem_of_node
 from ..rules.placement_rules import RULES
 from ..rules.prices import LARGEST_UNIT, PRICES
+from ..rules.properties import FIFO, SORT_POLICY, is_state_aware
 from ..settings import APPLICATION, PACKINGS, TOPOLOGY, Configuration, PartitionSettings, PlacementRule, QueueSettings
 from ..state import Partition, Queue, State
 from . import names
@@ -32,7 +33,8 @@ from .devices import assign_devices
 from .guests import has_guests, keep_guests, problems_of_queues
 from .quota import settle_quotas
 
-COMPATIBILITIES = ("none", "yunikorn-1.4")
+YUNIKORN_1_4 = "yunikorn-1.4"
+COMPATIBILITIES = ("none", YUNIKORN_1_4)
 
 
 def register(state: State, command: Register, now_ms: int) -> Iterator[Fact]:
@@ -218,7 +220,8 @@ def conflicts_with_guests(state: State, configuration: Configuration) -> list[st
 
 def apply(state: State, configuration: Configuration, now_ms: int) -> Iterator[Fact]:
     configured = set()
-    for settings in configuration.partitions:
+    for written in configuration.partitions:
+        settings = written if configuration.compatibility == YUNIKORN_1_4 else as_newest(written)
         name = state.partition_name(settings.name)
         configured.add(name)
         bare = replace(settings, root=replace(settings.root, queues=()))
@@ -243,6 +246,28 @@ def apply(state: State, configuration: Configuration, now_ms: int) -> Iterator[F
         configuration.revision,
     )
     yield from keep_guests(state, now_ms)
+
+
+def as_newest(partition: PartitionSettings) -> PartitionSettings:
+    """The partition as the newest versions of Apache YuniKorn read it (semantics section 18): where root has no limits,
+    it has those of the partition, and `stateaware` is `fifo`."""
+    root = _without_turns(partition.root)
+    if partition.limits and not root.limits:
+        root = replace(root, limits=partition.limits)
+    return partition if root is partition.root else replace(partition, root=root)
+
+
+def _without_turns(queue: QueueSettings) -> QueueSettings:
+    changed: dict[str, Any] = {}
+    if is_state_aware(queue.properties):
+        changed["properties"] = {**queue.properties, SORT_POLICY: FIFO}
+    template = queue.child_template
+    if template is not None and is_state_aware(template.properties):
+        changed["child_template"] = replace(template, properties={**template.properties, SORT_POLICY: FIFO})
+    queues = tuple(map(_without_turns, queue.queues))
+    if any(new is not old for new, old in zip(queues, queue.queues, strict=True)):
+        changed["queues"] = queues
+    return replace(queue, **changed) if changed else queue
 
 
 def apply_queues(partition: Partition, settings: PartitionSettings) -> Iterator[Fact]:

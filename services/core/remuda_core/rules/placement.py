@@ -76,7 +76,8 @@ def place(settings: PartitionSettings, queues: Queues, who: Applicant, *, runs: 
             return found
         reasons.setdefault(DEFAULT_QUEUE, f"default: {found.reason}")
     if not settings.placement_rules and without_result:
-        return NotPlaced(joined(["the application names no queue, and there are no rules", *reasons.values()]))
+        hint = "" if DEFAULT_QUEUE in queues else f": expected a queue, a rule in placementrules, or {DEFAULT_QUEUE}"
+        return NotPlaced(joined([f"the application names no queue, and there are no rules{hint}", *reasons.values()]))
     return NotPlaced(f"no placement rule matched: {joined(reasons.values() or without_result)}")
 
 

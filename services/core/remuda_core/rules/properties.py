@@ -11,6 +11,8 @@ from remuda_proto.durations import milliseconds
 
 Properties = Mapping[str, str]
 
+SORT_POLICY: Final = "application.sort.policy"
+FIFO: Final = "fifo"
 FAIR: Final = "fair"
 STATE_AWARE: Final = "stateaware"
 PREEMPTION_DELAY_MS: Final = 30_000
@@ -19,7 +21,7 @@ QUOTA_DELAY: Final = "quota.preemption.delay"
 
 def sort_policy(properties: Properties) -> str:
     """The order of the applications in a leaf queue: fifo, fair or stateaware."""
-    return properties.get("application.sort.policy", "fifo")
+    return properties.get(SORT_POLICY, FIFO)
 
 
 def is_state_aware(properties: Properties) -> bool:

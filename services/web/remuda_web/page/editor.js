@@ -22,6 +22,7 @@ export function Editor({ rm, text: first, base, onText, onApplied }) {
   }, [text]);
   const problems = checked ? checked.problems : [];
   const isValid = checked && !problems.length;
+  const advice = isValid ? [...(checked.warnings || []), ...(checked.versions || [])] : [];
 
   const attempt = (work) => async (event) => {
     event.preventDefault();
@@ -49,8 +50,8 @@ export function Editor({ rm, text: first, base, onText, onApplied }) {
     <div class="editor"><pre class="lines" ref=${lines} aria-hidden="true">${text.split("\n").map((_, index) => `${index + 1}\n`).join("")}</pre>
       <textarea id="editor" ref=${area} spellcheck="false" wrap="off" rows=${Math.max(12, text.split("\n").length + 1)} value=${text} onScroll=${align}
         onInput=${(event) => { write(event.target.value); onText(event.target.value); }}></textarea></div>
-    <div role="status">${isValid ? html`<p class="good">valid</p>` : html`<ul class="reasons">${problems.map((one) => html`<li class="problem">
-      ${one.line ? html`<button type="button" class="link" onClick=${() => jump(one.line)}>line ${one.line}</button> ` : ""}${one.path}: ${one.message}</li>`)}</ul>`}</div>
+    <div role="status">${isValid && html`<p class="good">valid</p>`}<ul class="reasons">${[...problems, ...advice].map((one) => html`<li class=${isValid ? "dim" : "problem"}>
+      ${one.line ? html`<button type="button" class="link" onClick=${() => jump(one.line)}>line ${one.line}</button> ` : ""}${one.path}: ${one.message}</li>`)}</ul></div>
     <p class="controls"><label>Message <input name="message" maxlength="500" /></label>
       <label>Roll back unless confirmed in <input name="minutes" type="number" min="0" max="1440" placeholder="never" size="6" /> minutes</label></p>
     <p class="actions"><button type="button" disabled=${!base} onClick=${compare}>Compare</button><button type="button" disabled=${!isValid || !rm} onClick=${preview}>Preview</button>
