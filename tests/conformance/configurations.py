@@ -29,12 +29,14 @@ from remuda_config.schema import Queue
 from remuda_core import commands
 from remuda_core.core import Core
 from remuda_core.facts import ConfigurationRefused, RegistrationRefused
+from remuda_core.rules.properties import sort_policy
 from remuda_core.settings import ChildTemplate
 from remuda_core.state import Queue as LiveQueue
 from remuda_core.wire.configuration import read_configuration
 from remuda_proto.durations import milliseconds
 from remuda_proto.names import QUEUE, USER
 
+from .in_process import COMPATIBILITY
 from .recording import Json
 from .reference_placement import QUEUE_NAME, USER_NAME
 
@@ -215,7 +217,7 @@ class World:
 
     def _give(self, text: str, command: Callable[[Any], commands.Command]) -> str:
         try:
-            configuration = read_configuration(remuda_config.load(text))
+            configuration = read_configuration(remuda_config.load(text, compatibility=COMPATIBILITY))
         except remuda_config.Invalid as error:
             return "\n".join(map(str, error.problems))
         facts = self.core.handle(command(configuration), NOW_MS)
@@ -244,7 +246,7 @@ def in_force(queue: LiveQueue) -> Json:
     return {
         "leaf": queue.leaf,
         "managed": queue.managed,
-        "sortType": value("application.sort.policy", "fifo") if queue.leaf else "fair",
+        "sortType": sort_policy(settings.properties) if queue.leaf else "fair",
         "prioritySortEnabled": value("application.sort.priority", "enabled") == "enabled",
         "priorityPolicy": value("priority.policy", "default"),
         "priorityOffset": int(value("priority.offset", "0")),

@@ -219,7 +219,7 @@ def test_extra_config():
     [
         ({"preemption.quota.delay": "15m"}, {"quota.preemption.delay": "15m"}),
         ({"preemption.quota.delay": "15m", "quota.preemption.delay": "1h"}, {"quota.preemption.delay": "1h"}),
-        ({"application.sort.policy": "disabled"}, {"application.sort.policy": "fifo"}),
+        ({"application.sort.policy": "Disabled"}, {"application.sort.policy": "disabled"}),
     ],
 )
 def test_properties_of_other_versions_have_the_names_and_values_of_the_newest(written, built):

@@ -24,6 +24,7 @@ QUOTA_DELAY_1_8 = "preemption.quota.delay"  # its name in the released YuniKorn 
 # YuniKorn stops looking at an application for the delay after so many asks that fit nowhere.
 BACKOFF = "application.unschedasks.backoff"
 BACKOFF_DELAY = "application.unschedasks.backoff.delay"
+NAMES = (SORT_POLICY, *_CHOICES, _OFFSET, _DELAY, QUOTA_DELAY, QUOTA_DELAY_1_8, BACKOFF, BACKOFF_DELAY)
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 
@@ -54,8 +55,7 @@ def _check(name: str, value: str) -> str | None:
 
 
 def canonical(properties: Mapping[str, str]) -> dict[str, str]:
-    """Returns the properties as the core compares them: current names, choices in lower case, the offset in plain digits. An
-    unknown order of applications is fifo."""
+    """Returns the properties as the core compares them: current names, choices in lower case, the offset in plain digits."""
     named = {QUOTA_DELAY if name == QUOTA_DELAY_1_8 else name: value for name, value in properties.items()}
     if QUOTA_DELAY in properties:
         named[QUOTA_DELAY] = properties[QUOTA_DELAY]
@@ -63,9 +63,7 @@ def canonical(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _canonical(name: str, value: str) -> str:
-    if name == SORT_POLICY:
-        return value.lower() if value.lower() in SORT_POLICIES else FIFO
-    if name in _CHOICES:
+    if name == SORT_POLICY or name in _CHOICES:
         return value.lower()
     return str(int(value)) if name == _OFFSET else value
 

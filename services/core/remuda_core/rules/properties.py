@@ -20,8 +20,9 @@ QUOTA_DELAY: Final = "quota.preemption.delay"
 
 
 def sort_policy(properties: Properties) -> str:
-    """The order of the applications in a leaf queue: fifo, fair or stateaware."""
-    return properties.get(SORT_POLICY, FIFO)
+    """The order of the applications in a leaf queue: fifo, fair or stateaware. Any other value is fifo."""
+    policy = properties.get(SORT_POLICY, FIFO)
+    return policy if policy in (FAIR, STATE_AWARE) else FIFO
 
 
 def is_state_aware(properties: Properties) -> bool:
