@@ -66,6 +66,9 @@ class Partition(msgspec.Struct, kw_only=True):
     node_sort: Public[str] = ""
     resource_weights: Public[Mapping[str, float]] = {}
     placement_rules: Sequence[PlacementRule] = ()
+    preemption_enabled: Public[bool] = True
+    quota_preemption_enabled: Public[bool] = False
+    yunikorn_1_4: Public[bool] = False
 
 
 class DrainingApplication(msgspec.Struct):

@@ -54,6 +54,9 @@ def partition(name: str, partition: Partition) -> rows.Partition:
         node_sort=settings.node_sort,
         resource_weights=settings.resource_weights,
         placement_rules=[shown(rule, rows.PlacementRule) for rule in settings.placement_rules],
+        preemption_enabled=settings.preemption_enabled,
+        quota_preemption_enabled=settings.quota_preemption_enabled,
+        yunikorn_1_4=partition.yunikorn_1_4,
     )
 
 

@@ -86,10 +86,14 @@ class Answers:
     async def _queues(self, place: Place) -> Json:
         return queues.tree(place, await self._rows(place, "queues"))
 
-    async def queue(self, partition: str, path: str) -> Json:
+    async def queue(self, partition: str, path: str, subtree: bool = False) -> Json:
+        """`subtree`: with the queues below it."""
         place = await self._place(partition)
         row = await self._queue(place, path)
-        return queues.queue(place, row, row["allocating_accepted_applications"])
+        if not subtree and not place.newest:
+            return queues.queue(place, row, row["allocating_accepted_applications"])
+        shown = queues.tree(place, await self._rows(place, "queues"), row["path"])
+        return shown if subtree else {name: value for name, value in shown.items() if name != "children"}
 
     async def _queue(self, place: Place, path: str) -> Row:
         for name in path.split("."):
@@ -138,24 +142,37 @@ class Answers:
         rows = [row for row in every if row["state"] not in applications.ENDED]
         return await self._shown(place, rows, queue=path)
 
+    async def applications_of_queue(self, partition: str, queue: str, state: str, status: str | None) -> list[Json]:
+        """As `applications_by_state`, of one queue."""
+        place = await self._place(partition)
+        path = (await self._queue(place, queue))["path"]
+        return await self._in_state(place, state, status, queue=path)
+
     async def _shown(self, place: Place, rows: Sequence[Row], **filters: str) -> list[Json]:
         asks = await self._rows(place, "asks", **filters)
         return applications.applications(place, rows, asks, await self._rows(place, "allocations"))
 
     async def applications_by_state(self, partition: str, state: str, status: str | None) -> list[Json]:
         """`state`: active, completed or rejected; `status`: one of the states of active applications."""
-        place = await self._place(partition)
+        return await self._in_state(await self._place(partition), state, status)
+
+    async def _in_state(self, place: Place, state: str, status: str | None, **filters: str) -> list[Json]:
         if state.lower() == "rejected":
-            return [applications.rejected(place, row) for row in await self._rows(place, "rejections")]
+            rejections = await self._rows(place, "rejections")
+            return [
+                applications.rejected(place, row)
+                for row in rejections
+                if row["queue"] == filters.get("queue", row["queue"])
+            ]
         if state.lower() not in ("active", "completed"):
             raise Failure(400, "Only following application states are allowed: active, rejected, completed")
         over = state.lower() == "completed"
         rows = [
             row
-            for row in await self._rows(place, "applications")
+            for row in await self._rows(place, "applications", **filters)
             if (row["state"] in applications.ENDED) == over and status in (None, row["state"], row["state"].lower())
         ]
-        return await self._shown(place, rows)
+        return await self._shown(place, rows, **filters)
 
     async def application(self, partition: str, application_id: str, queue: str | None = None) -> Json:
         place = await self._place(partition)

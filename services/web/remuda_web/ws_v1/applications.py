@@ -133,4 +133,6 @@ def allocation(place: Place, row: Row) -> Json:
         "taskGroupName": row["task_group"],
         "preempted": row["releasing"] == PREEMPTED,
     }
+    if place.newest:
+        shown["allocationID"] = row["uuid"]
     return without_empty(shown, *(("allocationDelay",) if row["requested_ms"] else ()))

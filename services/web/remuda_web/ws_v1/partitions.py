@@ -26,6 +26,11 @@ class Place:
     row: Mapping[str, Any]
 
     @property
+    def newest(self) -> bool:
+        """Whether answers have the fields of YuniKorn 1.5 and later: unless the RM has its 1.4's rules."""
+        return "preemption_enabled" in self.row and not self.row["yunikorn_1_4"]
+
+    @property
     def unique(self) -> str:
         """The scheduler's own name, which is always understood."""
         return f"[{self.rm}]{self.name}"
@@ -67,6 +72,12 @@ def partition(place: Place, states: Mapping[str, int]) -> Json:
         "state": row["status"],
         "lastStateTransitionTime": nanoseconds(row["draining_since_ms"]),
     }
+    if place.newest:
+        shown["preemptionEnabled"] = row["preemption_enabled"]
+        shown["quotaPreemptionEnabled"] = row["quota_preemption_enabled"]
+        return without_empty(
+            shown, "capacity", "lastStateTransitionTime", "preemptionEnabled", "quotaPreemptionEnabled"
+        )
     return without_empty(shown, "capacity", "lastStateTransitionTime")
 
 

@@ -10,11 +10,13 @@ from remuda_web.ws_v1.go_json import Json, nanoseconds, without_empty
 from remuda_web.ws_v1.partitions import Place
 
 NOTHING_PENDING: Final = -(2**31)
+PREEMPTION_DELAY: Final = "30s"
 Row = Mapping[str, Any]
 
 
-def tree(place: Place, rows: Sequence[Row]) -> Json:
-    """`rows`: the queues of the partition, parents before children. Without rows there is no tree."""
+def tree(place: Place, rows: Sequence[Row], top: str = "root") -> Json:
+    """`rows`: the queues of the partition, parents before children. Without rows there is no tree. `top`: the queue
+    whose tree it is."""
     shown: dict[str, Json] = {}
     allocating: dict[str, list[str]] = {}
     for row in reversed(rows):
@@ -26,9 +28,50 @@ def tree(place: Place, rows: Sequence[Row]) -> Json:
         path = row["path"]
         above = path.rpartition(".")[0]
         one = shown[path] = queue(place, row, sorted(allocating[path]))
-        if above:
+        if above and above in shown:
             shown[above].setdefault("children", []).append(one)
-    return shown.get("root", {})
+    if place.newest:
+        _add_newest(place, rows, shown)
+    return shown.get(top, {})
+
+
+def _add_newest(place: Place, rows: Sequence[Row], shown: Mapping[str, Json]) -> None:
+    """The fields of YuniKorn 1.5 and later."""
+    headrooms: dict[str, dict[str, int]] = {}
+    for row in rows:
+        path = row["path"]
+        above = path.rpartition(".")[0]
+        most = row["max"] if above else place.row["total"]
+        headrooms[path] = _headroom(most, row["allocated"], headrooms.get(above, {}))
+        if path in shown:
+            shown[path] |= _newest(place, row, headrooms[path])
+        if above in shown:
+            shown[above].setdefault("childNames", []).append(path)
+
+
+def _headroom(most: Mapping[str, int], allocated: Mapping[str, int], above: Mapping[str, int]) -> dict[str, int]:
+    """For each resource that the queue or a queue above limits: what may still be allocated here."""
+    found = dict(above)
+    for name, amount in most.items():
+        own = max(amount - allocated.get(name, 0), 0)
+        found[name] = min(own, found.get(name, own))
+    return found
+
+
+def _newest(place: Place, row: Row, headroom: Mapping[str, int]) -> Json:
+    values: Mapping[str, str] = row["properties"]
+    policy, order = values.get("preemption.policy", "default"), values.get("application.sort.policy", "fifo")
+    shown = {
+        "headroom": headroom,
+        "sortingPolicy": ("fair" if order == "fair" or not row["leaf"] else "fifo"),
+        "prioritySorting": values.get("application.sort.priority") != "disabled",
+        "preemptionEnabled": place.row["preemption_enabled"] and policy != "disabled",
+        "isPreemptionFence": policy == "fence",
+        "preemptionDelay": values.get("preemption.delay", PREEMPTION_DELAY) if row["leaf"] else "",
+        "isPriorityFence": values.get("priority.policy") == "fence",
+        "priorityOffset": int(values.get("priority.offset", "0")),
+    }
+    return without_empty(shown, *(name for name, value in shown.items() if isinstance(value, bool)))
 
 
 def queue(place: Place, row: Row, allocating: list[str]) -> Json:

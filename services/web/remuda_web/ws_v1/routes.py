@@ -40,6 +40,14 @@ CORS: Final = {
     "Access-Control-Allow-Headers": "X-Requested-With,Content-Type,Accept,Origin",
 }
 PARTITION: Final = "/partition/{partition}"
+# Paths of versions up to 0.12, which know the default partition alone, and what has taken their place.
+MOVED: Final = {
+    "/queues": "/partition/default/queues",
+    "/nodes": "/partition/default/nodes",
+    "/apps": "/partition/default/applications/active",
+    "/apps/completed": "/partition/default/applications/completed",
+    "/nodes/utilization": "/scheduler/node-utilization",
+}
 
 
 def _documented(*kinds: str, status: int = 200) -> dict[int | str, Any]:
@@ -94,12 +102,21 @@ def add_routes(
     get("/clusters", "Clusters, one for each partition", lambda a, _: a.clusters())
     get("/partitions", "Partitions of all RMs", lambda a, _: a.partitions())
     get(f"{PARTITION}/queues", "The tree of queues", lambda a, r: a.queues(name_in(r, "partition")))
-    get(f"{PARTITION}/queue/{{queue}}", "One queue", lambda a, r: a.queue(name_in(r, "partition"), name_in(r, "queue")))
+    get(
+        f"{PARTITION}/queue/{{queue}}", "One queue; with `?subtree`, those below it, too",
+        lambda a, r: a.queue(name_in(r, "partition"), name_in(r, "queue"), "subtree" in r.query_params),
+    )  # fmt: skip
     get(f"{PARTITION}/nodes", "Nodes", lambda a, r: a.nodes(name_in(r, "partition")))
     get(f"{PARTITION}/node/{{node}}", "One node", lambda a, r: a.node(name_in(r, "partition"), name_in(r, "node")))
     get(
         f"{PARTITION}/queue/{{queue}}/applications", "Applications of a queue",
         lambda a, r: a.applications(name_in(r, "partition"), name_in(r, "queue")),
+    )  # fmt: skip
+    get(
+        f"{PARTITION}/queue/{{queue}}/applications/{{state}}", "Applications of a queue that are active or completed",
+        lambda a, r: a.applications_of_queue(
+            name_in(r, "partition"), name_in(r, "queue"), name_in(r, "state"), r.query_params.get("status")
+        ),
     )  # fmt: skip
     get(
         f"{PARTITION}/queue/{{queue}}/application/{{application}}", "One application of a queue",
@@ -160,6 +177,19 @@ def add_routes(
         except NoText as error:
             return answer(encode({"allowed": False, "reason": str(error)}))
         return answer(encode(await answers.validate(text)))
+
+    # Its path since 1.5.
+    app.add_api_route("/debug/fullstatedump", full_state, methods=["GET"], include_in_schema=False)
+
+    def moved(to: str) -> Callable[[Request], Awaitable[Response]]:
+        async def handler(request: Request) -> Response:
+            query = f"?{request.url.query}" if request.url.query else ""
+            return Response(b"", 301, {**CORS, "Location": f"{PREFIX}{to}{query}"})
+
+        return handler
+
+    for old, new in MOVED.items():
+        router.add_api_route(old, moved(new), methods=["GET"], include_in_schema=False)
 
     # Accepted without effect: the log holds every state.
     @router.put("/periodicstatedump/{switch:path}", include_in_schema=False)
