@@ -55,7 +55,7 @@ def _check(name: str, value: str) -> str | None:
 
 
 def canonical(properties: Mapping[str, str]) -> dict[str, str]:
-    """Returns the properties as the core compares them: current names, choices in lower case, the offset in plain digits."""
+    """Returns the properties as the core compares them: current names, choices in lower case, plain digits."""
     named = {QUOTA_DELAY if name == QUOTA_DELAY_1_8 else name: value for name, value in properties.items()}
     if QUOTA_DELAY in properties:
         named[QUOTA_DELAY] = properties[QUOTA_DELAY]
