@@ -18,6 +18,7 @@ NOT_IN_MESSAGES = {
     "Partition": {
         "allocations", "draining_since_ms",  # the metrics have them
         "node_sort", "resource_weights", "placement_rules",  # the configuration has them
+        "preemption_enabled", "quota_preemption_enabled", "yunikorn_1_4",
     },
     "WhatIf": {"rm", "log_seq", "at_ms"},  # in the head
 }  # fmt: skip

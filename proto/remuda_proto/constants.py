@@ -41,6 +41,9 @@ KEY_NAMESPACE: Final = "namespace"
 KEY_REQUIRED_NODE: Final = "requiredNode"
 KEY_ALLOW_PREEMPTION: Final = "allowPreemption"
 
+# Of an allocation of no application: something else runs it ("default", or "static" for one that never changes).
+FOREIGN_TAG: Final = "foreign"
+
 CREATION_TIME: Final = "creationTime"
 
 # Resources whose unit is fixed.

@@ -206,13 +206,15 @@ class AskName(msgspec.Struct):
 
 
 class RejectedAllocation(msgspec.Struct):
-    """An allocation that runs on a node, as the RM has reported, and could not be booked."""
+    """An allocation that runs on a node, as the RM has reported, and could not be booked. `foreign`: it is not the
+    scheduler's."""
 
     application_id: str = ""
     allocation_key: str = ""
     uuid: str = ""
     resource: Amounts = {}
     reason: str = ""
+    foreign: bool = False
 
 
 class Node(msgspec.Struct, kw_only=True):

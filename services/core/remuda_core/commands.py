@@ -75,7 +75,10 @@ class RemoveApplication(Command):
 
 
 class SubmitAsk(Command):
+    """`as_allocation`: the RM has sent an allocation without a node, and reads refusals as those of allocations."""
+
     ask: Ask
+    as_allocation: bool = False
 
 
 class ReleaseAsk(Command):

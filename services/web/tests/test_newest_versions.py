@@ -111,3 +111,15 @@ async def test_old_paths_lead_to_what_took_their_place(old: str, new: str) -> No
 
 async def test_the_state_dump_has_its_path_of_1_5_too() -> None:
     assert (await get(application({}), "/debug/fullstatedump")).status_code == 200
+
+
+async def test_foreign_allocations_of_nodes() -> None:
+    one = {"application_id": "", "allocation_key": "pod", "uuid": "pod", "resource": {"vcore": 1}, "reason": "x"}
+    node = {
+        "partition": "default", "id": "n1", "attributes": {}, "capacity": {"vcore": 4}, "occupied": {"vcore": 2},
+        "allocated": {}, "available": {"vcore": 2}, "status": "Schedulable", "reserved_for": None,
+        "rejected": [{**one, "foreign": True}, {**one, "foreign": False, "application_id": "app"}],
+    }  # fmt: skip
+    app = application({"partitions": [PLACE], "nodes": [node], "allocations": []})
+    found = (await get(app, "/ws/v1/partition/default/node/n1")).json()
+    assert found["foreignAllocations"] == [{"allocationKey": "pod", "resource": {"vcore": 1}, "nodeId": "n1"}]

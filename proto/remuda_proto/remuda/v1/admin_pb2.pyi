@@ -814,10 +814,13 @@ class RejectedAllocation(_message.Message):
     UUID_FIELD_NUMBER: _builtins.int
     RESOURCE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    FOREIGN_FIELD_NUMBER: _builtins.int
     application_id: _builtins.str
     allocation_key: _builtins.str
     uuid: _builtins.str
     reason: _builtins.str
+    foreign: _builtins.bool
+    """Something else runs it, as the RM has reported."""
     @_builtins.property
     def resource(self) -> _si_pb2.Resource: ...
     def __init__(
@@ -828,10 +831,11 @@ class RejectedAllocation(_message.Message):
         uuid: _builtins.str = ...,
         resource: _si_pb2.Resource | None = ...,
         reason: _builtins.str = ...,
+        foreign: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "reason", b"reason", "resource", b"resource", "uuid", b"uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "foreign", b"foreign", "reason", b"reason", "resource", b"resource", "uuid", b"uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -257,7 +257,10 @@ class AllocationRequest(_message.Message):
 
     @_builtins.property
     def allocations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Allocation]:
-        """Allocations that already run and are reported outside of a node registration."""
+        """Allocations that already run and are reported outside of a node registration, also when their size has changed. As
+        since 1.6: one without a node is an ask for one piece, and one of no application with the tag `foreign` is what
+        something else runs on the node.
+        """
 
     def __init__(
         self,
@@ -984,6 +987,9 @@ class Allocation(_message.Message):
     PARTITIONNAME_FIELD_NUMBER: _builtins.int
     TASKGROUPNAME_FIELD_NUMBER: _builtins.int
     PLACEHOLDER_FIELD_NUMBER: _builtins.int
+    ALLOCATIONID_FIELD_NUMBER: _builtins.int
+    ORIGINATOR_FIELD_NUMBER: _builtins.int
+    PREEMPTIONPOLICY_FIELD_NUMBER: _builtins.int
     allocationKey: _builtins.str
     """Key of the ask."""
     UUID: _builtins.str
@@ -1000,6 +1006,10 @@ class Allocation(_message.Message):
     """Task group of the ask. Empty: none."""
     placeholder: _builtins.bool
     """Keeps a place and runs nothing. Means nothing without taskGroupName."""
+    allocationID: _builtins.str
+    """As UUID, for RMs of 1.5. The UUID counts before it."""
+    originator: _builtins.bool
+    """Of an ask without a node: as AllocationAsk.Originator."""
     @_builtins.property
     def allocationTags(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Tags of the ask."""
@@ -1007,6 +1017,10 @@ class Allocation(_message.Message):
     @_builtins.property
     def resourcePerAlloc(self) -> Global___Resource:
         """Size of the piece."""
+
+    @_builtins.property
+    def preemptionPolicy(self) -> Global___PreemptionPolicy:
+        """Of an ask without a node: as AllocationAsk.preemptionPolicy."""
 
     def __init__(
         self,
@@ -1021,10 +1035,13 @@ class Allocation(_message.Message):
         partitionName: _builtins.str = ...,
         taskGroupName: _builtins.str = ...,
         placeholder: _builtins.bool = ...,
+        allocationID: _builtins.str = ...,
+        originator: _builtins.bool = ...,
+        preemptionPolicy: Global___PreemptionPolicy | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["resourcePerAlloc", b"resourcePerAlloc"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["preemptionPolicy", b"preemptionPolicy", "resourcePerAlloc", b"resourcePerAlloc"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["UUID", b"UUID", "allocationKey", b"allocationKey", "allocationTags", b"allocationTags", "applicationID", b"applicationID", "nodeID", b"nodeID", "partitionName", b"partitionName", "placeholder", b"placeholder", "priority", b"priority", "resourcePerAlloc", b"resourcePerAlloc", "taskGroupName", b"taskGroupName"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["UUID", b"UUID", "allocationID", b"allocationID", "allocationKey", b"allocationKey", "allocationTags", b"allocationTags", "applicationID", b"applicationID", "nodeID", b"nodeID", "originator", b"originator", "partitionName", b"partitionName", "placeholder", b"placeholder", "preemptionPolicy", b"preemptionPolicy", "priority", b"priority", "resourcePerAlloc", b"resourcePerAlloc", "taskGroupName", b"taskGroupName"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1105,18 +1122,21 @@ class AllocationRelease(_message.Message):
     TERMINATIONTYPE_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     ALLOCATIONKEY_FIELD_NUMBER: _builtins.int
+    ALLOCATIONID_FIELD_NUMBER: _builtins.int
     partitionName: _builtins.str
     """The partition of the application."""
     applicationID: _builtins.str
     """The application it belongs to."""
     UUID: _builtins.str
-    """The allocation. Empty: all of the application's."""
+    """The allocation. Empty: those of the key and, if there are none, its ask; without a key all of the application's."""
     terminationType: Global___TerminationType.ValueType
     """The reason of the release."""
     message: _builtins.str
     """Why, for people."""
     allocationKey: _builtins.str
     """Key of its ask."""
+    allocationID: _builtins.str
+    """As UUID, for RMs of 1.5. The UUID counts before it."""
     def __init__(
         self,
         *,
@@ -1126,10 +1146,11 @@ class AllocationRelease(_message.Message):
         terminationType: Global___TerminationType.ValueType = ...,
         message: _builtins.str = ...,
         allocationKey: _builtins.str = ...,
+        allocationID: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["UUID", b"UUID", "allocationKey", b"allocationKey", "applicationID", b"applicationID", "message", b"message", "partitionName", b"partitionName", "terminationType", b"terminationType"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["UUID", b"UUID", "allocationID", b"allocationID", "allocationKey", b"allocationKey", "applicationID", b"applicationID", "message", b"message", "partitionName", b"partitionName", "terminationType", b"terminationType"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

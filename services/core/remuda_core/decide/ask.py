@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
+
+from msgspec.structs import replace
 
 from remuda_proto.bounds import ID_BYTES, MESSAGE_BYTES, TAGS, problem_of_map, shortened, shown, too_long
+from remuda_proto.constants import FOREIGN_TAG
 
 from .. import facts
 from ..commands import RecoverAllocation, ReleaseAsk, SubmitAsk
@@ -14,11 +18,23 @@ from ..facts import Allocated, Ask, Fact
 from ..limits import MAX_ALLOCATIONS
 from ..rules import lifecycle
 from ..rules.devices import problem_of_ask as problem_of_devices
-from ..rules.resource import problem_of_resource
+from ..rules.resource import items_of, problem_of_resource
 from ..rules.topology import problem_of_ask as problem_of_topology
 from ..state import Allocation, Application, Node, Partition, PendingAsk, RejectedAllocation, State
 from . import names
-from .allocation import idle, problem_of_existing, problem_of_room, recovered, rejection_over, replacement_cancelled
+from .allocation import (
+    existing_rejected,
+    freed,
+    idle,
+    problem_of_existing,
+    problem_of_room,
+    recovered,
+    rejection_over,
+    replacement_cancelled,
+)
+from .quota import booked_above_quotas
+
+FOREIGN: Final = "it is not the scheduler's"
 
 
 def submit_ask(state: State, command: SubmitAsk, now_ms: int) -> Iterator[Fact]:
@@ -27,7 +43,8 @@ def submit_ask(state: State, command: SubmitAsk, now_ms: int) -> Iterator[Fact]:
     application = partition.applications.get(ask.application_id) if partition is not None else None
     problem = problem_of_ask(partition, application, ask)
     if problem is not None:
-        yield facts.AskRejected(
+        rejected = facts.AllocationRejected if command.as_allocation else facts.AskRejected
+        yield rejected(
             names.identity(ask.partition), names.identity(ask.application_id), names.identity(ask.allocation_key),
             problem,
         )  # fmt: skip
@@ -147,7 +164,14 @@ def recover_allocation(state: State, command: RecoverAllocation, now_ms: int) ->
         problem: str | None = f"partition {shown(names.plain(allocation.partition))} does not exist"
     elif allocation.node_id not in partition.nodes:
         problem = f"node {shown(allocation.node_id)} does not exist"
+    elif is_foreign(partition, allocation):
+        yield from foreign(state, partition, allocation)
+        return
     else:
+        allocation = with_uuid(partition, allocation)
+        if (running := running_as(partition, allocation)) is not None:
+            yield from resized(partition, running, allocation, now_ms)
+            return
         problem = problem_of_room(state, 1) or problem_of_existing(partition, allocation)
     if problem is not None:
         yield facts.AllocationRejected(
@@ -159,6 +183,67 @@ def recover_allocation(state: State, command: RecoverAllocation, now_ms: int) ->
     if (one := rejected_before(partition.nodes[allocation.node_id], allocation)) is not None:
         yield rejection_over(partition, one, "it is reported again")
     yield from recovered(partition, allocation, now_ms)
+
+
+def with_uuid(partition: Partition, allocation: Allocated) -> Allocated:
+    """Returns the allocation with its key as its UUID if it has none: RMs of 1.6 and later know keys alone."""
+    if allocation.uuid or partition.yunikorn_1_4:
+        return allocation
+    application = partition.applications.get(allocation.application_id)
+    known = () if application is None else application.allocations_of(allocation.allocation_key)
+    uuid = next((one.fact.uuid for one in known if one.fact.node_id == allocation.node_id), allocation.allocation_key)
+    return replace(allocation, uuid=uuid)
+
+
+def running_as(partition: Partition, allocation: Allocated) -> Allocation | None:
+    """Returns the booked allocation that is reported with another size. None: it is not booked, or has this size."""
+    known = partition.allocations.get(allocation.uuid)
+    if known is None or partition.yunikorn_1_4 or known.releasing or known.replacement is not None:
+        return None
+    was, now = known.fact, allocation
+    if (was.application_id, was.allocation_key, was.node_id) != (now.application_id, now.allocation_key, now.node_id):
+        return None
+    return known if items_of(was.resource) != items_of(now.resource) and not was.devices else None
+
+
+def resized(partition: Partition, running: Allocation, allocation: Allocated, now_ms: int) -> Iterator[Fact]:
+    """Book an allocation anew that runs on with another size, whatever the quotas."""
+    changed = replace(running.fact, resource=allocation.resource)
+    if problem := problem_of_size(partition, changed):
+        yield facts.AllocationRejected(partition.name, changed.application_id, changed.allocation_key, problem)
+        return
+    yield freed(running, facts.STOPPED_BY_RM, "its size has changed", reported=False)
+    yield from booked_above_quotas(
+        partition, running.application.queue.path_to_root, facts.AllocationRecovered(changed), now_ms
+    )
+
+
+def problem_of_size(partition: Partition, changed: Allocated) -> str | None:
+    """Returns why the new size cannot be booked; None if it can."""
+    if problem := problem_of_resource(changed.resource, "resourcePerAlloc"):
+        return problem
+    if not items_of(changed.resource):
+        return "resourcePerAlloc is empty"
+    return partition.names.problem_of_new_names("resourcePerAlloc", changed.resource)
+
+
+def is_foreign(partition: Partition, allocation: Allocated) -> bool:
+    """Returns whether it is of no application, and something else runs it, as RMs report since 1.7."""
+    return not allocation.application_id and FOREIGN_TAG in allocation.tags and not partition.yunikorn_1_4
+
+
+def foreign(state: State, partition: Partition, allocation: Allocated) -> Iterator[Fact]:
+    """What something else runs on a node occupies it until its release, like an allocation that cannot be booked."""
+    node = partition.nodes[allocation.node_id]
+    allocation = replace(allocation, uuid=allocation.uuid or allocation.allocation_key)
+    one = node.rejected.get(allocation.uuid)
+    problem = names.problem_of_name("allocationKey", allocation.allocation_key)
+    if problem := problem or (problem_of_room(state, 1) if one is None else None):
+        yield facts.AllocationRejected(partition.name, "", names.identity(allocation.allocation_key), problem)
+        return
+    if one is not None:
+        yield rejection_over(partition, one, "it is reported again")
+    yield existing_rejected(partition, node.id, allocation, FOREIGN)
 
 
 def rejected_before(node: Node, allocation: Allocated) -> RejectedAllocation | None:

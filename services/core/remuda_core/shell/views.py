@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 
 from remuda_operations.queries import rows
+from remuda_proto.constants import FOREIGN_TAG
 
 from ..decide.names import plain
 from ..evolve.booking import sum_pending
@@ -193,7 +194,10 @@ def node(name: str, node: Node) -> rows.Node:
 
 def rejected(one: RejectedAllocation) -> rows.RejectedAllocation:
     fact = one.fact
-    return rows.RejectedAllocation(fact.application_id, fact.allocation_key, fact.uuid, fact.resource, one.reason)
+    return rows.RejectedAllocation(
+        fact.application_id, fact.allocation_key, fact.uuid, fact.resource, one.reason,
+        not fact.application_id and FOREIGN_TAG in fact.tags,
+    )  # fmt: skip
 
 
 def application(name: str, application: Application) -> rows.Application:

@@ -37,12 +37,24 @@ def read_reported(allocation: si.Allocation) -> facts.Allocated:
     return read_allocation(allocation, read_resource(allocation.resourcePerAlloc), read_tags(allocation.allocationTags))
 
 
+def read_unplaced(allocation: si.Allocation) -> facts.Ask:
+    """Returns the ask that an allocation without a node stands for, as since 1.6."""
+    preemption = allocation.preemptionPolicy if allocation.HasField("preemptionPolicy") else None
+    return facts.Ask(
+        allocation.partitionName, allocation.applicationID, allocation.allocationKey,
+        read_resource(allocation.resourcePerAlloc), 1, allocation.priority, 0, read_tags(allocation.allocationTags),
+        allocation.taskGroupName, allocation.placeholder, allocation.originator,
+        None if preemption is None else preemption.allowPreemptSelf,
+        None if preemption is None else preemption.allowPreemptOther,
+    )  # fmt: skip
+
+
 def read_allocation(allocation: si.Allocation, resource: Resource, tags: facts.Tags) -> facts.Allocated:
     return facts.Allocated(
         allocation.partitionName,
         allocation.applicationID,
         allocation.allocationKey,
-        allocation.UUID,
+        allocation.UUID or allocation.allocationID,
         allocation.nodeID,
         resource,
         allocation.priority,

@@ -13,7 +13,7 @@ from remuda_proto.remuda.v1 import inbox_pb2, predicates_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 
 from .. import actions, commands
-from .allocations import read_ask, read_reported
+from .allocations import read_ask, read_reported, read_unplaced
 from .configuration import read_configuration
 from .resources import read_resource, read_tags
 
@@ -70,14 +70,17 @@ def read_application_request(
 def read_allocation_request(message: si.AllocationRequest) -> Iterable[commands.Command]:
     """In the order in which the parts of a request take effect: reported allocations, asks, releases."""
     for allocation in message.allocations:
-        yield commands.RecoverAllocation(read_reported(allocation))
+        if allocation.nodeID:
+            yield commands.RecoverAllocation(read_reported(allocation))
+        else:
+            yield commands.SubmitAsk(read_unplaced(allocation), as_allocation=True)
     for ask in message.asks:
         yield commands.SubmitAsk(read_ask(ask, read_resource(ask.resourceAsk), read_tags(ask.tags)))
     for release in message.releases.allocationsToRelease:
         yield commands.ReleaseAllocation(
             release.partitionName,
             release.applicationID,
-            release.UUID,
+            release.UUID or release.allocationID,
             release.terminationType,
             release.message,
             release.allocationKey,

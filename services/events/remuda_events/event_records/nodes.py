@@ -31,8 +31,13 @@ def existing_allocation_rejected(fact: log_pb2.ExistingAllocationRejected, at_ns
     yield node(
         allocation.nodeID, Record.ADD, Record.NODE_OCCUPIED, at_ns, reference=allocation.allocationKey,
         resource=allocation.resourcePerAlloc,
-        message=f"by {allocation.applicationID}/{allocation.allocationKey}, which cannot be booked: {fact.reason}",
+        message=f"by {_name(allocation)}, which cannot be booked: {fact.reason}",
     )  # fmt: skip
+
+
+def _name(allocation: si.Allocation) -> str:
+    """Returns application and key, of a foreign allocation the key alone."""
+    return "/".join(filter(None, (allocation.applicationID, allocation.allocationKey)))
 
 
 def rejected_allocation_forgotten(fact: log_pb2.RejectedAllocationForgotten, at_ns: int) -> Records:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Final
 
-from remuda_proto.constants import DEVICES_TAG, NO_NODE_FITS
+from remuda_proto.constants import DEVICES_TAG, FOREIGN_TAG, NO_NODE_FITS
 from remuda_proto.guests import without_guests
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
@@ -56,6 +56,7 @@ def _fill_allocation(target: si.Allocation, fact: log_pb2.Allocated, names: Plai
     allocation = fact.allocation
     target.CopyFrom(allocation)
     target.partitionName = names[allocation.partitionName]
+    target.allocationID = allocation.UUID
     for resource, devices in fact.devices.items():
         target.allocationTags[DEVICES_TAG + resource] = devices
 
@@ -68,7 +69,7 @@ def _fill_release(target: si.AllocationRelease, fact: Any, names: PlainNames) ->
     """Fill from AllocationReleased, ReleaseRequested or ReleaseIgnored."""
     target.partitionName = names[fact.partition]
     target.applicationID = fact.application_id
-    target.UUID = fact.uuid
+    target.UUID = target.allocationID = fact.uuid
     target.terminationType = fact.termination_type
     target.message = without_guests(fact.message)
     target.allocationKey = fact.allocation_key
@@ -156,6 +157,12 @@ def _fill_copy(target: Any, message: Any, _: PlainNames) -> None:
     target.CopyFrom(message)
 
 
+def _is_foreign(fact: log_pb2.ExistingAllocationRejected) -> bool:
+    """Returns whether something else runs it, as the RM has reported: this is no rejection."""
+    allocation = fact.allocation.allocation
+    return not allocation.applicationID and FOREIGN_TAG in allocation.allocationTags
+
+
 def _is_requested_by_rm(_: Any, decision: log_pb2.Decision) -> bool:
     """False for a configuration from the file: the RM did not request it."""
     correlation = Correlation.decode(decision.correlation_id)
@@ -202,7 +209,8 @@ CALLBACK_MAPPINGS: dict[str, CallbackMapping] = {
     "ask_rejected": CallbackMapping("allocation", _fill_rejection, "rejected"),
     "allocation_rejected": CallbackMapping("allocation", _fill_rejection, "rejectedAllocations"),
     "existing_allocation_rejected": CallbackMapping(
-        "allocation", _fill_existing_rejection, "rejectedAllocations", application=_OF_EXISTING
+        "allocation", _fill_existing_rejection, "rejectedAllocations", application=_OF_EXISTING,
+        applies=lambda fact, _: not _is_foreign(fact),
     ),
     "application_rejected": CallbackMapping("application", _fill_rejected_application, "rejected"),
     "application_accepted": CallbackMapping("application", _fill_accepted_application, "accepted"),

@@ -46,7 +46,14 @@ def node(place: Place, row: Row, allocations: Sequence[Row]) -> Json:
         "isReserved": reserved is not None,
         "reservations": [f"{reserved['application']}|{reserved['key']}"] if reserved is not None else [],
     }
+    if place.newest:
+        shown["foreignAllocations"] = [_foreign(row, one) for one in row.get("rejected", ()) if one.get("foreign")]
     return without_empty(shown, "schedulable", "isReserved")
+
+
+def _foreign(row: Row, one: Row) -> Json:
+    """What something else runs on the node, as the RM has reported."""
+    return {"allocationKey": one["allocation_key"], "resource": one["resource"], "nodeId": row["id"]}
 
 
 def _by_age(row: Row) -> tuple[int, str]:
