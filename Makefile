@@ -47,7 +47,7 @@ sim: SECONDS ?= 60
 fuzz: SECONDS ?= 60
 E2E ?= tests/e2e
 
-.PHONY: help demo test system integrations everything flakes long kubernetes kubernetes-suite helm chaos dist audit test-dist images e2e sim mutants mutants-table fuzz attacks docs site read pictures lint generated recordings bench conformance conformance-config conformance-rest conformance-peloton proto fmt lock clean
+.PHONY: help demo test system integrations everything flakes long kubernetes kubernetes-suite helm chaos dist audit test-dist images e2e sim identity mutants mutants-table fuzz attacks docs site read pictures lint generated recordings bench conformance conformance-config conformance-rest conformance-peloton proto fmt lock clean
 
 # pip without its hundreds of lines: install(environment, lock). What is installed already is left as it is.
 define install
@@ -128,6 +128,9 @@ kubernetes-suite: $(READY) ## the same cases on the control plane of KUBECONFIG=
 
 sim: $(READY)           ## the whole system on virtual time, as many seeds as fit: SECONDS= or SEED=
 	@$(BIN)/python -m tests.sim --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+identity: $(READY)      ## is a replay of each archive its history, commit by commit: simulation, demo, kills, trace; ARGS="sim --seeds 9"
+	@$(BIN)/python -m tests.identity $(ARGS)
 
 fuzz: $(READY)          ## hostile RMs against a running system: SECONDS= SEED=
 	@$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)

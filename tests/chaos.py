@@ -33,6 +33,7 @@ from remuda_events.story_reader import lines
 from tests.accounting import Books, Plan, verify
 from tests.accounting.books import OPERATOR
 from tests.accounting.operator import AccountingOperator, KeyedSystem, queues_yaml
+from tests.identity.archived import until_archived
 
 RMS = 3
 OVER_GRPC = "rm-3"
@@ -62,7 +63,15 @@ class Chaos:
         (file := data / "queues.yaml").write_text(queues_yaml())
         acl = f"scheduler.acl={OPERATOR}"
         self.system = KeyedSystem(
-            Layout(data / "system", cores=3, rmproxies=2, grpc_port=self.grpc_port, config=file, assignments=(acl,))
+            Layout(
+                data / "system",
+                cores=3,
+                rmproxies=2,
+                grpc_port=self.grpc_port,
+                config=file,
+                archive=options.archive,
+                assignments=(acl, *(("archive.write=1s",) if options.archive else ())),
+            )
         )
         self.drivers = Supervisor(printed=self.hear)
 
@@ -88,6 +97,8 @@ class Chaos:
             bus = await connect(self.system.url, "accountant", timeout_s=READY_S)
             try:
                 found = [problem for rm in self.rms for problem in await self.account(bus, rm)] + self.bugs()
+                if self.options.archive:
+                    await until_archived(bus, Path(self.options.archive))
                 for rm in self.rms:
                     found += await operator.account(bus, rm, Books.open(self.plan, self.journal(rm)))
                 return found + await operator.account_of_changes(bus)
@@ -219,6 +230,7 @@ def options_of(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--asks", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--spare-rms", action="store_true", help="RMs are not killed")
+    parser.add_argument("--archive", help="also run the archive, which writes into this directory")
     return parser.parse_args(argv)
 
 

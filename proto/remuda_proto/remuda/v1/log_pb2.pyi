@@ -130,6 +130,7 @@ class Decision(_message.Message):
     FACTS_FIELD_NUMBER: _builtins.int
     REQUEST_SEQ_FIELD_NUMBER: _builtins.int
     REQUEST_PART_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
     inbox_seq: _builtins.int
     """The stream sequence of the inbox command; 0 for the core's own commands (Schedule, Tick)."""
     command: _builtins.str
@@ -140,6 +141,8 @@ class Decision(_message.Message):
     request_seq: _builtins.int
     """The position of the RM's request (Command.request_seq, request_part); 0 for the core's own commands."""
     request_part: _builtins.int
+    limit: _builtins.int
+    """Of a Schedule: the most allocations of the pass, if the setting core.allocations_per_pass is not the default; else 0."""
     @_builtins.property
     def facts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Fact]: ...
     def __init__(
@@ -152,10 +155,11 @@ class Decision(_message.Message):
         facts: _abc.Iterable[Global___Fact] | None = ...,
         request_seq: _builtins.int = ...,
         request_part: _builtins.int = ...,
+        limit: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["command", b"command", "correlation_id", b"correlation_id", "facts", b"facts", "inbox_seq", b"inbox_seq", "request_part", b"request_part", "request_seq", b"request_seq", "traceparent", b"traceparent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["command", b"command", "correlation_id", b"correlation_id", "facts", b"facts", "inbox_seq", b"inbox_seq", "limit", b"limit", "request_part", b"request_part", "request_seq", b"request_seq", "traceparent", b"traceparent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

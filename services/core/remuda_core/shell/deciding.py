@@ -100,6 +100,8 @@ class CommitInProgress:
     async def own(self, command: commands.Command, trace: dict[str, str] | None = None) -> int:
         """Decide a command of the core itself. Returns the number of facts. Without facts no decision is recorded."""
         decision = log_pb2.Decision(command=type(command).__name__, traceparent=_traceparent(trace or {}))
+        if isinstance(command, commands.Schedule) and command.limit != limits.ALLOCATIONS_PER_PASS:
+            decision.limit = command.limit
         before = self.facts
         await self._decide((command,), decision)
         if self.facts > before:

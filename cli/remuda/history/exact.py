@@ -1,0 +1,218 @@
+"""Decides the recorded commands of an archive again, and compares with what was decided then, commit by commit.
+
+The core is a function of its state and of commands with their time, and a commit records all of them: the messages of
+the inbox that it has read, and its own Tick, CleanQueues and Schedule. So the same version decides the same facts.
+
+One thing is not recorded: what the index of the leader remembered. A pass without a fact leaves no commit, but it may
+leave an ask set aside, or the index built a moment earlier. Where the decisions of a commit differ, they are decided
+again with an index that is built anew, as a new leader would have. A commit that agrees with either is the history.
+Which waiting asks a Tick explains first depends on the same memory. A commit that differs in such explanations alone
+has placed, released and refused the same; it is counted by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from google.protobuf.message import Message as Proto
+
+from remuda_bus.bus import Message
+from remuda_core import commands, limits
+from remuda_core.core import Core
+from remuda_core.index.index import Index
+from remuda_core.shell import replay
+from remuda_core.shell.deciding import CommitInProgress
+from remuda_core.trials.play import copy_of
+from remuda_core.wire import schema
+from remuda_proto.remuda.v1 import log_pb2
+
+from .past import LAST, At, Past, Restored, Step
+
+_OWN = {"Tick": commands.Tick, "CleanQueues": commands.CleanQueues}
+_SCHEDULE = commands.Schedule.__name__
+_TICK = commands.Tick.__name__
+_EXPLANATIONS = frozenset({"ask_waiting", "ask_outstanding"})
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first decision of a commit that is not what was decided then. `recorded`, `decided`: its facts, one a line;
+    None: there is no such decision."""
+
+    seq: int
+    now_ms: int
+    command: str
+    recorded: tuple[str, ...] | None
+    decided: tuple[str, ...] | None
+
+    def __str__(self) -> str:
+        sides = (("recorded", self.recorded), ("decided now", self.decided))
+        for name, one in sides:
+            if one is None:
+                return f"commit {self.seq}, {self.command}: {name} nothing of the kind"
+        recorded, decided = self.recorded or (), self.decided or ()
+        at = next((n for n, pair in enumerate(zip(recorded, decided, strict=False)) if pair[0] != pair[1]), None)
+        at = min(len(recorded), len(decided)) if at is None else at
+        first = [facts[at] if at < len(facts) else "nothing" for facts in (recorded, decided)]
+        return f"commit {self.seq}, {self.command}, fact {at + 1}: recorded {first[0]}; decided now {first[1]}"
+
+
+@dataclass(slots=True)
+class Compared:
+    """`rebuilt`: commits that agree only with an index that was built anew. `explained`: commits that differ only in
+    which waiting asks their Tick explains. `unread`: commits whose messages of the inbox the archive does not have;
+    they were not decided again. `differences`: at most `KEPT`."""
+
+    commits: int = 0
+    facts: int = 0
+    rebuilt: int = 0
+    explained: int = 0
+    unread: int = 0
+    different: int = 0
+    differences: list[Difference] = field(default_factory=list)
+
+    KEPT = 20
+
+    def add(self, other: Compared) -> None:
+        self.commits += other.commits
+        self.facts += other.facts
+        self.rebuilt += other.rebuilt
+        self.explained += other.explained
+        self.unread += other.unread
+        self.different += other.different
+        self.differences += other.differences[: self.KEPT - len(self.differences)]
+
+    def __str__(self) -> str:
+        parts = [f"{self.commits:,} commits with {self.facts:,} facts"]
+        for count, what in (
+            (self.different, "decided differently"),
+            (self.rebuilt, "only with an index that is built anew"),
+            (self.explained, "with other explanations"),
+            (self.unread, "without their messages of the inbox"),
+        ):
+            if count:
+                parts.append(f"{count:,} {what}")
+        return ", ".join(parts)
+
+    @property
+    def distance(self) -> float:
+        """The part of the commits that were decided differently."""
+        decided = self.commits - self.unread
+        return self.different / decided if decided else 0.0
+
+
+async def compare(past: Past, begin: Restored, until: At = LAST, all_of_them: bool = True) -> Compared:
+    """Decide each commit behind the state `begin` on the state that it met. `all_of_them`: also those behind the first
+    difference. `begin` moves on. Raises what `Past` raises."""
+    found, follower, decider = Compared(), begin.core, Decider(copy_of(begin.core))
+    async for step in past.steps(begin, until):
+        recorded = step.entry.commit
+        found.commits += 1
+        found.facts += sum(len(decision.facts) for decision in recorded.decisions)
+        is_same = True
+        if step.lacks_inbox or not _has_all(step):
+            found.unread += 1
+            is_same = False
+        elif _different(recorded, decided := await decider.decide(recorded, step.inbox)):
+            again = Decider(copy_of(follower))
+            if not (pair := _different(recorded, decided_anew := await again.decide(recorded, step.inbox))):
+                found.rebuilt += 1
+                decider = again
+            else:
+                is_same = False
+                bare = _without_explanations(recorded)
+                if any(not _different(bare, _without_explanations(one)) for one in (decided, decided_anew)):
+                    found.explained += 1
+                else:
+                    found.different += 1
+                    if len(found.differences) < found.KEPT:
+                        found.differences.append(_difference(step.entry.seq, recorded, *pair))
+        replay.apply(follower, schema.Commit.FromString(recorded.SerializeToString()))
+        if not is_same:
+            if found.different and not all_of_them:
+                break
+            decider = Decider(copy_of(follower))
+        begin.position, begin.read_behind = step.entry.position, step.entry.seq
+    return found
+
+
+class Decider:
+    """Decides commits as the leader did. `core`: at the commit before."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self._epoch = 0
+
+    async def decide(self, recorded: log_pb2.Commit, inbox: tuple[Message, ...]) -> log_pb2.Commit:
+        core = self.core
+        if recorded.epoch != self._epoch:  # another leader, with an index of its own
+            self._epoch, core.index = recorded.epoch, Index()
+        deciding = CommitInProgress(core, log_pb2.Commit(), recorded.now_ms)
+        for message in inbox:
+            await deciding.answer(message)
+        own = {one.command: one for one in recorded.decisions if not one.inbox_seq}
+        for name, command in _OWN.items():
+            if name in own:
+                await deciding.own(command())
+        limit = own[_SCHEDULE].limit if _SCHEDULE in own else 0
+        await deciding.own(commands.Schedule(limit or limits.ALLOCATIONS_PER_PASS))
+        core.state.inbox_seq = recorded.inbox_seq
+        return deciding.commit
+
+
+def _has_all(step: Step) -> bool:
+    """Whether the archive has each message that the commit answers."""
+    known = {message.seq for message in step.inbox}
+    return all(not one.inbox_seq or one.inbox_seq in known for one in step.entry.commit.decisions)
+
+
+def _different(
+    recorded: log_pb2.Commit, decided: log_pb2.Commit
+) -> tuple[log_pb2.Decision | None, log_pb2.Decision | None] | None:
+    """The first pair of decisions that differ."""
+    ours, theirs = list(decided.decisions), list(recorded.decisions)
+    for number in range(max(len(ours), len(theirs))):
+        one = theirs[number] if number < len(theirs) else None
+        other = ours[number] if number < len(ours) else None
+        if one is None or other is None or _said(one) != _said(other):
+            return one, other
+    return None
+
+
+def _without_explanations(commit: log_pb2.Commit) -> log_pb2.Commit:
+    """Without what Ticks explain, and without Ticks that do nothing else."""
+    bare = log_pb2.Commit()
+    for decision in commit.decisions:
+        if decision.command != _TICK:
+            bare.decisions.append(decision)
+            continue
+        facts = [fact for fact in decision.facts if fact.WhichOneof("fact") not in _EXPLANATIONS]
+        if facts:
+            bare.decisions.add(command=_TICK, facts=facts)
+    return bare
+
+
+def _said(decision: log_pb2.Decision) -> tuple[object, ...]:
+    """Without the trace context, which says how the command came here."""
+    return (
+        decision.inbox_seq, decision.command, decision.request_seq, decision.request_part,
+        [_comparable(fact) for fact in decision.facts],
+    )  # fmt: skip
+
+
+def _comparable(fact: Proto) -> bytes:
+    return fact.SerializeToString(deterministic=True)
+
+
+def _difference(
+    seq: int, commit: log_pb2.Commit, recorded: log_pb2.Decision | None, decided: log_pb2.Decision | None
+) -> Difference:
+    named = recorded if recorded is not None else decided
+    assert named is not None
+    return Difference(seq, commit.now_ms, named.command, _lines(recorded), _lines(decided))
+
+
+def _lines(decision: log_pb2.Decision | None) -> tuple[str, ...] | None:
+    if decision is None:
+        return None
+    return tuple(" ".join(str(fact).split()) for fact in decision.facts)
