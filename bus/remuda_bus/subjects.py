@@ -126,6 +126,8 @@ CORE_QUERIES = (
     "queues", "nodes", "applications", "rejections", "allocations", "asks", "usage", "explain", "actions", "stats",
     "overview", "digest",
 )  # fmt: skip
+# Of them, those that are answered from an archive, too.
+PAST_QUERIES = tuple(kind for kind in CORE_QUERIES if kind != "digest")
 # For operators alone: they take seconds of a processor, and one at a time is answered.
 PREVIEW, WHAT_IF = "preview", "whatif"
 PLAYED_QUERIES = (PREVIEW, WHAT_IF)
@@ -135,6 +137,11 @@ GUESTS = "guests"  # for engines of shared hosts, and operators
 def core_query(rm_id: str, kind: str) -> str:
     """Queries to a core about an RM: one of CORE_QUERIES or PLAYED_QUERIES, or GUESTS. Request and reply are JSON."""
     return f"remuda.api.core.{rm_id}.{kind}"
+
+
+def past_query(rm_id: str, kind: str) -> str:
+    """Queries about the past of an RM, to a service that reads an archive: one of PAST_QUERIES. No RM can send them."""
+    return f"remuda.api.past.{rm_id}.{kind}"
 
 
 def leader_query(rm_id: str, kind: str) -> str:

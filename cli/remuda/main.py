@@ -11,6 +11,7 @@ import typer
 
 from .client.names import Named, OfRm
 from .commands import act, administer, archive, configuration, keys, pools, settings, show, start
+from .commands.options import ArchiveOptions, ArchiveStore
 from .terminal import exit_status, quick_start
 from .terminal.formats import with_formats, with_watch
 
@@ -161,8 +162,23 @@ def _version(is_asked: bool) -> None:
 
 @cli.callback()
 def main(
+    context: typer.Context,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHEN",
+            help="Show what there was then: a time, a duration before now, or a commit. Needs an archive.",
+        ),
+    ] = None,
+    archive: ArchiveStore = None,
+    archive_options: ArchiveOptions = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """A universal resource scheduler: resource managers report nodes and submit asks over NATS, remuda allocates."""
+    from .client import past
+
+    if at is not None and context.invoked_subcommand not in past.COMMANDS:
+        raise typer.BadParameter(f"only of {', '.join(past.COMMANDS)}", param_hint="--at")
+    past.select(at, archive, tuple(archive_options or ()))

@@ -15,7 +15,7 @@ from remuda_proto.access_list import AccessList, canonical
 
 # The services that read a section, and check it. All services read all other sections.
 SERVICES_OF_SECTION: Final = {
-    "archive": ("archive",),
+    "archive": ("archive", "history"),
     "config": ("config",),
     "core": ("core",),
     "groups": ("rmproxy",),

@@ -16,7 +16,7 @@ from remuda_bus.subjects import peloton_rpc, peloton_rpc_of
 from remuda_operations.operator_api.methods import ACTING, READING
 from remuda_operations.operators import Operator, client_token
 
-SERVICES = ("core", "rmproxy", "config", "events", "grpc", "web", "resmgr", "placement", "archive")
+SERVICES = ("core", "rmproxy", "config", "events", "grpc", "web", "resmgr", "placement", "archive", "history")
 FRONT_ENDS = ("grpc", "web")  # they act in the names of operators, as far as they are allowed to
 PELOTON_CLIENTS = ("peloton-jobs", "peloton-hosts", "peloton-pools")  # over NATS; others use gRPC and certificates
 ROLES = (*SERVICES, *PELOTON_CLIENTS, "operator", "admin")
@@ -116,7 +116,7 @@ def operator_imports(operator: Operator) -> list[tuple[str, str]]:
         (subjects.own_configuration_change("*"), changes),
         (subjects.own_peloton_change("*"), subjects.peloton_change(name, groups, "*")),
         *acting,
-        *((query, query) for query in (_ANY_QUERY, _ANY_OF_PELOTON, *queries)),
+        *((query, query) for query in (_ANY_QUERY, _ANY_PAST, _ANY_OF_PELOTON, *queries)),
     ]
 
 
@@ -157,6 +157,7 @@ def _durables(rm_id: str) -> list[tuple[str, str]]:
 
 
 _ANY_QUERY = subjects.core_query("*", "*")
+_ANY_PAST = subjects.past_query("*", "*")
 _ANY_OF_PELOTON = subjects.peloton_query("*", "*")
 _RM_SENDS = ("register", *subjects.REQUEST_KINDS, "heartbeat", "deregister")
 _FOR_RMS = (subjects.CALLBACKS.name, subjects.EVENTS.name)
@@ -233,6 +234,7 @@ _FORGETS = (
 _FOR_OPERATORS = (
     "$SRV.PING",
     subjects.core_query("*", "*"),
+    subjects.past_query("*", "*"),
     "remuda.api.cores.*",
     "remuda.api.grpc.*",
     subjects.story("*"),
@@ -333,6 +335,8 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ),
         (subjects.lease_holder(subjects.ARCHIVE_LEASE),),
     ),
+    # Reads an archive, and nothing on the bus.
+    "history": ((), (subjects.past_query("*", "*"),)),
     # The permissions of an RM, for every RM: certificates say which client is which.
     "grpc": (
         (

@@ -20,6 +20,7 @@ from remuda_operations.queries import NoAnswer, RequestRefused
 from .. import limits
 from ..errors import NoSystem, UserError
 from ..terminal import arguments
+from . import past
 
 T = TypeVar("T")
 NO_SYSTEM = (
@@ -29,13 +30,19 @@ NO_SYSTEM = (
 
 @contextlib.asynccontextmanager
 async def bus_at(url: str) -> AsyncIterator[Bus]:
-    """Connects to a running system. Raises UserError if there is none."""
+    """Connects to a running system; with --at, its queries are about the past. Raises UserError if there is none."""
     arguments.url(url)
+    moment = past.selected()
+    if moment is not None and moment.archive is not None:
+        async with past.archive_bus(moment) as bus:
+            with _talking(moment.archive):
+                yield bus
+        return
     with _connecting():
         bus = await _soon(url, connect(url, "remuda-cli", timeout_s=limits.CONNECT_WITHIN_S))
     try:
         with _talking(url):
-            yield bus
+            yield bus if moment is None else past.of_past(moment, bus)
     finally:
         await bus.close()
 

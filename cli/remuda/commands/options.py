@@ -41,6 +41,18 @@ Nats = Annotated[
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")]
 
+ArchiveStore = Annotated[
+    str | None,
+    typer.Option(
+        "--archive", envvar="REMUDA_ARCHIVE", metavar="STORE",
+        help="Read this archive: a directory, or a URL like s3://bucket/prefix. Default: by the history service.",
+    ),
+]  # fmt: skip
+ArchiveOptions = Annotated[
+    list[str] | None,
+    typer.Option("--archive-option", metavar="NAME=VALUE", help="Of the object store, as archive.options. Repeatable."),
+]
+
 
 def _rm(described: str, check: Callable[[str], str]) -> Any:
     return typer.Argument(metavar="RM", help=described, callback=check, autocompletion=completion.rms)

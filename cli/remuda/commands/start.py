@@ -114,7 +114,10 @@ def up(
 
 def run(
     service: Annotated[
-        str, typer.Argument(help="rmproxy, core, config, events, archive, grpc, kubernetes, placement, resmgr or web.")
+        str,
+        typer.Argument(
+            help="rmproxy, core, config, events, archive, history, grpc, kubernetes, placement, resmgr or web."
+        ),
     ],
     nats: Annotated[
         str | None,

@@ -18,11 +18,13 @@ if TYPE_CHECKING:  # commands that only need the names start sooner without pyda
 Main = Callable[[Bus, Any], Awaitable[None]]  # of a service, with settings of its own
 REQUIRED: Final = ("rmproxy", "core", "config", "events")
 STARTED: Final = (*REQUIRED, "grpc", "web")  # by `remuda up`
-SERVICES: Final = (*STARTED, "archive", "kubernetes", "resmgr", "placement")
+SERVICES: Final = (*STARTED, "archive", "history", "kubernetes", "resmgr", "placement")
 # The packages of services whose name is not that of the service.
-PACKAGES: Final = {"resmgr": "remuda_peloton", "placement": "remuda_peloton"}
+PACKAGES: Final = {"history": "remuda", "resmgr": "remuda_peloton", "placement": "remuda_peloton"}
 # The extras of the distribution that services need.
-EXTRAS: Final = {"archive": "archive", "kubernetes": "kubernetes", "resmgr": "peloton", "placement": "peloton"}
+EXTRAS: Final = {
+    "archive": "archive", "history": "archive", "kubernetes": "kubernetes", "resmgr": "peloton", "placement": "peloton",
+}  # fmt: skip
 
 
 def check_service(name: str) -> str:
@@ -42,7 +44,7 @@ def check_extras(loaded: Mapping[str, Loaded[Settings]]) -> None:
 
 def settings_of(service: str) -> type[Settings]:
     """The model of the settings of a service. Imports only this service, to save memory."""
-    if service == "archive":
+    if service in ("archive", "history"):
         from remuda_archive.settings import ArchiveSettings
 
         return ArchiveSettings
@@ -107,6 +109,10 @@ def main_of(service: str) -> Main:
         from remuda_archive.shell import main as archive
 
         return archive
+    if service == "history":
+        from ..history.shell import main as history
+
+        return history
     if service == "core":
         from remuda_core.shell.main import main as core
 

@@ -30,7 +30,7 @@ from .supervisor import OnChange, OnLine, Process, Program, State, Supervisor
 
 NATS = "nats-server"
 # The order of stop: first no new requests, then no more decisions, then the rest.
-STOP_ORDER = (("grpc", "rmproxy", "web"), ("core", "resmgr", "placement"), ("events", "archive", "config"))
+STOP_ORDER = (("grpc", "rmproxy", "web"), ("core", "resmgr", "placement"), ("events", "archive", "history", "config"))
 
 
 # The server of this system has neither keys nor certificates, whatever the file says of the one it is written for.
@@ -65,7 +65,7 @@ class Layout:
             ("config", 1), ("core", self.cores), ("events", 1), ("rmproxy", self.rmproxies),
             ("grpc", int(self.grpc_port is not None)), ("web", int(self.web_port is not None)),
             ("resmgr", int(self.peloton_port is not None)), ("placement", self.peloton_engines),
-            ("archive", int(self.archive is not None)),
+            ("archive", int(self.archive is not None)), ("history", int(self.archive is not None)),
         )  # fmt: skip
         return [
             (service if count == 1 else f"{service}-{number}", service)
@@ -157,7 +157,7 @@ class System:
             argv += ["--set", f"grpc.port={self.layout.grpc_port}"]
         if service == "web":
             argv += ["--set", f"web.port={self.layout.web_port}"]
-        if service == "archive":
+        if service in ("archive", "history"):
             argv += ["--set", f"archive.store={self.layout.archive}"]
         if service == "resmgr":
             argv += ["--set", f"resmgr.port={self.layout.peloton_port}"]

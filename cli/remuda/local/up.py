@@ -33,7 +33,10 @@ def up(
     """Run until a signal. All processes are stopped when this returns."""
     if config is not None:
         arguments.readable("--config", config)
-    more = (*(("resmgr", "placement") if peloton_port is not None else ()), *(("archive",) if archive else ()))
+    more = (
+        *(("resmgr", "placement") if peloton_port is not None else ()),
+        *(("archive", "history") if archive else ()),
+    )
     loaded = check_settings((*STARTED, *more), settings, assignments)
     check_extras(loaded)
     if grpc_port is None:

@@ -35,6 +35,8 @@ from remuda_operations.queries.rows import (
 PREVIEW_TIMEOUT_S = 70.0
 PREVIEW_RETRIES_S = 60.0
 PREVIEW_RETRY_S = 0.5
+# A state is restored from the commits of an hour, and others may be restored before.
+PAST_TIMEOUT_S = 60.0
 
 T = TypeVar("T")
 
@@ -121,6 +123,18 @@ async def answer_of_core(
         return (await bus.request(subjects.core_query(rm, kind), payload, timeout_s=within_s)).payload
     except Unanswered:
         raise NoAnswer(await _reason_for_no_answer(bus, rm)) from None
+
+
+async def ask_past(bus: Bus, kind: str, shape: type[T], *, rm: str, at: int | str, **arguments: Any) -> T:
+    """A query about the state at `at`: a time, or the sequence of a commit. Raises as `ask_core`."""
+    payload = json.dumps({"rm": rm, "at": at, **arguments}).encode()
+    try:
+        answer = await bus.request(subjects.past_query(rm, kind), payload, timeout_s=PAST_TIMEOUT_S)
+    except Refused as refused:
+        raise RequestRefused(f"{kind}: {refused.reason}", refused.code) from None
+    except Unanswered:
+        raise NoAnswer("no service answers about the past; `remuda run history` starts it") from None
+    return msgspec.json.decode(answer.payload, type=shape)
 
 
 async def answer_of_player(bus: Bus, kind: str, rm: str, payload: bytes) -> bytes:

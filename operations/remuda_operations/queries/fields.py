@@ -38,6 +38,10 @@ OF_CORE: Final[Mapping[str, tuple[str, ...]]] = {
     **{kind: (*filters, *PAGE, *ALWAYS) for kind, filters in FILTERS.items()},
     **{kind: (*fields, *ALWAYS) for kind, fields in _OTHERS.items()},
 }
+# Of a service that answers from an archive. `at`: a time, or the sequence of a commit.
+OF_PAST: Final[Mapping[str, tuple[str, ...]]] = {
+    kind: (*(name for name in OF_CORE[kind] if name != "min_log_seq"), "at") for kind in subjects.PAST_QUERIES
+}
 
 
 def expect_fields(request: Mapping[str, Any], known: Collection[str]) -> None:
