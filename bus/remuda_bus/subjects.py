@@ -124,7 +124,7 @@ def configuration_query(kind: str) -> str:
 # Queries to the core about an RM that the RM itself may send, too: they read what there is.
 CORE_QUERIES = (
     "queues", "nodes", "applications", "rejections", "allocations", "asks", "usage", "explain", "actions", "stats",
-    "overview", "digest",
+    "overview", "topology", "digest",
 )  # fmt: skip
 # Of them, those that are answered from an archive, too.
 PAST_QUERIES = tuple(kind for kind in CORE_QUERIES if kind != "digest")

@@ -30,8 +30,8 @@ operator_commands = typer.Typer(help="Add, list and remove operators; set their 
 COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Start": (start.init, start.up, start.run, start.demo, start.load),
     "Show": (
-        show.status, show.top, show.queues, show.applications, show.nodes, show.usage, show.pools, show.explain,
-        show.story, show.events, show.action, show.dump, show.dead_letters,
+        show.status, show.top, show.queues, show.applications, show.nodes, show.topology, show.usage, show.pools,
+        show.explain, show.story, show.events, show.action, show.dump, show.dead_letters,
     ),
     "Act": (act.kill, act.move, act.hold, act.unhold, act.drain, act.undrain, act.priority, act.release),
     "Administer": (
@@ -53,8 +53,8 @@ HELP: dict[str, dict[tuple[str, ...], str]] = {
         ("status",): "Show services, storage, cores, RMs and dead letters.",
         ("top",): "Show queues, nodes and reasons to wait, live.",
         ("queues",): "Show queues: used, pending, guaranteed and maximum.",
-        ("applications",): "Show applications: state, allocated, pending.",
-        ("nodes", "usage"): "Show nodes; what users and groups use.",
+        ("applications", "usage"): "Show applications; what users and groups use.",
+        ("nodes", "topology"): "Show nodes; racks, devices, groups that wait.",
         ("explain",): "Show why asks wait, since when, and who holds what.",
         ("story",): "Show every fact about an application, ask, node, queue.",
         ("events",): "Show the newest event records, and follow them.",
@@ -81,15 +81,15 @@ HELP: dict[str, dict[tuple[str, ...], str]] = {
 }
 # These list something, so they have `--output` and, with `--watch`, are shown again and again.
 LISTING = (
-    show.status, show.queues, show.applications, show.nodes, show.usage, show.pools, show.explain, show.action,
-    show.story, show.dead_letters, configuration.history, configuration.show, configuration.diff, configuration.get,
-    settings.show, keys.list_operators, keys.list_clients,
+    show.status, show.queues, show.applications, show.nodes, show.topology, show.usage, show.pools, show.explain,
+    show.action, show.story, show.dead_letters, configuration.history, configuration.show, configuration.diff,
+    configuration.get, settings.show, keys.list_operators, keys.list_clients,
 )  # fmt: skip
 # The first argument is the RM, which may be left out while one is registered. Commands that delete or stop data of an
 # RM have it named.
 DEFAULT_RM = (
-    show.queues, show.applications, show.nodes, show.usage, show.explain, show.action, show.dump, act.kill, act.move,
-    act.hold, act.unhold, act.drain, act.undrain, act.priority, act.release, configuration.preview,
+    show.queues, show.applications, show.nodes, show.topology, show.usage, show.explain, show.action, show.dump,
+    act.kill, act.move, act.hold, act.unhold, act.drain, act.undrain, act.priority, act.release, configuration.preview,
 )  # fmt: skip
 # Events follow by themselves (`--follow`); files and archives are looked at once.
 LISTING_ONCE = (show.events, show.check, archive.list_archive)

@@ -28,6 +28,7 @@ SHAPES = [
     (rows.Partition, admin.Partition), (rows.Queue, admin.Queue), (rows.Node, admin.Node),
     (rows.Application, admin.Application), (rows.Rejection, admin.Rejection), (rows.Allocation, admin.Allocation),
     (rows.Usage, admin.Usage), (rows.ExplainedAsk, admin.PendingAsk), (rows.WhatIf, admin.WhatIfResponse),
+    (rows.TopologyPartition, admin.TopologyPartition), (rows.Domain, admin.Domain),
 ]  # fmt: skip
 NUMBERS = (FieldDescriptor.CPPTYPE_INT64, FieldDescriptor.CPPTYPE_UINT64, FieldDescriptor.CPPTYPE_UINT32)
 

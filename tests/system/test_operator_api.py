@@ -89,7 +89,7 @@ async def system(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Syst
 
 
 OF_RM = {
-    "ListQueues", "ListNodes", "ListApplications", "ListRejections", "ListAllocations", "ListUsage",
+    "ListQueues", "ListNodes", "ListTopology", "ListApplications", "ListRejections", "ListAllocations", "ListUsage",
     "ListReservations", "Explain", "GetDigest", "GetResourceManager", "GetQueues", "GetNodes", "ReadChanges",
 }  # fmt: skip
 FIELDS: dict[str, dict[str, Any]] = {

@@ -212,10 +212,34 @@ def applications(
 
 
 def nodes(rm: DefaultRm, nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
-    """Show nodes: status, used resources, and the ask for which a node is reserved."""
+    """Show nodes: status, used resources, and the ask for which a node is reserved. With `-o wide` also a sign for each
+    device, and the domain."""
     from ..show.listings import nodes as show
 
     show(nats, rm, json)
+
+
+def topology(
+    rm: DefaultRm,
+    domain: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[DOMAIN]",
+            help="A domain by its path, such as b2/r7, or the end of it: only it, those below it, and their nodes.",
+            callback=arguments.domain,
+        ),
+    ] = None,
+    with_nodes: Annotated[
+        bool, typer.Option("--nodes", help="Also the nodes, where there are more than fit a screen or two.")
+    ] = False,
+    nats: Nats = DEFAULT_URL,
+    json: AsJson = False,
+) -> None:
+    """Show racks and other domains as a tree: what is used, empty nodes, devices that are in use and free, what of them
+    no ask can use; and the groups that wait for a domain."""
+    from ..show.topology import topology as show
+
+    show(nats, rm, domain, with_nodes, json)
 
 
 def usage(rm: DefaultRm, nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:

@@ -20,6 +20,7 @@ from .. import limits
 from ..client.connections import bus_at
 from ..errors import UserError
 from ..terminal import event_loop
+from ..terminal.devices import drawn_all
 from ..terminal.output import Unbroken, console, is_wide, unbroken
 from ..terminal.units import amount, amounts, number, ordered, time_of
 
@@ -76,7 +77,7 @@ def nodes(url: str, rm: str, as_json: bool) -> None:
         as_json,
         ("node", "status", "used", "reserved for", "allocations"),
         _node,
-        ("available", "attributes"),
+        ("devices", "domain", "available", "attributes"),
         _more_of_node,
     )
 
@@ -94,7 +95,8 @@ def _node(row: Row) -> list[str]:
 
 def _more_of_node(row: Row) -> list[str]:
     node = msgspec.convert(row, Node)
-    return [amounts(node.available), ", ".join(f"{name}={value}" for name, value in node.attributes.items())]
+    attributes = ", ".join(f"{name}={value}" for name, value in node.attributes.items())
+    return [drawn_all(node.devices), "/".join(node.domain), amounts(node.available), attributes]
 
 
 def usage(url: str, rm: str, as_json: bool) -> None:

@@ -75,6 +75,7 @@ partition_name = _identifier("partition", limits.LONGEST_PARTITION_CHARACTERS)
 key = _identifier("allocationKey")
 story_id = _identifier("ID")
 queue = _identifier("queue", limits.LONGEST_QUEUE_CHARACTERS)
+domain = _identifier("domain")
 pool = _identifier("path of a pool", limits.LONGEST_QUEUE_CHARACTERS)
 
 

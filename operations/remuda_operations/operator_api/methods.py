@@ -124,6 +124,7 @@ SERVICES: Final = (ADMIN, METRICS)
 _OF_RM: Final[Mapping[str, Unary]] = {
     "ListQueues": state.list_queues,
     "ListNodes": state.list_nodes,
+    "ListTopology": state.list_topology,
     "ListApplications": state.list_applications,
     "ListRejections": state.list_rejections,
     "ListAllocations": state.list_allocations,

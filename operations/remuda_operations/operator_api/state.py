@@ -36,6 +36,15 @@ async def list_nodes(bus: Bus, _: Caller, request: admin.ListNodesRequest) -> ad
     return await _rows(admin.ListNodesResponse(), "nodes", bus, request)
 
 
+async def list_topology(bus: Bus, _: Caller, request: admin.ListTopologyRequest) -> admin.ListTopologyResponse:
+    answer = await ask(bus, "topology", request)
+    response = admin.ListTopologyResponse()
+    set_head(response.head, answer)
+    await add_rows(response.partitions, answer["partitions"])
+    await add_rows(response.domains, answer["domains"])
+    return response
+
+
 async def list_applications(
     bus: Bus, _: Caller, request: admin.ListApplicationsRequest
 ) -> admin.ListApplicationsResponse:

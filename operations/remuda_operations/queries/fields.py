@@ -14,6 +14,7 @@ from remuda_proto.bounds import shown
 FILTERS: Final[Mapping[str, tuple[str, ...]]] = {
     "queues": ("draining",),
     "nodes": (),
+    "topology": (),
     "applications": ("application", "queue"),
     "rejections": (),
     "allocations": ("application", "node"),

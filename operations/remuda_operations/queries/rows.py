@@ -217,9 +217,21 @@ class RejectedAllocation(msgspec.Struct):
     foreign: bool = False
 
 
+class NodeDevices(msgspec.Struct):
+    """The devices of one resource on a node. `unit`: the amount of a device. `free`: on each device, in the order of
+    `names`; negative where more is booked than there is. `unfit`: names of devices on which nothing new is placed."""
+
+    resource: str = ""
+    unit: int = 0
+    names: Sequence[str] = ()
+    free: Sequence[int] = ()
+    unfit: Sequence[str] = ()
+
+
 class Node(msgspec.Struct, kw_only=True):
     """A node. `occupied`: in use by others than the scheduler's allocations. `status`: Schedulable, NotReady or
-    Draining. `drained`: None: no operator drains it. `rejected`: the first of `rejected_count`."""
+    Draining. `drained`: None: no operator drains it. `rejected`: the first of `rejected_count`.
+    `domain`: the values of the attributes of the levels of the topology, the coarsest first."""
 
     partition: Public[str] = ""
     id: Public[str]
@@ -234,6 +246,8 @@ class Node(msgspec.Struct, kw_only=True):
     allocations: Public[int] = 0
     rejected: Sequence[RejectedAllocation] = ()
     rejected_count: Public[int] = 0
+    domain: Public[Sequence[str]] = ()
+    devices: Public[Sequence[NodeDevices]] = ()
 
 
 class NodePartition(msgspec.Struct):
@@ -334,7 +348,8 @@ class Replacement(msgspec.Struct):
 class Allocation(msgspec.Struct, kw_only=True):
     """An allocation. `replaced`: the UUID of the placeholder that it has replaced. `requested_ms`: when its ask came.
     `ends_ms`: the end of its execution time. `releasing`: the
-    TerminationType with which the RM has been asked to release it; 0: it has not."""
+    TerminationType with which the RM has been asked to release it; 0: it has not. `devices`: the names of its devices
+    with commas between them, by resource."""
 
     partition: str = ""
     uuid: str
@@ -353,6 +368,7 @@ class Allocation(msgspec.Struct, kw_only=True):
     requested_ms: int = 0
     ends_ms: int = 0
     releasing: int = 0
+    devices: Texts = {}
 
 
 class Ask(msgspec.Struct, kw_only=True):
@@ -571,6 +587,81 @@ class ActionsPage(msgspec.Struct):
     next: PageToken | None = None
 
 
+class DomainLevel(msgspec.Struct):
+    level: str = ""
+    attribute: str = ""
+
+
+class WaitingGroup(msgspec.Struct, kw_only=True):
+    """A group with pending members. `required`, `preferred`, `spread`: levels; "": none. `slice`: LEVEL/MEMBERS.
+    `waiting`, `placed`: members. `waits_for`: kind, place and resource of the first constraint that was reported.
+    `domain`: where most of its members are."""
+
+    application: str
+    queue: str = ""
+    group: str = ""
+    required: str = ""
+    preferred: str = ""
+    spread: str = ""
+    slice: str = ""
+    waiting: int = 0
+    placed: int = 0
+    since_ms: int = 0
+    waits_for: Sequence[str] = ()
+    domain: Sequence[str] = ()
+
+
+class TopologyPartition(msgspec.Struct, kw_only=True):
+    """`levels`: the coarsest first. `devices`: the amount of one device, by resource. `waiting`: the groups that wait
+    longest, the first of `waiting_count`."""
+
+    name: str = ""
+    levels: Sequence[DomainLevel] = ()
+    devices: Amounts = {}
+    waiting: Sequence[WaitingGroup] = ()
+    waiting_count: int = 0
+
+
+class DomainDevices(msgspec.Struct):
+    """Devices of one resource. `devices` and `capacity`: all; `used`: devices with something on them. Of nodes that
+    take asks: `free`: what is free on devices, `whole` of them as a whole; `fragments`: of `free`, what no waiting or
+    common ask can use; `unfit`: devices on which nothing new is placed."""
+
+    resource: str = ""
+    devices: int = 0
+    used: int = 0
+    whole: int = 0
+    unfit: int = 0
+    capacity: int = 0
+    free: int = 0
+    fragments: int = 0
+
+    @property
+    def unit(self) -> int:
+        return self.capacity // self.devices if self.devices else 1
+
+
+class Domain(msgspec.Struct, kw_only=True):
+    """Nodes with the same `path` of attributes; the first domain of a partition has all nodes, an empty path and no
+    level. `ready`: nodes that take asks; `empty`: of these, nodes on which nothing is."""
+
+    partition: str = ""
+    level: str = ""
+    path: Sequence[str] = ()
+    nodes: int = 0
+    ready: int = 0
+    empty: int = 0
+    capacity: Amounts = {}
+    allocated: Amounts = {}
+    devices: Sequence[DomainDevices] = ()
+
+
+class TopologyPage(msgspec.Struct):
+    partitions: list[TopologyPartition] = []
+    domains: list[Domain] = []
+    next: PageToken | None = None
+
+
 class Rows(msgspec.Struct):
     """A page of any of these queries, its rows as they are: for readers that pass all fields on, also those of a newer
     core. The query determines which list is filled."""
@@ -589,4 +680,5 @@ class Rows(msgspec.Struct):
 ROWS: Mapping[str, type[msgspec.Struct]] = {
     "queues": Queue, "nodes": Node, "applications": Application, "rejections": Rejection, "allocations": Allocation,
     "asks": Ask, "usage": Usage, "explain": ExplainedAsk, "actions": Action,
+    "topology": Domain,
 }  # fmt: skip

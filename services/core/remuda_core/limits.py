@@ -236,6 +236,10 @@ SORTED_IN_SINGLY: Final = 100
 SORTED_ANEW: Final = 100
 # Listings of one RM: of its dictionaries, and of those of so many applications, queues and nodes that were asked about.
 LISTINGS: Final = 64
+# Kinds of asks that are compared with the devices of each node to find amounts that nobody can use: many more than
+# work has. Groups that wait, of which the answer about the topology tells: the others are in the list of asks.
+FRAGMENT_KINDS: Final = 64
+WAITING_GROUPS: Final = 50
 # Indexes and listings for answers are dropped after so long without a query; sums are computed again after SUMS_KEPT_S.
 ANSWERS_KEPT_S: Final = 60.0
 SUMS_KEPT_S: Final = 1.0

@@ -135,9 +135,19 @@ class RestrictedSource:
             answer, shown = await self._explained(rm, arguments)
         else:
             answer, shown = await self._page(rm, kind, arguments, _limit_of(arguments))
+        if kind == "topology":
+            return await self._topology(rm, answer)
         if "partitions" in answer:
             answer = {**answer, "partitions": [_partition(row) for row in answer["partitions"]]}
         return {**answer, LISTS[kind]: [row for rows in shown for row in rows]}
+
+    async def _topology(self, rm: str, answer: Row) -> Row:
+        """Domains are sums of nodes, which everybody sees; groups that wait are of queues."""
+        visible, partitions = await self._visible(rm), []
+        for one in answer["partitions"]:
+            rows = [row for row in one["waiting"] if visible.sees(one["name"], row["queue"])]
+            partitions.append({**one, "waiting": rows, "waiting_count": len(rows)})
+        return {**answer, "partitions": partitions}
 
     async def _overview(self, rm: str) -> Row:
         """Who waits in queues that the operator sees. Idle devices, and sums of all queues, only if those are all."""
@@ -252,6 +262,8 @@ class RestrictedSource:
         if kind == "nodes":
             known = await self._visible_applications(rm) if any(row["reserved_for"] for row in rows) else frozenset()
             return [_node(row, known) for row in rows]
+        if kind == "topology":
+            return rows
         if kind == "actions":
             return [row for row in rows if row["operator"] == self._operator.name]
         if kind == "allocations":

@@ -748,6 +748,8 @@ class Node(_message.Message):
     ALLOCATIONS_FIELD_NUMBER: _builtins.int
     REJECTED_FIELD_NUMBER: _builtins.int
     REJECTED_COUNT_FIELD_NUMBER: _builtins.int
+    DOMAIN_FIELD_NUMBER: _builtins.int
+    DEVICES_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     id: _builtins.str
     status: _builtins.str
@@ -780,6 +782,12 @@ class Node(_message.Message):
         first 20 of `rejected_count`.
         """
 
+    @_builtins.property
+    def domain(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The values of the attributes of the levels, the coarsest first. Only with a topology."""
+
+    @_builtins.property
+    def devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeDevices]: ...
     def __init__(
         self,
         *,
@@ -796,14 +804,342 @@ class Node(_message.Message):
         allocations: _builtins.int = ...,
         rejected: _abc.Iterable[Global___RejectedAllocation] | None = ...,
         rejected_count: _builtins.int = ...,
+        domain: _abc.Iterable[_builtins.str] | None = ...,
+        devices: _abc.Iterable[Global___NodeDevices] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "available", b"available", "capacity", b"capacity", "drained", b"drained", "occupied", b"occupied", "reserved_for", b"reserved_for"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocations", b"allocations", "attributes", b"attributes", "available", b"available", "capacity", b"capacity", "drained", b"drained", "id", b"id", "occupied", b"occupied", "partition", b"partition", "rejected", b"rejected", "rejected_count", b"rejected_count", "reserved_for", b"reserved_for", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocations", b"allocations", "attributes", b"attributes", "available", b"available", "capacity", b"capacity", "devices", b"devices", "domain", b"domain", "drained", b"drained", "id", b"id", "occupied", b"occupied", "partition", b"partition", "rejected", b"rejected", "rejected_count", b"rejected_count", "reserved_for", b"reserved_for", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Node: _TypeAlias = Node  # noqa: Y015
+
+@_typing.final
+class NodeDevices(_message.Message):
+    """The devices of one resource. `unit`: the amount of one. `free`: on each device, in the order of `names`; negative where more is booked
+    than there is. `unfit`: names of devices on which nothing new is placed.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    UNIT_FIELD_NUMBER: _builtins.int
+    NAMES_FIELD_NUMBER: _builtins.int
+    FREE_FIELD_NUMBER: _builtins.int
+    UNFIT_FIELD_NUMBER: _builtins.int
+    resource: _builtins.str
+    unit: _builtins.int
+    @_builtins.property
+    def names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def free(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def unfit(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        resource: _builtins.str = ...,
+        unit: _builtins.int = ...,
+        names: _abc.Iterable[_builtins.str] | None = ...,
+        free: _abc.Iterable[_builtins.int] | None = ...,
+        unfit: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["free", b"free", "names", b"names", "resource", b"resource", "unfit", b"unfit", "unit", b"unit"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NodeDevices: _TypeAlias = NodeDevices  # noqa: Y015
+
+@_typing.final
+class ListTopologyRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RM_FIELD_NUMBER: _builtins.int
+    PAGE_FIELD_NUMBER: _builtins.int
+    rm: _builtins.str
+    @_builtins.property
+    def page(self) -> Global___PageRequest: ...
+    def __init__(
+        self,
+        *,
+        rm: _builtins.str = ...,
+        page: Global___PageRequest | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["page", b"page"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page", b"page", "rm", b"rm"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListTopologyRequest: _TypeAlias = ListTopologyRequest  # noqa: Y015
+
+@_typing.final
+class ListTopologyResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HEAD_FIELD_NUMBER: _builtins.int
+    PARTITIONS_FIELD_NUMBER: _builtins.int
+    DOMAINS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def head(self) -> Global___StateHead: ...
+    @_builtins.property
+    def partitions(self) -> _containers.RepeatedCompositeFieldContainer[Global___TopologyPartition]: ...
+    @_builtins.property
+    def domains(self) -> _containers.RepeatedCompositeFieldContainer[Global___Domain]: ...
+    def __init__(
+        self,
+        *,
+        head: Global___StateHead | None = ...,
+        partitions: _abc.Iterable[Global___TopologyPartition] | None = ...,
+        domains: _abc.Iterable[Global___Domain] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["head", b"head"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["domains", b"domains", "head", b"head", "partitions", b"partitions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListTopologyResponse: _TypeAlias = ListTopologyResponse  # noqa: Y015
+
+@_typing.final
+class TopologyPartition(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class DevicesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    NAME_FIELD_NUMBER: _builtins.int
+    LEVELS_FIELD_NUMBER: _builtins.int
+    DEVICES_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
+    WAITING_COUNT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    waiting_count: _builtins.int
+    @_builtins.property
+    def levels(self) -> _containers.RepeatedCompositeFieldContainer[Global___DomainLevel]:
+        """The coarsest first."""
+
+    @_builtins.property
+    def devices(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """The amount of one device, by resource."""
+
+    @_builtins.property
+    def waiting(self) -> _containers.RepeatedCompositeFieldContainer[Global___WaitingGroup]:
+        """Groups with pending members, those that wait longest first: the first 50 of `waiting_count`."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        levels: _abc.Iterable[Global___DomainLevel] | None = ...,
+        devices: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        waiting: _abc.Iterable[Global___WaitingGroup] | None = ...,
+        waiting_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["devices", b"devices", "levels", b"levels", "name", b"name", "waiting", b"waiting", "waiting_count", b"waiting_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TopologyPartition: _TypeAlias = TopologyPartition  # noqa: Y015
+
+@_typing.final
+class DomainLevel(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEVEL_FIELD_NUMBER: _builtins.int
+    ATTRIBUTE_FIELD_NUMBER: _builtins.int
+    level: _builtins.str
+    attribute: _builtins.str
+    def __init__(
+        self,
+        *,
+        level: _builtins.str = ...,
+        attribute: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attribute", b"attribute", "level", b"level"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DomainLevel: _TypeAlias = DomainLevel  # noqa: Y015
+
+@_typing.final
+class WaitingGroup(_message.Message):
+    """`required`, `preferred`, `spread`: levels; empty: none. `slice`: LEVEL/MEMBERS. `waiting`, `placed`: members. `domain`: where most of its
+    members are.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    APPLICATION_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
+    REQUIRED_FIELD_NUMBER: _builtins.int
+    PREFERRED_FIELD_NUMBER: _builtins.int
+    SPREAD_FIELD_NUMBER: _builtins.int
+    SLICE_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
+    PLACED_FIELD_NUMBER: _builtins.int
+    SINCE_MS_FIELD_NUMBER: _builtins.int
+    WAITS_FOR_FIELD_NUMBER: _builtins.int
+    DOMAIN_FIELD_NUMBER: _builtins.int
+    application: _builtins.str
+    queue: _builtins.str
+    group: _builtins.str
+    required: _builtins.str
+    preferred: _builtins.str
+    spread: _builtins.str
+    slice: _builtins.str
+    waiting: _builtins.int
+    placed: _builtins.int
+    since_ms: _builtins.int
+    @_builtins.property
+    def waits_for(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Kind, place and resource of the first constraint that was reported."""
+
+    @_builtins.property
+    def domain(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        application: _builtins.str = ...,
+        queue: _builtins.str = ...,
+        group: _builtins.str = ...,
+        required: _builtins.str = ...,
+        preferred: _builtins.str = ...,
+        spread: _builtins.str = ...,
+        slice: _builtins.str = ...,
+        waiting: _builtins.int = ...,
+        placed: _builtins.int = ...,
+        since_ms: _builtins.int = ...,
+        waits_for: _abc.Iterable[_builtins.str] | None = ...,
+        domain: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["application", b"application", "domain", b"domain", "group", b"group", "placed", b"placed", "preferred", b"preferred", "queue", b"queue", "required", b"required", "since_ms", b"since_ms", "slice", b"slice", "spread", b"spread", "waiting", b"waiting", "waits_for", b"waits_for"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WaitingGroup: _TypeAlias = WaitingGroup  # noqa: Y015
+
+@_typing.final
+class Domain(_message.Message):
+    """Nodes with the same `path` of attributes. The first domain of a partition has all nodes, an empty path and no level. `ready`: nodes that
+    take asks; `empty`: of these, nodes on which nothing is.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    LEVEL_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
+    READY_FIELD_NUMBER: _builtins.int
+    EMPTY_FIELD_NUMBER: _builtins.int
+    CAPACITY_FIELD_NUMBER: _builtins.int
+    ALLOCATED_FIELD_NUMBER: _builtins.int
+    DEVICES_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    level: _builtins.str
+    nodes: _builtins.int
+    ready: _builtins.int
+    empty: _builtins.int
+    @_builtins.property
+    def path(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def capacity(self) -> _si_pb2.Resource: ...
+    @_builtins.property
+    def allocated(self) -> _si_pb2.Resource: ...
+    @_builtins.property
+    def devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___DomainDevices]: ...
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        level: _builtins.str = ...,
+        path: _abc.Iterable[_builtins.str] | None = ...,
+        nodes: _builtins.int = ...,
+        ready: _builtins.int = ...,
+        empty: _builtins.int = ...,
+        capacity: _si_pb2.Resource | None = ...,
+        allocated: _si_pb2.Resource | None = ...,
+        devices: _abc.Iterable[Global___DomainDevices] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "capacity", b"capacity"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "capacity", b"capacity", "devices", b"devices", "empty", b"empty", "level", b"level", "nodes", b"nodes", "partition", b"partition", "path", b"path", "ready", b"ready"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Domain: _TypeAlias = Domain  # noqa: Y015
+
+@_typing.final
+class DomainDevices(_message.Message):
+    """`devices`, `capacity`: all; `used`: devices with something on them. Of nodes that take asks: `free`, the amount that is free on devices,
+    `whole` of them as a whole; `fragments`, of `free`, what no waiting or common ask can use; `unfit`, devices on which nothing new is placed.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    DEVICES_FIELD_NUMBER: _builtins.int
+    USED_FIELD_NUMBER: _builtins.int
+    WHOLE_FIELD_NUMBER: _builtins.int
+    UNFIT_FIELD_NUMBER: _builtins.int
+    CAPACITY_FIELD_NUMBER: _builtins.int
+    FREE_FIELD_NUMBER: _builtins.int
+    FRAGMENTS_FIELD_NUMBER: _builtins.int
+    resource: _builtins.str
+    devices: _builtins.int
+    used: _builtins.int
+    whole: _builtins.int
+    unfit: _builtins.int
+    capacity: _builtins.int
+    free: _builtins.int
+    fragments: _builtins.int
+    def __init__(
+        self,
+        *,
+        resource: _builtins.str = ...,
+        devices: _builtins.int = ...,
+        used: _builtins.int = ...,
+        whole: _builtins.int = ...,
+        unfit: _builtins.int = ...,
+        capacity: _builtins.int = ...,
+        free: _builtins.int = ...,
+        fragments: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "devices", b"devices", "fragments", b"fragments", "free", b"free", "resource", b"resource", "unfit", b"unfit", "used", b"used", "whole", b"whole"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DomainDevices: _TypeAlias = DomainDevices  # noqa: Y015
 
 @_typing.final
 class RejectedAllocation(_message.Message):
@@ -1296,6 +1632,26 @@ class Allocation(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class DevicesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     PARTITION_FIELD_NUMBER: _builtins.int
     UUID_FIELD_NUMBER: _builtins.int
     APPLICATION_FIELD_NUMBER: _builtins.int
@@ -1313,6 +1669,7 @@ class Allocation(_message.Message):
     REPLACED_FIELD_NUMBER: _builtins.int
     REQUESTED_MS_FIELD_NUMBER: _builtins.int
     REPLACEMENT_FIELD_NUMBER: _builtins.int
+    DEVICES_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     uuid: _builtins.str
     application: _builtins.str
@@ -1339,6 +1696,10 @@ class Allocation(_message.Message):
     def replacement(self) -> Global___Replacement:
         """Of a placeholder: the allocation that takes its place when the RM has released it. Its ask is pending no more."""
 
+    @_builtins.property
+    def devices(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """The names of its devices with commas between them, by resource."""
+
     def __init__(
         self,
         *,
@@ -1359,10 +1720,11 @@ class Allocation(_message.Message):
         replaced: _builtins.str = ...,
         requested_ms: _builtins.int = ...,
         replacement: Global___Replacement | None = ...,
+        devices: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["replacement", b"replacement", "resource", b"resource"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["application", b"application", "ends_ms", b"ends_ms", "key", b"key", "node", b"node", "originator", b"originator", "partition", b"partition", "placeholder", b"placeholder", "priority", b"priority", "releasing", b"releasing", "replaced", b"replaced", "replacement", b"replacement", "requested_ms", b"requested_ms", "resource", b"resource", "since_ms", b"since_ms", "tags", b"tags", "task_group", b"task_group", "uuid", b"uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["application", b"application", "devices", b"devices", "ends_ms", b"ends_ms", "key", b"key", "node", b"node", "originator", b"originator", "partition", b"partition", "placeholder", b"placeholder", "priority", b"priority", "releasing", b"releasing", "replaced", b"replaced", "replacement", b"replacement", "requested_ms", b"requested_ms", "resource", b"resource", "since_ms", b"since_ms", "tags", b"tags", "task_group", b"task_group", "uuid", b"uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

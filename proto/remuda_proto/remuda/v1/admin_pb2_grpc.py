@@ -49,6 +49,11 @@ class AdminStub:
                 request_serializer=remuda_dot_v1_dot_admin__pb2.ListNodesRequest.SerializeToString,
                 response_deserializer=remuda_dot_v1_dot_admin__pb2.ListNodesResponse.FromString,
                 _registered_method=True)
+        self.ListTopology = channel.unary_unary(
+                '/remuda.v1.Admin/ListTopology',
+                request_serializer=remuda_dot_v1_dot_admin__pb2.ListTopologyRequest.SerializeToString,
+                response_deserializer=remuda_dot_v1_dot_admin__pb2.ListTopologyResponse.FromString,
+                _registered_method=True)
         self.ListApplications = channel.unary_unary(
                 '/remuda.v1.Admin/ListApplications',
                 request_serializer=remuda_dot_v1_dot_admin__pb2.ListApplicationsRequest.SerializeToString,
@@ -230,6 +235,13 @@ class AdminServicer:
 
     def ListNodes(self, request, context):
         """The nodes of an RM, by ID.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListTopology(self, request, context):
+        """Domains of nodes with what is used there, those above first; devices, and groups that wait.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -477,6 +489,11 @@ def add_AdminServicer_to_server(servicer, server):
                     request_deserializer=remuda_dot_v1_dot_admin__pb2.ListNodesRequest.FromString,
                     response_serializer=remuda_dot_v1_dot_admin__pb2.ListNodesResponse.SerializeToString,
             ),
+            'ListTopology': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTopology,
+                    request_deserializer=remuda_dot_v1_dot_admin__pb2.ListTopologyRequest.FromString,
+                    response_serializer=remuda_dot_v1_dot_admin__pb2.ListTopologyResponse.SerializeToString,
+            ),
             'ListApplications': grpc.unary_unary_rpc_method_handler(
                     servicer.ListApplications,
                     request_deserializer=remuda_dot_v1_dot_admin__pb2.ListApplicationsRequest.FromString,
@@ -719,6 +736,33 @@ class Admin:
             '/remuda.v1.Admin/ListNodes',
             remuda_dot_v1_dot_admin__pb2.ListNodesRequest.SerializeToString,
             remuda_dot_v1_dot_admin__pb2.ListNodesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTopology(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/remuda.v1.Admin/ListTopology',
+            remuda_dot_v1_dot_admin__pb2.ListTopologyRequest.SerializeToString,
+            remuda_dot_v1_dot_admin__pb2.ListTopologyResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -29,6 +29,7 @@ from ..state import Application, Partition, PendingAsk, Queue, State
 from . import guests, views
 from .overview import Waits, overview_of, waits_of
 from .pages import Listing, page
+from .topology import Standing, standing_of
 from .usage import Usage, usage_of
 
 Request = Mapping[str, Any]
@@ -44,9 +45,11 @@ class Queries:
         self._usage: tuple[float, list[tuple[str, list[Usage]]]] = (0.0, [])
         self._positions: tuple[float, Positions] = (0.0, Positions(core.index))
         self._waits: tuple[float, dict[str, Waits]] = (0.0, {})
+        self._standing: tuple[float, dict[str, Standing]] = (0.0, {})
         self.kinds: dict[str, Callable[[Request], dict[str, object]]] = {
             "queues": self.queues,
             "nodes": self.nodes,
+            "topology": self.topology,
             "applications": self.applications,
             "rejections": self.rejections,
             "allocations": self.allocations,
@@ -115,11 +118,34 @@ class Queries:
 
     def nodes(self, request: Request) -> dict[str, object]:
         rows = (
-            ([name, node.id], partial(views.node, name, node))
+            ([name, node.id], partial(views.node, name, node, partition.settings.topology))
             for name, partition, after in self._partitions(request)
             for node in self._listed(partition.nodes, lambda node_id, _: node_id, after)
         )
         return page(request, "nodes", rows, self._head())
+
+    def topology(self, request: Request) -> dict[str, object]:
+        """Domains with what is used there, parents before children; and of each partition its levels, its devices and
+        the groups that wait. At most about SUMS_KEPT_S old."""
+        standing = self._stand()
+        rows = (
+            ([name, number], partial(standing[name].domain_row, name, domain))
+            for name, _, _ in self._partitions(request)
+            for number, domain in enumerate(standing[name].domains)
+        )
+        partitions = [standing[name].partition_row(name) for name, _, _ in self._partitions({})]
+        return page(request, "domains", rows, {**self._head(), "partitions": partitions})
+
+    def _stand(self) -> dict[str, Standing]:
+        """By the plain name of each partition."""
+        until, known = self._standing
+        every = self._partitions({})
+        if time.monotonic() >= until or any(name not in known for name, _, _ in every):
+            began = time.monotonic()
+            known = {name: standing_of(one) for name, one, _ in every}
+            now = time.monotonic()
+            self._standing = now + max(SUMS_KEPT_S, SUMS_REST * (now - began)), known
+        return known
 
     def applications(self, request: Request) -> dict[str, object]:
         """Applications in the order of submission, including ended ones; of a `queue`, or one `application`."""

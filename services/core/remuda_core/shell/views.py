@@ -22,10 +22,12 @@ from ..rules.acl import admin_acls
 from ..rules.limits import GROUP
 from ..rules.required_node import required_node
 from ..rules.resource import raise_to
-from ..settings import ChildTemplate, Limit, PlacementRule, QueueSettings
+from ..rules.topology import path_of
+from ..settings import ChildTemplate, Limit, PlacementRule, QueueSettings, TopologyLevel
 from ..state import (
     Allocation,
     Application,
+    Devices,
     Hold,
     Node,
     Partition,
@@ -174,7 +176,8 @@ def status(node: Node) -> str:
     return "Draining" if node.draining else "Schedulable" if node.schedulable else "NotReady"
 
 
-def node(name: str, node: Node) -> rows.Node:
+def node(name: str, node: Node, levels: Sequence[TopologyLevel] = ()) -> rows.Node:
+    """`levels`: of the topology of its partition."""
     return rows.Node(
         partition=name,
         id=node.id,
@@ -189,7 +192,15 @@ def node(name: str, node: Node) -> rows.Node:
         allocations=len(node.allocations),
         rejected=[rejected(one) for one in islice(node.rejected.values(), REJECTED_SHOWN)],
         rejected_count=len(node.rejected),
+        domain=path_of(levels, node.attributes),  # type: ignore[arg-type]  # no host, so no None
+        devices=[devices_of(*one) for one in sorted(node.devices.items())] if node.devices else (),
     )
+
+
+def devices_of(resource: str, devices: Devices) -> rows.NodeDevices:
+    names = list(devices.room)
+    unfit = [name for name in names if name in devices.unfit] if devices.unfit else []
+    return rows.NodeDevices(resource, devices.unit, names, devices.free(), unfit)
 
 
 def rejected(one: RejectedAllocation) -> rows.RejectedAllocation:
@@ -291,6 +302,7 @@ def allocation(name: str, allocation: Allocation) -> rows.Allocation:
         requested_ms=allocation.asked_ms,
         ends_ms=allocation.at_ms + fact.execution_timeout_ms if fact.execution_timeout_ms > 0 else 0,
         releasing=allocation.releasing,
+        devices=fact.devices,
     )
 
 

@@ -11,7 +11,8 @@ from remuda_operations.operator_api.methods import ACTIONS
 # Methods without a path of their own: their rows are those of a query, which are answered as the core sends them
 # (`routes`).
 LISTS: Final = frozenset([
-    "ListQueues", "ListNodes", "ListApplications", "ListRejections", "ListAllocations", "ListUsage", "Explain",
+    "ListQueues", "ListNodes", "ListTopology", "ListApplications", "ListRejections", "ListAllocations", "ListUsage",
+    "Explain",
 ])  # fmt: skip
 
 
