@@ -11,13 +11,13 @@ import pytest
 import yaml
 
 from remuda.embedded import NatsServer
-from remuda_sdk import node
+from remuda_sdk import ResourceManager, application, ask, node
 from remuda_web import limits
 from remuda_web.source import Row
 from tests.system.browser import AXE, Tab, needs_chromium, tab
 from tests.system.node_packages import installed_packages
 from tests.system.running import QUEUES
-from tests.system.test_web import Web, rm_with_work, web_of
+from tests.system.test_web import Web, placed, rm_with_work, web_of
 
 pytestmark = [needs_chromium, pytest.mark.timeout(400)]
 # The place of each view, and what it has to show.
@@ -92,6 +92,60 @@ async def _check(found: Tab, place: str, words: list[str], axe: str) -> None:
     assert await found.nonsense() == [], place
     assert await found.overflow() <= 0, place
     assert (await found.page.title()).endswith("remuda"), place
+
+
+RACKS = """
+partitions:
+  - name: default
+    topology: [{level: block, attribute: remuda/block}, {level: rack, attribute: si/rackname}]
+    devices: {gpu: 1000}
+    queues: [{name: root, submitacl: '*', queues: [{name: a}]}]
+"""
+RACK_VIEWS = {
+    "nodes/rm-1?show=racks": ["r1", "r2", "block › rack", "0 to 100 % used", "Groups that wait", "16 wait"],
+    "nodes/rm-1?show=racks&racks=application": ["r1", "app", "train"],
+    "nodes/rm-1?show=racks&racks=queue": ["r1", "root.a"],
+    "nodes/rm-1?show=racks&rack=default%2Fb1%2Fr1": ["b1/r1", "n1", "train"],
+    "nodes/rm-1/n1": ["b1/r1", "devices of gpu"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("width", "height"), SCREENS)
+async def test_racks_show_their_devices_and_who_is_on_them(web: Web, width: int, height: int) -> None:
+    axe = (installed_packages(AXE) / "axe-core" / "axe.min.js").read_text()
+    async with ResourceManager.connect(web.url, "rm-1", config=RACKS) as rm:
+        await rm.report_nodes(
+            [
+                node(
+                    f"n{number}", vcore=64_000, gpu=4_000,
+                    attributes={"remuda/block": "b1", "si/rackname": f"r{1 + number // 5}",
+                                **({"remuda/devices.gpu.unfit": "3"} if number == 2 else {})},
+                )
+                for number in range(1, 9)
+            ]
+        )  # fmt: skip
+        await rm.submit(
+            application("app", user="alice", queue="root.a"), application("train", user="bob", queue="root.a")
+        )
+        await rm.ask(
+            ask("train", "k", vcore=8_000, gpu=4_000, tags={"remuda/topology.required": "rack"}),
+            ask("app", "share", vcore=1_000, gpu=470),
+        )
+        await placed(rm, "k", "share")
+        await rm.ask(ask("train", "big", vcore=8_000, gpu=4_000, count=16, tags={"remuda/topology.required": "rack"}))
+        async with tab(page_of(web), "dark", width, height) as found:
+            for place, words in RACK_VIEWS.items():
+                await _check(found, place, words if width > NARROW else words[:1], axe)
+            await found.open("nodes/rm-1")
+            await found.page.get_by_label("Show").select_option("racks")
+            await found.page.get_by_role("button", name="r2").click()
+            await found.shows("b1/r2", "nobody")
+            await found.open(found.page.url.partition("#")[2])
+            await found.shows("b1/r2", "n8")
+            canvas = found.page.get_by_role("img", name="b1/r1: 4 nodes, 5 of 16 devices in use")
+            await canvas.hover(position={"x": 4, "y": 3})
+            await found.shows("n1, gpu 0: ")
+            assert found.problems == []
 
 
 async def test_values_that_are_not_there_are_noticed() -> None:

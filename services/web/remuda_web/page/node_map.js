@@ -64,7 +64,7 @@ function shareText({ resource, of }, node) {
 }
 
 // Of one hue, away from the background: lightness orders the shares for every eye.
-function shade(share, dark) {
+export function shade(share, dark) {
   if (share === null) return dark ? "#23282d" : "#f0f2f4";
   const full = Math.max(0, Math.min(1, share));
   return dark ? `hsl(212, ${35 + 45 * full}%, ${22 + 50 * full}%)` : `hsl(212, ${45 + 35 * full}%, ${91 - 58 * full}%)`;

@@ -9,6 +9,7 @@ import { NodeMap } from "../node_map.js";
 import { colourings, queuesOfNodes, resourcesOf, shareOf, used } from "../node_colours.js";
 import { Bar, Bars, Choice, Facts, Search, State, StateBadge, matching } from "../parts.js";
 import { go, link, useOption } from "../place.js";
+import { Racks } from "../racks.js";
 import { AllocationList } from "./application_lists.js";
 
 // Allocations that are read to colour nodes by queue.
@@ -26,6 +27,7 @@ export function Nodes({ rm, item }) {
 function Overview({ rm, rows }) {
   const [by, choose] = useOption("colour");
   const [text, search] = useOption("search");
+  const [as, show] = useOption("show", "map");
   const found = useMemo(() => matching(rows, text, (one) => `${one.id} ${one.status} ${Object.entries(one.attributes).flat().join(" ")}`), [rows, text]);
   const known = useMemo(() => colourings(rows), [rows]);
   const colouring = known.find((one) => one.key === by) || known[0];
@@ -45,12 +47,17 @@ function Overview({ rm, rows }) {
     { name: "allocations", cell: (one) => number(one.allocations), by: (one) => one.allocations, width: "6.8rem", extra: true },
     { name: "reserved for", cell: (one) => (one.reserved_for ? `${one.reserved_for.application}/${one.reserved_for.key}` : ""), extra: "wide" },
   ], [rm, resources]);
-  return html`<div class="controls"><${Choice} label="Colour by" value=${colouring.key} options=${known.map((one) => [one.key, one.name])} onChoice=${choose} />
+  const hasRacks = rows.some((one) => one.domain || one.devices), isMap = as === "map" || !hasRacks;
+  return html`<div class="controls">${hasRacks && html`<${Choice} label="Show" value=${as} options=${[["map", "map"], ["racks", "racks"]]} onChoice=${show} />`}
+      ${isMap && html`<${Choice} label="Colour by" value=${colouring.key} options=${known.map((one) => [one.key, one.name])} onChoice=${choose} />`}
       <${Search} label="Search nodes" text=${text} onText=${search} found=${found.length} of=${rows.length} /></div>
-    <${Free} nodes=${found} resources=${resources} />
+    ${!isMap ? html`<${Racks} rm=${rm} nodes=${found} />` : html`<${Free} nodes=${found} resources=${resources} />
     ${colouring.key === "queue" ? html`<${MapByQueue} rm=${rm} nodes=${found} onOpen=${open} />` : html`<${NodeMap} nodes=${found} colouring=${colouring} onOpen=${open} />`}
-    <${List} label="Nodes" columns=${columns} rows=${found} keyOf=${(one) => `${one.partition} ${one.id}`} rowHeight=${38} />`;
+    <${List} label="Nodes" columns=${columns} rows=${found} keyOf=${(one) => `${one.partition} ${one.id}`} rowHeight=${38} />`}`;
 }
+
+// What is free on each device, such as `GPU-a 0.5, GPU-b unfit`.
+const devicesText = ({ unit, names, free, unfit }) => names.map((name, at) => `${name} ${unfit.includes(name) ? "unfit" : free[at] >= unit ? "free" : free[at] <= 0 ? "full" : `${Math.round((100 * free[at]) / unit)} % free`}`).join(", ");
 
 function shareOfAll(nodes, name) {
   const [taken, whole] = nodes.reduce(([taken, whole], one) => [taken + (used(one)[name] || 0), whole + (one.capacity[name] || 0)], [0, 0]);
@@ -77,6 +84,7 @@ function Node({ rm, id, rows, ready, error }) {
     <${State} ready=${ready || one} error=${error} empty=${ready && !one && "There is no such node now."} />
     ${one && html`<${Actions} rm=${rm} actions=${[drainNode(one)]} /><${Bars} of=${one} whole=${one.capacity} />
       <${Facts} of=${[
+        ["domain", (one.domain || []).join("/")], ...(one.devices || []).map((it) => [`devices of ${it.resource}`, devicesText(it)]),
         ["allocated", amounts(one.allocated)], ["occupied", amounts(one.occupied)], ["available", amounts(one.available)],
         ["reserved for", one.reserved_for ? `${one.reserved_for.application}/${one.reserved_for.key}` : ""],
         ...(one.rejected || []).map((it) => ["occupied by", `${it.application_id}/${it.allocation_key}: ${it.reason}`]), ...Object.entries(one.attributes),
