@@ -16,8 +16,8 @@ from remuda_web import limits
 from remuda_web.source import Row
 from tests.system.browser import AXE, Tab, needs_chromium, tab
 from tests.system.node_packages import installed_packages
-from tests.system.running import QUEUES
-from tests.system.test_web import Web, placed, rm_with_work, web_of
+from tests.system.running import QUEUES, placed
+from tests.system.test_web import Web, rm_with_work, web_of
 
 pytestmark = [needs_chromium, pytest.mark.timeout(400)]
 # The place of each view, and what it has to show.

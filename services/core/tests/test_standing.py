@@ -85,7 +85,8 @@ def test_domains_are_a_tree_with_sums() -> None:
 
 def test_domains_come_in_pages() -> None:
     small = core()
-    whole, found, after = topology(small)["domains"], [], {}
+    whole, found = topology(small)["domains"], []
+    after: dict[str, Any] = {}
     while True:
         page = topology(small, limit=4, **after)
         found += page["domains"]
