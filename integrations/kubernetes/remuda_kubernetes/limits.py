@@ -46,6 +46,8 @@ LINE_BYTES = 8 * 1024 * 1024
 # A reflector that fails tries again after 0.2 s, doubled up to 10 s, each time shortened by chance up to the half.
 REFLECTOR_FIRST_RETRY_S = 0.2
 REFLECTOR_LONGEST_RETRY_S = 10.0
+# Objects of a controller that was not installed at the start are looked for again after this time.
+OPTIONAL_RETRY_S = 60.0
 # Calls without which a process cannot start are repeated until they succeed.
 START_RETRY = RetryPolicy(0.5, longest_pause_s=10.0)
 

@@ -46,6 +46,10 @@ class KubernetesSettings(Settings):
         "name of a lease in the namespace of this process: of several with one lease, one schedules; empty: none",
     )  # fmt: skip
     gangs: bool = setting("kubernetes.gangs", True, "task groups of pods make gangs with placeholders")
+    gangs_of_others: bool = setting(
+        "kubernetes.gangs_of_others", True,
+        "PodGroups, Workloads and JobSets are watched, which say how large gangs of others are; else they are none",
+    )  # fmt: skip
     predicates: bool = setting(
         "kubernetes.predicates", True, "check selectors, affinity, taints and ports of a pod before it is placed"
     )

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from remuda_kubernetes import limits
 from remuda_kubernetes.api.client import PODS, Client
 from remuda_kubernetes.api.credentials import Credentials, FixedToken
 from remuda_kubernetes.api.objects import Pod
@@ -30,16 +31,22 @@ def end(version: int) -> dict[str, Any]:
 
 
 class Server:
-    """`watches`: what each watch sends, in order, before it ends; the last one stays open."""
+    """`watches`: what each watch sends, in order, before it ends; the last one stays open. `missing`: the errors of
+    the first requests: there are no such objects."""
 
-    def __init__(self, *watches: list[dict[str, Any]], refuses: bool = False) -> None:
+    def __init__(self, *watches: list[dict[str, Any]], refuses: bool = False, missing: tuple[int, ...] = ()) -> None:
         self.asked: list[dict[str, str]] = []
         self._watches = list(watches)
+        self.is_optional = bool(missing)
+        self._missing = list(missing)
         self._refuses = refuses
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         query = dict(request.query)
         self.asked.append(query)
+        if self._missing:
+            status = self._missing.pop(0)
+            return web.json_response({"code": status, "message": "not here"}, status=status)
         if "watch" not in query:
             return web.json_response({"metadata": {"resourceVersion": "50"}, "items": [pod("listed", 7)]})
         if self._refuses and "sendInitialEvents" in query:
@@ -88,8 +95,12 @@ async def reflecting(server: Server) -> AsyncIterator[Seen]:
     def gone(one: Pod) -> None:
         seen.call(f"{one.metadata.name} gone")
 
+    def tell(is_served: bool) -> None:
+        seen.call("served" if is_served else "not served")
+
+    served = tell if server.is_optional else None
     async with Client(Credentials(url, None, FixedToken(""))) as client:
-        reflector = Reflector(client, PODS, changed, gone, lambda: seen.call("listed"), streams=True)
+        reflector = Reflector(client, PODS, changed, gone, lambda: seen.call("listed"), streams=True, served=served)
         task = asyncio.create_task(reflector.run())
         try:
             yield seen
@@ -152,3 +163,11 @@ async def test_watch_that_ends_without_the_mark_is_followed_by_a_list() -> None:
     """As of a server that does not know the parameters."""
     async with reflecting(Server([event("ADDED", pod("a", 3))], [])) as seen:
         await seen.until("listed 7", "listed")
+
+
+async def test_objects_of_a_controller_that_is_not_installed_are_looked_for_again(monkeypatch: Any) -> None:
+    """A watch is refused, then a list; and later there is no right to the objects."""
+    monkeypatch.setattr(limits, "OPTIONAL_RETRY_S", 0.01)
+    server = Server([event("ADDED", pod("a", 3)), end(9)], missing=(404, 404, 403))
+    async with reflecting(server) as seen:
+        await seen.until("listed", "not served", "listed", "not served", "listed 7", "listed", "served")

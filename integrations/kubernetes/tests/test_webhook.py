@@ -117,6 +117,22 @@ def test_pod_gets_an_application_if_it_has_none() -> None:
     assert names.APPLICATION not in reviewed(plain(), no_label=("^team$",))["metadata"]["labels"]
 
 
+@pytest.mark.parametrize(
+    "of",
+    [
+        {"labels": {names.KUEUE_GROUP: "g"}}, {"annotations": {names.VOLCANO_GROUP: "g"}},
+        {"spec": {"schedulingGroup": {"podGroupName": "g"}}},
+    ],
+)  # fmt: skip
+def test_pod_of_a_group_of_others_has_the_application_of_the_group(of: dict[str, Any]) -> None:
+    grouped = plain()
+    grouped["metadata"] |= {key: value for key, value in of.items() if key != "spec"}
+    grouped["spec"] |= of.get("spec", {})
+    made = reviewed(grouped, **PLUGIN)
+    assert names.APPLICATION not in (made["metadata"].get("labels") or {})
+    assert made["spec"]["schedulingGates"] == GATE
+
+
 def test_generated_application_of_a_long_namespace_is_a_label() -> None:
     """Cut behind a hyphen, it would be none, and the API server would refuse each pod of the namespace."""
     made = reviewed(plain(), namespace="n" * 53 + "-team")

@@ -25,18 +25,22 @@ from remuda_kubernetes.api.objects import (
     ConfigMap,
     CsiDriver,
     CsiNode,
+    JobSet,
     ListMetadata,
     Namespace,
     Node,
     Object,
     Pod,
+    PodGroup,
     PriorityClass,
     Status,
     StorageCapacity,
     StorageClass,
     Volume,
     VolumeAttachment,
+    Workload,
 )
+from remuda_kubernetes.shim import names
 
 T = TypeVar("T", bound=Object)
 
@@ -278,6 +282,14 @@ CSI_DRIVERS: Final = Resource("/apis/storage.k8s.io/v1/csidrivers", CsiDriver)
 STORAGE_CAPACITIES: Final = Resource("/apis/storage.k8s.io/v1/csistoragecapacities", StorageCapacity)
 VOLUME_ATTACHMENTS: Final = Resource("/apis/storage.k8s.io/v1/volumeattachments", VolumeAttachment)
 PRIORITY_CLASSES: Final = Resource("/apis/scheduling.k8s.io/v1/priorityclasses", PriorityClass)
+# Of other schedulers and controllers; an API server need not have them.
+GROUP_OBJECTS: Final[dict[str, Resource[Any]]] = {
+    names.NATIVE_PODGROUPS: Resource("/apis/scheduling.k8s.io/v1alpha2/podgroups", PodGroup),
+    names.NATIVE_WORKLOADS: Resource("/apis/scheduling.k8s.io/v1alpha1/workloads", Workload),
+    names.PLUGIN_PODGROUPS: Resource("/apis/scheduling.x-k8s.io/v1alpha1/podgroups", PodGroup),
+    names.VOLCANO_PODGROUPS: Resource("/apis/scheduling.volcano.sh/v1beta1/podgroups", PodGroup),
+    names.JOB_SETS: Resource("/apis/jobset.x-k8s.io/v1alpha2/jobsets", JobSet),
+}
 
 
 def config_maps(namespace: str) -> Resource[ConfigMap]:

@@ -192,8 +192,24 @@ class Named(Api):
     name: str = ""
 
 
+class SchedulingGroup(Api):
+    """The PodGroup of a pod, from 1.36."""
+
+    pod_group_name: str = ""
+
+
+class WorkloadRef(Api):
+    """The Workload of a pod, in 1.35."""
+
+    name: str = ""
+    pod_group: str = ""
+    pod_group_replica_key: str = ""
+
+
 class PodSpec(Api):
     node_name: str = ""
+    scheduling_group: SchedulingGroup | None = None
+    workload_ref: WorkloadRef | None = None
     scheduler_name: str = ""
     priority: int | None = None
     priority_class_name: str = ""
@@ -257,6 +273,74 @@ class Pod(Object):
     def has_ended(self) -> bool:
         """A pod that has ended holds nothing on its node."""
         return self.status.phase in ("Succeeded", "Failed")
+
+
+# Groups of pods
+
+
+class GangMinimum(Api):
+    min_count: int = 0
+
+
+class GroupPolicy(Api):
+    """`gang`: None: pods are placed one by one."""
+
+    gang: GangMinimum | None = None
+
+
+class PodGroupSpec(Api):
+    """`scheduling_policy`: of Kubernetes itself; `min_member`, `queue`, `schedule_timeout_seconds`: of plugins and of
+    Volcano."""
+
+    min_member: int = 0
+    queue: str = ""
+    schedule_timeout_seconds: int | None = None
+    scheduling_policy: GroupPolicy | None = None
+
+
+class PodGroup(Object):
+    spec: PodGroupSpec = PodGroupSpec()
+
+
+class WorkloadGroup(Api):
+    name: str = ""
+    policy: GroupPolicy = GroupPolicy()
+
+
+class WorkloadSpec(Api):
+    pod_groups: list[WorkloadGroup] = []
+
+
+class Workload(Object):
+    spec: WorkloadSpec = WorkloadSpec()
+
+
+class PodTemplate(Api):
+    spec: PodSpec = PodSpec()
+
+
+class JobSpec(Api):
+    parallelism: int = 1
+    completions: int | None = None
+    template: PodTemplate = PodTemplate()
+
+
+class JobTemplate(Api):
+    spec: JobSpec = JobSpec()
+
+
+class ReplicatedJob(Api):
+    name: str = ""
+    replicas: int = 1
+    template: JobTemplate = JobTemplate()
+
+
+class JobSetSpec(Api):
+    replicated_jobs: list[ReplicatedJob] = []
+
+
+class JobSet(Object):
+    spec: JobSetSpec = JobSetSpec()
 
 
 # Nodes

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Iterable
+from http import HTTPStatus
 from typing import Generic, TypeVar
 
 import structlog
@@ -26,7 +27,8 @@ class Reflector(Generic[T]):
     """Follows the objects of one kind. `changed`: called with each new or changed object. `gone`: called with the last
     observation of each object that is gone. `listed`: called after each list, behind the calls for its objects.
     `streams`: the API server can begin a watch with all objects; if it refuses, they are listed. `synced`: set after
-    the first list."""
+    the first list. `served`: called when the API server has no such objects or gives no right to them, and when it has;
+    then that is looked at again after OPTIONAL_RETRY_S. None: they are always there."""
 
     def __init__(
         self,
@@ -37,6 +39,7 @@ class Reflector(Generic[T]):
         listed: Callable[[], None] = lambda: None,
         *,
         streams: bool = False,
+        served: Callable[[bool], None] | None = None,
     ) -> None:
         self.synced = asyncio.Event()
         self._streams = streams
@@ -47,6 +50,7 @@ class Reflector(Generic[T]):
         self._gone = gone
         self._known: dict[str, T] = {}  # by UID
         self._version = ""  # empty: list first
+        self._served = served
         self._retry_s = limits.REFLECTOR_FIRST_RETRY_S
 
     async def run(self) -> None:
@@ -61,10 +65,19 @@ class Reflector(Generic[T]):
             except Expired:
                 self._version = ""
             except ApiError as error:
+                if self._served is not None and error.code in (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN):
+                    await self._unserved()
+                    continue
                 log.warning("the Kubernetes API does not answer", of=self._resource.path, error=str(error))
                 if error.code:
                     self._version = ""
                 await self._pause()
+
+    async def _unserved(self) -> None:
+        assert self._served is not None
+        self._have([], "")
+        self._served(False)
+        await asyncio.sleep(limits.OPTIONAL_RETRY_S)
 
     async def _pause(self) -> None:
         await asyncio.sleep(self._retry_s * random.uniform(0.5, 1.0))
@@ -104,6 +117,8 @@ class Reflector(Generic[T]):
                 self._known[uid] = item
                 self._changed(item)
         self._listed()
+        if self._served is not None and version:
+            self._served(True)
         self._version = version
         self._retry_s = limits.REFLECTOR_FIRST_RETRY_S
         self.synced.set()

@@ -328,7 +328,7 @@ class PluginPolicy(ShimPolicy):
         if is_gated(pod):
             return True
         is_ignored = pod.metadata.annotation(names.IGNORE_APPLICATION) == pod_reading.TRUE
-        return not is_ignored and bool(pod_reading.applications_given(pod.metadata))
+        return not is_ignored and pod_reading.names_application(pod)
 
     def problem_of(self, pod: Pod) -> str:
         return "" if self.holds(pod) else ShimPolicy.problem_of(self, pod)

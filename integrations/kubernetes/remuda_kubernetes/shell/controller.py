@@ -24,6 +24,7 @@ from remuda_kubernetes.api.client import (
     CLAIMS,
     CSI_DRIVERS,
     CSI_NODES,
+    GROUP_OBJECTS,
     NAMESPACES,
     NODES,
     PODS,
@@ -197,6 +198,8 @@ class Controller:
 
     def _reflectors(self) -> list[Reflector[Any]]:
         shim, maps = self._shim, self._maps
+        for kind in () if self._settings.gangs_of_others else GROUP_OBJECTS:
+            shim.applications.groups_served(kind, are_served=False)
 
         streams = self._minor >= limits.STREAMS_SINCE
 
@@ -223,9 +226,20 @@ class Controller:
             of(NAMESPACES, shim.namespace_changed, shim.namespace_gone),
             of(NODES, shim.node_changed, shim.node_gone),
             *(of(*one) for one in volumes),
+            *(self._group_reflector(kind, of) for kind in GROUP_OBJECTS if self._settings.gangs_of_others),
             of(PODS, self._pod_changed, self._pod_gone, listed=self._pods_listed),
             *([of(config_maps(self._client.namespace), maps.changed, maps.gone)] if self._settings.config_maps else []),
         ]
+
+    def _group_reflector(self, kind: str, of: Callable[..., Reflector[Any]]) -> Reflector[Any]:
+        applications = self._shim.applications
+
+        def served(are_served: bool) -> None:
+            applications.groups_served(kind, are_served=are_served)
+            self._wake.set()
+
+        changed, gone = partial(applications.group_changed, kind), partial(applications.group_gone, kind)
+        return of(GROUP_OBJECTS[kind], changed, gone, served=served)
 
     def _pod_changed(self, pod: Pod) -> None:
         if self._shim.cache.policy.manages(pod):

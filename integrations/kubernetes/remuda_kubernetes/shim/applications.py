@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from remuda_kubernetes import limits
 from remuda_kubernetes.shim import messages
 from remuda_kubernetes.shim.cache import ApplicationEntry, Cache, PodEntry
@@ -14,9 +17,17 @@ from remuda_kubernetes.shim.effects import (
     SetCondition,
     Submit,
 )
-from remuda_kubernetes.shim.pod_reading import application_of, is_placeholder, task_group_of
+from remuda_kubernetes.shim.other_gangs import GroupObject
+from remuda_kubernetes.shim.pod_reading import (
+    Group,
+    GroupKey,
+    application_of,
+    group_of,
+    is_placeholder,
+    task_group_of,
+)
 from remuda_kubernetes.shim.questions import Questions
-from remuda_kubernetes.shim.task_groups import placeholder_pod, placeholder_suffix, policy_of, task_groups_of
+from remuda_kubernetes.shim.task_groups import TaskGroup, placeholder_pod, placeholder_suffix, policy_of, task_groups_of
 from remuda_kubernetes.shim.volumes import Volumes
 from remuda_proto.si.v1 import si_pb2 as si
 
@@ -31,6 +42,7 @@ class Applications:
         self._questions = questions
         self._undeleted: dict[str, None] = {}  # UIDs, an ordered set
         self._put_off: dict[str, None] = {}  # the same
+        self._awaiting: dict[str, None] = {}  # applications with `awaits`; the same
 
     # Pods
 
@@ -69,13 +81,62 @@ class Applications:
         """By the first pod that defines one, unless pods of the application run already without it."""
         if application.is_submitted or application.groups or not self._cache.policy.gangs:
             return
+        group = group_of(entry.pod)
         try:
-            application.groups = task_groups_of(entry.pod)
+            found = task_groups_of(entry.pod) if group is None else self._groups_of_others(application, group, entry)
         except ValueError as error:
             application.problem = str(error)  # reported when it is submitted
             return
+        if found is None:
+            return
+        application.groups = found
         application.policy = policy_of(entry.pod)
+        if group is not None and not application.policy.timeout_ms:
+            timeout_ms = self._cache.group_objects.timeout_ms_of(group, application.namespace)
+            application.policy = replace(application.policy, timeout_ms=timeout_ms)
         application.is_reserving = bool(application.groups)
+
+    def _groups_of_others(
+        self, application: ApplicationEntry, group: Group, entry: PodEntry
+    ) -> tuple[TaskGroup, ...] | None:
+        """The task groups of a gang that others define; None: the object that says how large it is has not come yet.
+        Raises ValueError."""
+        objects = self._cache.group_objects
+        self._awaiting.pop(application.id, None)
+        application.awaits = None
+        found = objects.task_groups(group, entry.pod)
+        if found is None:
+            application.awaits = group.key(application.namespace)
+            self._awaiting[application.id] = None
+        elif not application.queue:
+            application.queue = objects.queue_of(group, application.namespace)
+        return found
+
+    def group_changed(self, kind: str, one: GroupObject) -> None:
+        """An object has come, or has changed, that says how many members groups have."""
+        key = self._cache.group_objects.put(kind, one)
+        self._resolve(lambda awaited: awaited == key)
+
+    def group_gone(self, kind: str, one: GroupObject) -> None:
+        self._cache.group_objects.remove(kind, one)
+
+    def groups_served(self, kind: str, *, are_served: bool) -> None:
+        """Whether the API server has objects of the kind. Without, no gang waits for them."""
+        served = self._cache.group_objects.served
+        if are_served:
+            served.add(kind)
+        elif kind in served:
+            served.remove(kind)
+            self._resolve(lambda awaited: awaited[0] == kind)
+
+    def _resolve(self, is_known: Callable[[GroupKey], bool]) -> None:
+        for name in list(self._awaiting):
+            application = self._cache.applications.get(name)
+            if application is None or application.awaits is None or not application.pods:
+                del self._awaiting[name]
+            elif is_known(application.awaits):
+                self._define_gang(application, self._cache.pods[application.originator])
+                self.advance(application)
 
     def leave(self, entry: PodEntry) -> None:
         """The pod has ended, or is gone."""
@@ -110,11 +171,21 @@ class Applications:
     def pod_waits(self, entry: PodEntry) -> None:
         """A pod is to be asked for, now or when the placeholders of its gang are bound."""
         application = self._cache.applications[entry.application]
-        if application.is_reserving:
+        if application.awaits is not None:
+            self._waits_for_group(entry, application.awaits)
+        elif application.is_reserving:
             self.advance(application)
         else:
             self.submit(application)
             self.ask(entry)
+
+    def _waits_for_group(self, entry: PodEntry, awaited: GroupKey) -> None:
+        kind, _, name = awaited
+        condition = "SchedulingSkipped", f"waiting for {name} of {kind}, which says how large its gang is"
+        if self._cache.is_live and entry.condition != condition:
+            entry.condition = condition
+            self._cache.emit(SetCondition(entry.name, *condition))
+            self._cache.record(entry, "Scheduling", condition[1])
 
     def submit(self, application: ApplicationEntry) -> None:
         if not application.is_submitted:
@@ -131,6 +202,10 @@ class Applications:
         if not self._cache.is_live:
             return
         pods = list(self._cache.pods_of(application))
+        if application.awaits is not None and not application.is_submitted:
+            for one in pods:
+                self._waits_for_group(one, application.awaits)
+            return
         if any(one.is_waiting and not self._cache.policy.gates_of(one.pod) for one in pods):
             self.submit(application)
         if application.is_reserving and pods:

@@ -11,6 +11,8 @@ from remuda_kubernetes.predicates.among_pods import PodGroups
 from remuda_kubernetes.predicates.volumes import Storage, claim_names
 from remuda_kubernetes.shim import pod_reading
 from remuda_kubernetes.shim.effects import Effect, PodName, RecordEvent, name_of
+from remuda_kubernetes.shim.other_gangs import GroupObjects
+from remuda_kubernetes.shim.pod_reading import GroupKey
 from remuda_kubernetes.shim.quantities import Amounts, excess, total
 from remuda_kubernetes.shim.task_groups import USUAL_USER, GangPolicy, PlaceholderUser, TaskGroup
 from remuda_proto.si.v1 import si_pb2 as si
@@ -113,7 +115,7 @@ class ApplicationEntry:
     `is_submitted`: the scheduler has it. `is_started`: the scheduler has allocated all its placeholders.
     `is_reserving`: its placeholders are not all bound yet, and its real pods wait. `created`: names of the placeholders
     whose creation was requested. `unseen`: those of them that were never observed. `problem`: of the definition of its
-    gang."""
+    gang. `awaits`: the object that says how large its gang is; None: it is known, or there is no gang."""
 
     id: str
     name: str
@@ -130,6 +132,7 @@ class ApplicationEntry:
     is_reserving: bool = False
     is_forced: bool = False
     problem: str = ""
+    awaits: GroupKey | None = None
     created: set[str] = field(default_factory=set)
     unseen: set[str] = field(default_factory=set)
 
@@ -170,6 +173,7 @@ class Cache:
         self.is_live = False
         self.groups = PodGroups()
         self.storage = Storage()
+        self.group_objects = GroupObjects()
         self.nodes_version = 0  # changes with what predicates depend on, of any node
         self.refused: dict[str, None] = {}  # asks that predicates have refused on some node; an ordered set
         self.is_room_changed = False  # pods have come or gone, or nodes have changed, since those were refused

@@ -52,3 +52,31 @@ GATE: Final = "remuda.io/quota"  # a scheduling gate
 PIN: Final = "remuda.io/pin"  # an annotation of a namespace
 APPROVED_AT: Final = "remuda.io/approved-at"  # an annotation of a pod
 APPROVED: Final = "remuda.io/QuotaApproved"  # a condition of a pod
+
+# Of other schedulers and controllers: which group of pods a pod belongs to.
+
+# Where the object of a group is: the plural and the API group.
+NATIVE_PODGROUPS: Final = "podgroups.scheduling.k8s.io"
+NATIVE_WORKLOADS: Final = "workloads.scheduling.k8s.io"
+PLUGIN_PODGROUPS: Final = "podgroups.scheduling.x-k8s.io"
+VOLCANO_PODGROUPS: Final = "podgroups.scheduling.volcano.sh"
+JOB_SETS: Final = "jobsets.jobset.x-k8s.io"
+GROUP_KINDS: Final = (NATIVE_PODGROUPS, NATIVE_WORKLOADS, PLUGIN_PODGROUPS, VOLCANO_PODGROUPS, JOB_SETS)
+
+PLUGIN_GROUP: Final = "scheduling.x-k8s.io/pod-group"
+PLUGIN_GROUP_OLDER: Final = "pod-group.scheduling.sigs.k8s.io"
+PLUGIN_GROUP_OLDEST: Final = "pod-group.scheduling.sigs.k8s.io/name"
+PLUGIN_GROUP_OLDEST_SIZE: Final = "pod-group.scheduling.sigs.k8s.io/min-available"
+VOLCANO_GROUP: Final = "scheduling.k8s.io/group-name"
+VOLCANO_QUEUE: Final = "scheduling.volcano.sh/queue-name"
+KUEUE_GROUP: Final = "kueue.x-k8s.io/pod-group-name"
+KUEUE_GROUP_SIZE: Final = "kueue.x-k8s.io/pod-group-total-count"
+KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
+LEADER_WORKER_SET: Final = "leaderworkerset.sigs.k8s.io/name"
+LEADER_WORKER_GROUP: Final = "leaderworkerset.sigs.k8s.io/group-index"
+LEADER_WORKER_SIZE: Final = "leaderworkerset.sigs.k8s.io/size"
+JOB_SET: Final = "jobset.sigs.k8s.io/jobset-name"
+JOB_SET_JOB: Final = "jobset.sigs.k8s.io/replicatedjob-name"
+GROUP_LABELS: Final = (
+    PLUGIN_GROUP, PLUGIN_GROUP_OLDER, PLUGIN_GROUP_OLDEST, KUEUE_GROUP, LEADER_WORKER_SET, JOB_SET,
+)  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -55,12 +55,21 @@ def applications_given(metadata: Metadata) -> list[str]:
     return [value for value in values if value]
 
 
+def names_application(pod: Pod) -> bool:
+    """Whether the pod names an application, or a group of others, which is one."""
+    return bool(applications_given(pod.metadata)) or group_of(pod) is not None
+
+
 def application_of(pod: Pod, *, unique: bool = False) -> Application:
     """The application of a pod. `unique`: a pod that names no application gets an application of its own, not the
     application of its namespace."""
     metadata = pod.metadata
     given = applications_given(metadata)
     queue = metadata.label(names.QUEUE) or metadata.annotation(names.QUEUE) or metadata.label(names.QUEUE_LABEL)
+    group = group_of(pod)
+    if group is not None:
+        queue = queue or group.queue
+        given = given or [group.name[: limits.APPLICATION_ID_CHARACTERS]]
     if not given:
         own = pod.uid if unique else ""
         return Application(metadata.namespace, generated_application(metadata.namespace, own), queue)
@@ -91,13 +100,76 @@ def user_of(pod: Pod) -> tuple[str, tuple[str, ...]]:
     return names.NOBODY, ()
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The group that a pod names. `name`: that of its application. `task_group`: which of the gang's. `members`: of a
+    group whose size the pod says, as text. `kind`, `object`: the object that says it, else empty. `queue`: that the pod
+    names for it."""
+
+    name: str
+    task_group: str
+    members: str = ""
+    kind: str = ""
+    object: str = ""
+    queue: str = ""
+
+    def key(self, namespace: str) -> GroupKey:
+        return self.kind, namespace, self.object
+
+
+GroupKey: TypeAlias = tuple[str, str, str]
+
+
+def names_group(labels: dict[str, str], annotations: dict[str, str], spec: dict[str, Any]) -> bool:
+    """Whether a pod, as JSON, names a group of others."""
+    return (
+        any(labels.get(key) for key in names.GROUP_LABELS)
+        or bool(annotations.get(names.VOLCANO_GROUP))
+        or bool(spec.get("schedulingGroup") or spec.get("workloadRef"))
+    )
+
+
+def group_of(pod: Pod) -> Group | None:
+    """The group of others that a pod names; None: it names none, or has task groups of this family."""
+    metadata, spec = pod.metadata, pod.spec
+    if metadata.annotation(names.TASK_GROUP) or metadata.annotation(names.TASK_GROUPS):
+        return None
+    if spec.scheduling_group is not None and (name := spec.scheduling_group.pod_group_name):
+        return Group(name, name, kind=names.NATIVE_PODGROUPS, object=name)
+    if (ref := spec.workload_ref) is not None and ref.name:
+        name = "-".join(filter(None, (ref.name, ref.pod_group, ref.pod_group_replica_key)))
+        return Group(name, ref.pod_group, kind=names.NATIVE_WORKLOADS, object=ref.name)
+    if not metadata.labels and not metadata.annotations:
+        return None
+    label, annotation = metadata.label, metadata.annotation
+    if name := label(names.PLUGIN_GROUP) or label(names.PLUGIN_GROUP_OLDER):
+        return Group(name, name, kind=names.PLUGIN_PODGROUPS, object=name)
+    if name := label(names.PLUGIN_GROUP_OLDEST):
+        return Group(name, name, label(names.PLUGIN_GROUP_OLDEST_SIZE))
+    if name := annotation(names.VOLCANO_GROUP):
+        queue = annotation(names.VOLCANO_QUEUE) or label(names.VOLCANO_QUEUE)
+        return Group(name, name, kind=names.VOLCANO_PODGROUPS, object=name, queue=queue)
+    queue = label(names.KUEUE_QUEUE)
+    if name := label(names.KUEUE_GROUP):
+        return Group(name, name, annotation(names.KUEUE_GROUP_SIZE), queue=queue)
+    if name := label(names.LEADER_WORKER_SET):
+        name = "-".join(filter(None, (name, label(names.LEADER_WORKER_GROUP))))
+        return Group(name, name, annotation(names.LEADER_WORKER_SIZE), queue=queue)
+    if name := label(names.JOB_SET):
+        return Group(name, label(names.JOB_SET_JOB), kind=names.JOB_SETS, object=name, queue=queue)
+    return None
+
+
 def is_placeholder(pod: Pod) -> bool:
     metadata = pod.metadata
     return TRUE in (metadata.annotation(names.PLACEHOLDER), metadata.annotation(names.PLACEHOLDER_LEGACY))
 
 
 def task_group_of(pod: Pod) -> str:
-    return pod.metadata.annotation(names.TASK_GROUP)
+    if annotation := pod.metadata.annotation(names.TASK_GROUP):
+        return annotation
+    group = group_of(pod)
+    return "" if group is None else group.task_group
 
 
 def is_owned_by(pod: Pod, kind: str) -> bool:

@@ -15,7 +15,7 @@ import msgspec
 from remuda_kubernetes.api.objects import ConfigMap, Namespace, PriorityClass
 from remuda_kubernetes.shim import go_json, names
 from remuda_kubernetes.shim.config_maps import POLICY_GROUP, configuration_of, values_of
-from remuda_kubernetes.shim.pod_reading import generated_application
+from remuda_kubernetes.shim.pod_reading import generated_application, names_group
 from remuda_kubernetes.webhook.policy import FALSE, TRUE, Caller, WebhookPolicy
 
 CREATE: Final = "CREATE"
@@ -132,11 +132,14 @@ def admit_new_pod(pod: Json, caller: Caller, policy: WebhookPolicy, around: Surr
             raise Denied("spec.nodeName: a pod of a managed namespace cannot be placed past its queue")
         if spec.get("schedulerName", "") not in policy.allowed_names:
             changes.append(_set("/spec/schedulerName", policy.scheduler_name))
-        if not _has_application(labels, annotations) and policy.labels(around.namespace_name, around.namespace):
+        has_application = _has_application(labels, annotations) or names_group(labels, annotations, spec)
+        if not has_application and policy.labels(around.namespace_name, around.namespace):
             own = around.unique if policy.unique_applications else ""
             labels[names.APPLICATION] = generated_application(around.namespace_name, own)
         annotations.setdefault(names.ALLOW_PREEMPTION, _may_be_preempted(spec, around))
-        if policy.gates and _is_held(labels, annotations) and not spec.get("nodeName"):
+        has_application = has_application or _has_application(labels, annotations)
+        is_held = has_application and annotations.get(names.IGNORE_APPLICATION) != TRUE
+        if policy.gates and is_held and not spec.get("nodeName"):
             changes += _gate(spec)
     if labels != (pod["metadata"].get("labels") or {}):
         changes.append(_set("/metadata/labels", labels))
@@ -180,10 +183,6 @@ def _check_reserved(given: dict[str, str], former: dict[str, str], caller: Calle
 def _has_application(labels: dict[str, str], annotations: dict[str, str]) -> bool:
     given = (labels.get(names.APPLICATION), annotations.get(names.APPLICATION))
     return any(given) or any(labels.get(key) for key in names.APPLICATION_LABELS)
-
-
-def _is_held(labels: dict[str, str], annotations: dict[str, str]) -> bool:
-    return _has_application(labels, annotations) and annotations.get(names.IGNORE_APPLICATION) != TRUE
 
 
 def _may_be_preempted(spec: Json, around: Surroundings) -> str:
