@@ -86,7 +86,7 @@ def _members(found: PodGroup | Workload, group: Group) -> int:
 
 def _of_job_set(found: JobSet) -> tuple[TaskGroup, ...]:
     """One task group for each replicated job."""
-    groups = []
+    groups: list[TaskGroup] = []
     for job in found.spec.replicated_jobs:
         spec = job.template.spec
         pods = spec.parallelism if spec.completions is None else min(spec.parallelism, spec.completions)
