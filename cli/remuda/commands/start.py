@@ -141,12 +141,16 @@ def demo(
         bool, typer.Option("--web", help="Serve the web page, and run until Ctrl-C instead of for some seconds.")
     ] = False,
     web_port: Annotated[int, typer.Option(min=0, max=65535, help="With --web: the port. 0: any free one.")] = 0,
+    gpu: Annotated[
+        bool,
+        typer.Option("--gpu", help="One cluster of GPUs in racks: gangs, whole GPUs and shares of them."),
+    ] = False,
     plain: Plain = False,
 ) -> None:
     """Run a system with two simulated resource managers and a mixed workload, and print a summary. Keeps no files."""
     from ..simulated_rm.demo.command import demo as start
 
-    start(seconds=seconds, plain=plain, web_port=web_port if web else None)
+    start(seconds=seconds, plain=plain, web_port=web_port if web else None, gpu=gpu)
 
 
 def load(
@@ -187,6 +191,10 @@ def load(
             " the class of a pod. Default: a queue of a configuration of its own.",
         ),
     ] = "",
+    devices: Annotated[
+        bool,
+        typer.Option("--devices", help="With --trace: its GPUs are devices, filled so that little of them is wasted."),
+    ] = False,
     rm: Annotated[
         str | None, typer.Option(help="rmID to register as. Default: a new one.", callback=arguments.rm_id)
     ] = None,
@@ -223,6 +231,7 @@ def load(
             trace=trace,
             speed=speed,
             queue=queue,
+            devices=devices,
             rm=rm,
             keep=keep,
             plot=plot,

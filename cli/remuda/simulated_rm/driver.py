@@ -37,6 +37,7 @@ class Ask:
     application: str
     resource: Amounts
     priority: int = 0
+    tags: Mapping[str, str] | None = None
 
 
 class Driver:
@@ -54,10 +55,16 @@ class Driver:
         self._listener.cancel()
         await asyncio.gather(self._listener, return_exceptions=True)
 
-    async def report_nodes(self, nodes: Mapping[str, Amounts]) -> None:
+    async def report_nodes(
+        self, nodes: Mapping[str, Amounts], attributes: Mapping[str, Mapping[str, str]] | None = None
+    ) -> None:
+        """`attributes`: by node."""
         for name, capacity in nodes.items():
             self.rm_state.record_node(name, capacity)
-        await self._rm.report_nodes([node(name, resources=capacity) for name, capacity in nodes.items()])
+        known = attributes or {}
+        await self._rm.report_nodes(
+            [node(name, resources=capacity, attributes=known.get(name)) for name, capacity in nodes.items()]
+        )
 
     async def submit(self, application_id: str, queue: str, user: str = "remuda") -> None:
         await self._rm.submit(application(application_id, queue=queue, user=user))
@@ -71,7 +78,9 @@ class Driver:
         now = time.perf_counter()
         for one in asks:
             self.rm_state.record_ask(one.key, one.application, one.resource, now)
-        await self._rm.ask([ask(a.application, a.key, priority=a.priority, resources=a.resource) for a in asks])
+        await self._rm.ask(
+            [ask(a.application, a.key, priority=a.priority, resources=a.resource, tags=a.tags) for a in asks]
+        )
 
     async def release(self, running: Sequence[RunningAllocation]) -> None:
         """Release these allocations."""

@@ -23,7 +23,7 @@ from ...terminal import event_loop
 from ...terminal.output import console, is_live, own_command, print_line
 from ..driver import drive
 from ..pending_reasons import by_reason
-from .scene import queues_file, sites
+from .scene import Site, gpu_sites, queues_file, sites
 from .screen import screen
 from .simulation import Simulation
 from .summary import Outcome, next_steps, outcome, table
@@ -35,12 +35,12 @@ SHORTEST_PLAY_S = 2.0
 STOPPING_TAKES_S = 0.7  # kept of the time for the end
 
 
-def demo(*, seconds: float, plain: bool, web_port: int | None) -> None:
-    """Runs the demo. With a port, it serves the page, runs until a signal and prints no summary. Raises UserError if
-    there was a fault.
+def demo(*, seconds: float, plain: bool, web_port: int | None, gpu: bool = False) -> None:
+    """Runs the demo. With a port, it serves the page, runs until a signal and prints no summary. `gpu`: a cluster of
+    GPUs in racks. Raises UserError if there was a fault.
     """
     try:
-        result = event_loop.run(lambda: _demo(seconds, not is_live(plain), web_port))
+        result = event_loop.run(lambda: _demo(seconds, not is_live(plain), web_port, gpu_sites() if gpu else sites()))
     except Stopped:
         if web_port is None:
             raise
@@ -55,9 +55,9 @@ def demo(*, seconds: float, plain: bool, web_port: int | None) -> None:
     console.print(next_steps(seen_page=False), markup=False, highlight=False, soft_wrap=True)
 
 
-async def _demo(seconds: float, plain: bool, web_port: int | None) -> Outcome:
+async def _demo(seconds: float, plain: bool, web_port: int | None, played: Sequence[Site]) -> Outcome:
     started = time.monotonic()
-    simulations = [Simulation(site) for site in sites()]
+    simulations = [Simulation(site) for site in played]
     async with contextlib.AsyncExitStack() as stack:
         data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="remuda-demo-")))
         (data / "queues.yaml").write_text(queues_file())
@@ -74,6 +74,8 @@ async def _demo(seconds: float, plain: bool, web_port: int | None) -> Outcome:
         if plain and view.page:
             print_line("demo", f"web page {view.page}; Ctrl-C stops")
             print_line("demo", f"in another terminal: {view.look}")
+        if plain and any(site.attributes for site in played):
+            print_line("demo", f"in another terminal: {own_command()} topology --nats {system.url}")
         bus = await stack.enter_async_context(bus_at(system.url))
         return await _play(stack, bus, system, simulations, view, started)
 

@@ -23,6 +23,9 @@ class Tenant:
     shortest_s: float
     longest_s: float
     starts: float = 0.0
+    # Of each ask. And whether the tasks of an application end together, as those of a gang do.
+    tags: Mapping[str, str] | None = None
+    together: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +38,20 @@ class ServiceApp:
     tasks: int
     starts: float = 0.0
     priority: int = 0
+    tags: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One resource manager. `config`: the text of its own queues.yaml; empty: the file of the configuration service."""
+    """One resource manager. `config`: the text of its own queues.yaml; empty: the file of the configuration service.
+    `attributes`: of nodes, by their names."""
 
     rm_id: str
     nodes: Mapping[str, Amounts]
     tenants: tuple[Tenant, ...]
     services: tuple[ServiceApp, ...] = ()
     config: str = ""
+    attributes: Mapping[str, Mapping[str, str]] | None = None
 
 
 def queues_file() -> str:
@@ -107,6 +113,33 @@ def _lab() -> Site:
         services=(ServiceApp("huge", "root.training", {"vcore": 8_000, "gpu": 12}, tasks=1, starts=0.4),),
         config=_text("lab.yaml"),
     )
+
+
+IN_ONE_RACK = {"remuda/topology.required": "rack"}
+
+
+def gpu_sites() -> tuple[Site, ...]:
+    """A cluster of GPUs: two blocks of three racks, each with eight nodes of eight GPUs, one of which is ill."""
+    places = {
+        f"gpu-{rack}-{number}": {"remuda/block": f"b{1 + rack // 4}", "si/rackname": f"r{rack}"}
+        for rack in range(1, 7)
+        for number in range(1, 9)
+    }
+    places["gpu-2-3"]["remuda/devices.gpu.unfit"] = "5"
+    node = {"vcore": 128_000, "memory": 1_024 * GIB, "gpu": 8_000}
+    whole = {"vcore": 96_000, "memory": 768 * GIB, "gpu": 8_000}
+    tenants = (
+        Tenant("training", "root.training", whole, 4, 4, 2.0, 5.0, tags=IN_ONE_RACK, together=True),
+        Tenant("large", "root.training", whole, 7, 7, 3.0, 6.0, starts=0.1, tags=IN_ONE_RACK, together=True),
+        Tenant("tuning", "root.training", {"vcore": 12_000, "memory": 96 * GIB, "gpu": 1_000}, 20, 10, 1.0, 4.0),
+        Tenant("notebooks", "root.notebooks", {"vcore": 2_000, "memory": 16 * GIB, "gpu": 300}, 15, 8, 1.0, 3.0),
+    )
+    services = (
+        ServiceApp("serving", "root.services", {"vcore": 4_000, "memory": 32 * GIB, "gpu": 470}, tasks=24, priority=5),
+        # Never placed: more nodes than a rack has.
+        ServiceApp("ten-nodes", "root.training", whole, tasks=10, starts=0.2, tags=IN_ONE_RACK),
+    )
+    return (Site("gpu", dict.fromkeys(places, node), tenants, services, _text("gpu.yaml"), places),)
 
 
 def _text(name: str) -> str:

@@ -7,6 +7,7 @@ import heapq
 import random
 import time
 from collections import Counter, defaultdict, deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ...errors import UserError
@@ -28,6 +29,7 @@ class Batch:
 
     tenant: Tenant
     left: int
+    seconds: float  # how long its tasks run, if they end together
 
 
 @dataclass(slots=True)
@@ -69,14 +71,17 @@ class Simulation:
             tally.placed += 1
             tally.running.update(running.ask.resource)
             if batch:
-                seconds = self._random.uniform(batch.tenant.shortest_s, batch.tenant.longest_s)
+                seconds = batch.seconds if batch.tenant.together else self._seconds(batch.tenant)
                 heapq.heappush(self._ends, (now + seconds, running.uuid, running))
         for running in new[-3:]:
             self.decisions.append(("green", f"placed   {running.ask.key} on {running.node}"))
 
+    def _seconds(self, tenant: Tenant) -> float:
+        return self._random.uniform(tenant.shortest_s, tenant.longest_s)
+
     async def prepare(self, driver: Driver) -> None:
         self.driver = driver
-        await driver.report_nodes(self.site.nodes)
+        await driver.report_nodes(self.site.nodes, self.site.attributes)
         wanted = len(self.site.nodes)
         if not await driver.until(lambda: driver.rm_state.nodes >= wanted, ANSWERED_WITHIN_S):
             raise UserError(f"{self.site.rm_id}: only {driver.rm_state.nodes} of {wanted} nodes were accepted in time")
@@ -138,9 +143,10 @@ class Simulation:
     async def _start_batch(self, driver: Driver, tenant: Tenant) -> None:
         self._number[tenant.name] += 1
         application = f"{tenant.name}-{self._number[tenant.name]}"
-        self._batches[application] = Batch(tenant, tenant.tasks)
+        self._batches[application] = Batch(tenant, tenant.tasks, self._seconds(tenant) if tenant.together else 0.0)
         await driver.submit(application, tenant.queue, tenant.name)
-        await driver.ask([Ask(f"{application}/{number}", application, tenant.task) for number in range(tenant.tasks)])
+        keys = [f"{application}/{number}" for number in range(tenant.tasks)]
+        await driver.ask([Ask(key, application, tenant.task, tags=_tags(tenant.tags, application)) for key in keys])
 
     async def _submit_services(self, driver: Driver, part: float) -> None:
         for service in self.site.services:
@@ -152,7 +158,10 @@ class Simulation:
         name = service.name
         await driver.submit(name, service.queue, "operator")
         await driver.ask(
-            [Ask(f"{name}/{number}", name, service.task, service.priority) for number in range(service.tasks)]
+            [
+                Ask(f"{name}/{number}", name, service.task, service.priority, _tags(service.tags, name))
+                for number in range(service.tasks)
+            ]
         )
 
     def _note_decisions(self, driver: Driver) -> None:
@@ -164,3 +173,8 @@ class Simulation:
         while driver.rm_state.wait_reasons:
             ask, reason = driver.rm_state.wait_reasons.popleft()
             self.rare.append(("yellow", f"waiting  {ask}: {with_units(reason)}"))
+
+
+def _tags(tags: Mapping[str, str] | None, application: str) -> Mapping[str, str] | None:
+    """The tags of an ask. Those of one application are a group."""
+    return {**tags, "remuda/topology.group": application} if tags else None

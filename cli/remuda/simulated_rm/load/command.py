@@ -51,6 +51,7 @@ class Options:
     trace: tuple[str, Path, Path] | None
     speed: float | None
     queue: str
+    devices: bool
     rm: str | None
     keep: bool
     plot: Path | None
@@ -65,7 +66,7 @@ def load(options: Options) -> None:
         raise UserError("--queue needs --nats: a system of its own has no such queue")
     work = workload(
         options.nodes, options.apps, options.asks, options.rate, options.duration_s, options.trace, options.speed,
-        options.queue,
+        options.queue, options.devices,
     )  # fmt: skip
     rm = _rm_id(options)
     if options.plot:

@@ -27,6 +27,8 @@ IDLE_S = 10.0  # an application without pods ends after 30 s: one idle for this 
 NODES_AT_ONCE = 500
 QUEUE = "root.trace"
 CONFIG = configuration("trace")
+# GPUs of the trace on devices, filled so that little of them is wasted.
+DEVICES_CONFIG = configuration("trace", "devices: {gpu_milli: 1000}, nodesortpolicy: {type: fragmentation}, ")
 
 
 class NoAnswer(Exception):

@@ -76,8 +76,8 @@ class TraceWorkload:
 
     unit = "days"
 
-    def __init__(self, nodes: Path, pods: Path, speed: float | None, queue: str) -> None:
-        self.config = "" if queue else replay.CONFIG
+    def __init__(self, nodes: Path, pods: Path, speed: float | None, queue: str, devices: bool) -> None:
+        self.config = "" if queue else replay.DEVICES_CONFIG if devices else replay.CONFIG
         self._queue = queue or replay.QUEUE
         self._nodes, self._pods = openb.read_nodes(nodes), openb.read_pods(pods)
         self._steps = steps(self._pods, FAST_TOGETHER_S if speed is None else TOGETHER_S * speed)
@@ -88,6 +88,8 @@ class TraceWorkload:
         )
         days = (self._steps[-1].time - min(pod.created for pod in self._pods)) / DAY_S
         self.title = f"{pods.name}: {len(self._nodes):,} nodes, {len(self._pods):,} pods over {days:.0f} days"
+        if devices:
+            self.title += f", {sum(node.gpus for node in self._nodes):,} GPUs as devices"
         self.total = len(self._pods)
         self.samples = Samples()
         self.departed: Counter[str] = Counter()
@@ -114,14 +116,17 @@ class TraceWorkload:
 
 def workload(
     nodes: int, apps: int, asks: int, rate: float | None, duration_s: float | None,
-    trace: tuple[str, Path, Path] | None, speed: float | None, queue: str = "",
+    trace: tuple[str, Path, Path] | None, speed: float | None, queue: str = "", devices: bool = False,
 ) -> Workload:  # fmt: skip
     """The workload that the options describe. `queue` is a leaf queue of the scheduler's configuration; if it is empty,
-    the workload brings a configuration with one queue."""
+    the workload brings a configuration with one queue. `devices`: GPUs of a trace are devices there."""
+    if devices and queue:
+        raise UserError("--devices is for the load's own configuration; that of --queue says what stands on devices")
     if trace is None:
-        if speed is not None:
-            raise UserError("--speed belongs to --trace")
+        for option, given in (("--speed", speed is not None), ("--devices", devices)):
+            if given:
+                raise UserError(f"{option} belongs to --trace")
         return SyntheticWorkload(nodes, apps, asks, rate, duration_s, queue)
     if trace[0] != "openb":
         raise UserError(f"--trace {trace[0]}: unknown format: expected openb NODES.csv PODS.csv")
-    return TraceWorkload(trace[1], trace[2], speed, queue)
+    return TraceWorkload(trace[1], trace[2], speed, queue, devices)
