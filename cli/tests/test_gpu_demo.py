@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from remuda.errors import UserError
-from remuda.simulated_rm.demo.scene import gpu_sites
+from remuda.simulated_rm.demo.scene import ServiceApp, Tenant, gpu_sites
 from remuda.simulated_rm.load.replay import CONFIG, DEVICES_CONFIG
 from remuda.simulated_rm.load.workload import workload
 from remuda_config.load import load
@@ -25,7 +25,8 @@ def test_the_demo_s_nodes_and_asks_are_accepted() -> None:
     assert len(set(racks)) == 6 and len({path[:1] for path in racks}) == 2 and len(racks) == 48
     for name, capacity in site.nodes.items():
         assert problem_of_node(settings.devices, capacity, site.attributes[name]) is None
-    for one in (*site.tenants, *site.services):
+    work: list[Tenant | ServiceApp] = [*site.tenants, *site.services]
+    for one in work:
         tags = dict(one.tags or {})
         assert problem_of_ask(settings.devices, one.task, tags) is None, one.name
         assert topology_problem(settings.topology, tags, {}, "", 1) is None, one.name
