@@ -1,16 +1,19 @@
 """The bounds of everything that resource managers send: one table, with reasons. Pure data and string functions: no
 protobuf, no clock.
 
-rmproxy enforces the table before it puts a request into the inbox: it cuts a value that is too large to just above its
-bound, so that no later step sees more. The core refuses what is above a bound, item by item, with a reason. Free texts
-(`Text.cut`) are shortened instead of refused. Lengths count bytes of UTF-8.
+rmproxy enforces the table before it puts a request into the inbox: it refuses what is above a bound, item by item, with
+a reason that the core repeats to the RM, and no later step sees more of the item than its names. Free texts
+(`Text.cut`) are shortened instead of refused. The core checks each item by the same functions (`problem_of_ask` and so
+on), because inboxes of earlier versions hold items that nobody has refused. Lengths count bytes of UTF-8.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
+
+from remuda_proto.constants import NODE_PARTITION
 
 # IDs and keys are kept in memory, in indexes and in every message that concerns the item. Kubernetes names have at
 # most 253 bytes; a namespace, a name and an index together stay below 1,024.
@@ -292,6 +295,68 @@ def problem_of_texts(field: str, texts: Iterable[str], bound: Texts) -> str | No
             return problem
     if sum(map(size_of, texts)) > bound.total:
         return f"{field}: more than {bound.total} bytes together, expected at most {bound.total}"
+    return None
+
+
+def problem_of_name(field: str, name: str) -> str | None:
+    """Why an ID or key of a request is invalid, None if it is valid."""
+    return too_long(field, name, ID_BYTES) if name else f"{field} is empty"
+
+
+def problem_of_application(
+    application_id: str, queue: str, user: str, groups: Iterable[str], tags: Mapping[str, str], gang_style: str
+) -> str | None:
+    """Why an application is refused, None if its names, groups and tags are within their bounds."""
+    return (
+        problem_of_name("applicationID", application_id)
+        or too_long("queueName", queue, QUEUE_PATH_BYTES)
+        or too_long("user", user, ID_BYTES)
+        or problem_of_texts("groups", groups, GROUPS)
+        or problem_of_map("tags", tags, TAGS)
+        or too_long("gangSchedulingStyle", gang_style, WORD_BYTES)
+    )
+
+
+def problem_of_ask(allocation_key: str, application_id: str, task_group: str, tags: Mapping[str, str]) -> str | None:
+    """Why an ask is refused, None if its names and tags are within their bounds."""
+    return (
+        problem_of_name("allocationKey", allocation_key)
+        or problem_of_name("applicationID", application_id)
+        or too_long("taskGroupName", task_group, ID_BYTES)
+        or problem_of_map("tags", tags, TAGS)
+    )
+
+
+def problem_of_allocation(uuid: str, allocation_key: str, task_group: str, tags: Mapping[str, str]) -> str | None:
+    """Why a reported allocation is refused, None if its names and tags are within their bounds."""
+    return (
+        problem_of_name("UUID", uuid)
+        or problem_of_name("allocationKey", allocation_key)
+        or too_long("taskGroupName", task_group, ID_BYTES)
+        or problem_of_map("allocationTags", tags, TAGS)
+    )
+
+
+def problem_of_node(node_id: str, attributes: Mapping[str, str]) -> str | None:
+    """Why a node is refused, None if its ID and attributes are within their bounds."""
+    return problem_of_name("nodeID", node_id) or problem_of_attributes("attributes", attributes)
+
+
+def problem_of_attributes(what: str, attributes: Mapping[str, str]) -> str | None:
+    """Why attributes of a node are too many or too long, None if they are not. The partition, which rmproxy writes, is
+    not counted."""
+    if problem_of_map(what, attributes, TAGS) is None:
+        return None
+    return problem_of_map(what, {name: attributes[name] for name in attributes if name != NODE_PARTITION}, TAGS)
+
+
+def problem_of_resource_names(field: str, names: Collection[str]) -> str | None:
+    """Why the names in a resource are invalid: too many, or one is too long. None if they are valid."""
+    if problem := too_many(field, len(names), RESOURCE_NAMES):
+        return problem
+    for name in names:
+        if exceeds(name, RESOURCE_NAME_BYTES):
+            return too_long(f"{field}: resource", name, RESOURCE_NAME_BYTES)
     return None
 
 

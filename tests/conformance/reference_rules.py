@@ -25,7 +25,7 @@ from remuda_core.cycle import preempt
 from remuda_core.cycle.reserve import within_quotas
 from remuda_core.cycle.transitions import transition
 from remuda_core.cycle.victims import VictimSearch
-from remuda_core.decide import BY_COMMAND, allocation, ask, expire, names, node, submit
+from remuda_core.decide import BY_COMMAND, allocation, ask, expire, node, submit
 from remuda_core.evolve import BY_FACT, allocations, asks
 from remuda_core.facts import Ask, AskChanged, NodeReserved, NodeUnreserved
 from remuda_core.index import nodes
@@ -46,6 +46,7 @@ from remuda_core.rules.required_node import required_node
 from remuda_core.settings import PartitionSettings, PlacementRule
 from remuda_core.state import Allocation, Application, Node, Partition, PendingAsk, State, TaskGroup
 from remuda_core.state.application import FreePlaceholders
+from remuda_proto import bounds
 
 Rule = Callable[[], AbstractContextManager[object]]
 
@@ -208,7 +209,7 @@ def accept_nonsense() -> Iterator[None]:
         patch.object(ask, "problem_of_ask", problem),
         patch.object(nodes.NodeIndex, "best", best),
         patch.object(nodes.NodeIndex, "closest", closest),
-        patch.object(names, "problem_of_name", nothing),
+        patch.object(bounds, "problem_of_name", nothing),
         patch.object(allocation, "problem_of_resource", nothing),
         patch.object(ask, "problem_of_resource", nothing),
         patch.object(node, "problem_of_resource", nothing),

@@ -18,7 +18,8 @@ from remuda_core.wire.codec import CommitCodec
 from remuda_proto import bounds
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_rmproxy.inbound.translate import InvalidRequest, commands_of, configuration_update
+from remuda_rmproxy.inbound.translate import NORMALISE_BY_KIND, InvalidRequest, commands_of, configuration_update
+from remuda_rmproxy.records.partitions import SchedulerNames
 from remuda_rmproxy.sessions.registration_request import read_registration
 
 RM = "rm-1"
@@ -41,17 +42,20 @@ class Path:
         self.send("node", si.NodeRequest(nodes=[node("node")]))
 
     def send(self, kind: str, request: Any) -> list[log_pb2.Fact]:
+        return [fact for command in self.translated(kind, request) for fact in self.decide(command)]
+
+    def translated(self, kind: str, request: Any) -> list[inbox_pb2.Command]:
         request.rmID = RM
         self.seq += 1
-        facts: list[log_pb2.Fact] = []
         message = Message(subjects.request(RM, kind), request.SerializeToString(), seq=self.seq)
-        for payload in commands_of(message, RM, ROOM):
-            codec, decision = CommitCodec(), log_pb2.Decision()
-            _, commands = codec.read(inbox_pb2.Command.FromString(payload))
-            codec.write(self.core.handle_all(commands, 2_000), decision)
-            facts += decision.facts
+        return [inbox_pb2.Command.FromString(payload) for payload in commands_of(message, RM, ROOM)]
+
+    def decide(self, command: inbox_pb2.Command) -> list[log_pb2.Fact]:
+        codec, decision = CommitCodec(), log_pb2.Decision()
+        _, commands = codec.read(command)
+        codec.write(self.core.handle_all(commands, 2_000), decision)
         check(self.core.state, self.core.index)
-        return facts
+        return list(decision.facts)
 
 
 def application(name: str) -> si.AddApplicationRequest:
@@ -116,6 +120,8 @@ def requests(name: str) -> tuple[str, Any, Any]:
 
 def fill(message: Any, field: str, bound: bounds.Bound, more: int) -> Iterator[None]:
     """Sets the field to values at its bound (`more` 0) or just above (1), one after the other."""
+    if field == "allocationID" and isinstance(message, si.Allocation):
+        message.UUID = ""  # only without it, the other name counts
     match bound:
         case bounds.Text(most):
             setattr(message, field, "x" * (most + more))
@@ -212,8 +218,115 @@ def test_what_is_above_its_bound_is_refused_or_shortened(name: str, bound: bound
             assert "does not exist" in found[0]
         else:
             assert found and ("expected" in found[0] or "does not exist" in found[0]), facts
-            shown = {"resources": "resourceAsk", "value": "resourceAsk"}.get(field, field)
+            shown = {"resources": "resourceAsk", "value": "resourceAsk", "allocationID": "UUID"}.get(field, field)
             assert shown in found[0] or "does not exist" in found[0]
+
+
+@pytest.mark.parametrize(("name", "bound"), ITEMS, ids=[name for name, _ in ITEMS])
+def test_a_core_decides_the_same_of_an_item_that_nobody_has_refused(name: str, bound: bounds.Bound) -> None:
+    """Inboxes of earlier versions have such items."""
+    message, _, field = name.partition(".")
+    if isinstance(bound, bounds.Items) and message.endswith("Request"):
+        return  # the request is a dead letter
+    kind, request, element = requests(message)
+    for _ in fill(element, field, bound, 1):
+        path, as_it_is = Path(), inbox_pb2.Command()
+        found = path.send(kind, request)
+        getattr(as_it_is, kind).CopyFrom(request)
+        NORMALISE_BY_KIND[kind](getattr(as_it_is, kind), SchedulerNames(RM))
+        assert Path().decide(as_it_is) == found
+
+
+def test_an_allocation_that_is_refused_with_its_node_occupies_what_is_valid() -> None:
+    added = node("new")
+    for number, (name, value) in enumerate((("UUID", "u" * 2_000), ("taskGroupName", "t" * 2_000), ("UUID", "u3"))):
+        one = allocation()
+        setattr(one, name, value)
+        one.nodeID = "new"
+        names = (f"r{n}" for n in range(128)) if number == 2 else ("vcore", "r" * 600)
+        for resource in names:
+            one.resourcePerAlloc.resources[resource].value = 1 + number
+        added.existingAllocations.append(one)
+    tagged = allocation()
+    tagged.nodeID, tagged.allocationTags["k" * 600] = "new", "v"
+    added.existingAllocations.append(tagged)
+    request, path, as_it_is = si.NodeRequest(nodes=[added]), Path(), inbox_pb2.Command()
+    (command,) = path.translated("node", request)
+    assert [(one.position, one.existing) for one in command.refused] == [(0, 1), (0, 2), (0, 3), (0, 4)]
+    found = path.decide(command)
+    as_it_is.node.CopyFrom(request)
+    NORMALISE_BY_KIND["node"](as_it_is.node, SchedulerNames(RM))
+    assert Path().decide(as_it_is) == found
+    told = [one.existing_allocation_rejected for one in found if one.HasField("existing_allocation_rejected")]
+    assert [one.reason for one in told] == [one.reason for one in command.refused]
+    assert path.core.state.partitions[f"[{RM}]default"].nodes["new"].occupied["vcore"] > 0
+
+
+def test_what_something_else_runs_occupies_its_node_however_many_tags_it_has() -> None:
+    found = []
+    for tags in ({}, {"k" * 600: "v", "t": "v" * 60_000}):
+        one = si.Allocation(allocationKey="f", nodeID="node", resourcePerAlloc=AMOUNT)
+        one.allocationTags.update({"foreign": "default", **tags})
+        path = Path()
+        (fact,) = path.send("allocation", si.AllocationRequest(allocations=[one]))
+        found.append(fact.existing_allocation_rejected)
+        assert path.core.state.partitions[f"[{RM}]default"].nodes["node"].occupied == {"vcore": 1}
+    assert [one.reason for one in found] == ["it is not the scheduler's"] * 2
+
+
+@pytest.mark.parametrize(
+    "field", ["taskGroupName", "applicationID", "allocationKey", "allocationTags", "resourcePerAlloc"]
+)
+def test_an_allocation_without_a_node_is_refused_like_an_ask(field: str) -> None:
+    one = si.Allocation(allocationKey="k", applicationID="app", resourcePerAlloc=AMOUNT)
+    if field == "resourcePerAlloc":
+        one.resourcePerAlloc.resources["r" * 600].value = 1
+    elif field == "allocationTags":
+        one.allocationTags["k" * 600] = "v"
+    else:
+        setattr(one, field, "x" * 2_000)
+    request, path, as_it_is = si.AllocationRequest(allocations=[one]), Path(), inbox_pb2.Command()
+    (command,) = path.translated("allocation", request)
+    found = path.decide(command)
+    assert [fact.allocation_rejected.reason for fact in found] == [one.reason for one in command.refused]
+    as_it_is.allocation.CopyFrom(request)
+    NORMALISE_BY_KIND["allocation"](as_it_is.allocation, SchedulerNames(RM))
+    assert Path().decide(as_it_is) == found
+
+
+def test_an_allocation_without_a_node_goes_with_asks() -> None:
+    one = si.Allocation(allocationKey="u", applicationID="app", resourcePerAlloc=AMOUNT)
+    request = si.AllocationRequest(allocations=[one, one], asks=[ask()])
+    request.allocations[1].allocationKey = "v"
+    accepted = [fact.ask_accepted.ask for fact in Path().send("allocation", request) if fact.HasField("ask_accepted")]
+    assert [one.allocationKey for one in accepted] == ["u", "v", "k"]
+
+
+def test_only_names_of_a_refused_item_are_forwarded_and_a_core_that_knows_no_refusals_refuses_it() -> None:
+    """One of the version before."""
+    tags = {"k" * 600: "v" * 60_000}
+    new = application("new")
+    new.tags.update(tags)
+    asked = ask()
+    asked.tags.update(tags)
+    reported = si.Allocation(allocationKey="r", applicationID="app", resourcePerAlloc=AMOUNT)
+    reported.allocationTags.update(tags)
+    added = node("new")
+    added.attributes.update(tags)
+    for kind, request in (
+        ("application", si.ApplicationRequest(new=[new])),
+        ("allocation", si.AllocationRequest(asks=[asked])),
+        ("allocation", si.AllocationRequest(allocations=[reported])),
+        ("node", si.NodeRequest(nodes=[added])),
+    ):
+        path = Path()
+        (command,) = path.translated(kind, request)
+        (refused,) = command.refused
+        assert command.ByteSize() < 600 and "key 'kkkk" in refused.reason
+        known = inbox_pb2.Command.FromString(command.SerializeToString())
+        assert reasons(path.decide(known)) == [refused.reason]
+        del command.refused[:]
+        assert len(reasons(Path().decide(command))) == 1
 
 
 @pytest.mark.parametrize("more", [0, 1])

@@ -23,10 +23,13 @@ Path = tuple[str, ...]
 FIRST = {si.AllocationRequest.DESCRIPTOR.full_name: "allocations"}
 
 
-def split(request: M, limit: int, reserve: Callable[[Message], int] | None = None) -> list[M]:
-    """Split a request into parts of at most `limit` bytes each; [request] when it is not larger. `reserve`: bytes by
-    which an element may grow in its part. Raises ValueError that names the field when one element alone is too
-    large."""
+# Bytes by which an element may grow in its part: of the element, the name of its list, and the position there.
+Reserve = Callable[[Message, str, int], int]
+
+
+def split(request: M, limit: int, reserve: Reserve | None = None) -> list[M]:
+    """Split a request into parts of at most `limit` bytes each; [request] when it is not larger. Raises ValueError that
+    names the field when one element alone is too large."""
     more = _nothing if reserve is None else reserve
     if reserve is None and request.ByteSize() <= limit:
         return [request]
@@ -42,7 +45,7 @@ def split(request: M, limit: int, reserve: Callable[[Message], int] | None = Non
         elements = getattr(_owner(request, path), path[-1])
         start = 0
         for index, element in enumerate(elements):
-            size = element.ByteSize() + limits.AROUND_ELEMENT_BYTES + more(element)
+            size = element.ByteSize() + limits.AROUND_ELEMENT_BYTES + more(element, path[-1], index)
             if size > left:
                 if size > room:
                     raise ValueError(_too_large(request, path, index, size, limit))
@@ -56,7 +59,7 @@ def split(request: M, limit: int, reserve: Callable[[Message], int] | None = Non
     return parts or [request]
 
 
-def _nothing(element: Message) -> int:
+def _nothing(element: Message, name: str, position: int) -> int:
     return 0
 
 

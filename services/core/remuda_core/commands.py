@@ -44,7 +44,8 @@ class RmConnection(Command):
 
 
 class UpdateNode(Command):
-    """`action`: the name of a NodeInfo.ActionFromRM, or its number if it has no name. None: not in the message."""
+    """`action`: the name of a NodeInfo.ActionFromRM, or its number if it has no name. None: not in the message.
+    `refused`: why rmproxy has refused the node; `refused_existing`: the same of allocations, by position, from 1."""
 
     partition: str
     node_id: str
@@ -53,6 +54,8 @@ class UpdateNode(Command):
     capacity: Resource | None = None
     occupied: Resource | None = None
     existing_allocations: tuple[Allocated, ...] = ()
+    refused: str = ""
+    refused_existing: Mapping[int, str] = {}
 
 
 class SubmitApplication(Command):
@@ -67,6 +70,7 @@ class SubmitApplication(Command):
     gang_scheduling_style: str = ""
     # Why the groups of the user are not known; empty: they are.
     groups_problem: str = ""
+    refused: str = ""
 
 
 class RemoveApplication(Command):
@@ -75,10 +79,12 @@ class RemoveApplication(Command):
 
 
 class SubmitAsk(Command):
-    """`as_allocation`: the RM has sent an allocation without a node, and reads refusals as those of allocations."""
+    """`as_allocation`: the RM has sent an allocation without a node, and reads refusals as those of allocations.
+    `refused`: why rmproxy has refused the ask; "": it has not. So in all commands."""
 
     ask: Ask
     as_allocation: bool = False
+    refused: str = ""
 
 
 class ReleaseAsk(Command):
@@ -105,6 +111,7 @@ class ReleaseAllocation(Command):
 
 class RecoverAllocation(Command):
     allocation: Allocated
+    refused: str = ""
 
 
 class AnswerPredicate(Command):

@@ -168,6 +168,8 @@ GROUPS_PROBLEM_CHARACTERS: Final = 500
 GROUPS_SHARE_OF_MESSAGE: Final = 4
 # Tag and length of a group.
 AROUND_GROUP_BYTES: Final = 4
+# What a command adds to a reason why an item is refused: the tag and the length.
+AROUND_REASON_BYTES: Final = 8
 # Groups in groups: deeper nesting is a mistake.
 NESTED_GROUPS_DEPTH: Final = 16
 

@@ -131,8 +131,21 @@ def test_a_request_that_grows_beyond_the_limit_goes_in_parts() -> None:
     assert keys == [ask.allocationKey for ask in asks]
 
 
+def test_parts_say_of_their_own_items_why_they_are_refused() -> None:
+    asks = [si.AllocationAsk(allocationKey=f"k{number}", applicationID="app-1") for number in range(200)]
+    for number in range(0, 200, 7):
+        asks[number].taskGroupName = "x" * 2_000
+    message = request("allocation", si.AllocationRequest(rmID="rm-1", asks=asks))
+    commands = [inbox_pb2.Command.FromString(payload) for payload in commands_of(message, "rm-1", 2_000)]
+    assert all(command.ByteSize() <= 2_000 for command in commands) and len(commands) > 4
+    assert all(one.list == "asks" and "taskGroupName 'xxx" in one.reason for part in commands for one in part.refused)
+    keys = [part.allocation.asks[one.position].allocationKey for part in commands for one in part.refused]
+    assert keys == [f"k{number}" for number in range(0, 200, 7)]
+    assert len([ask for part in commands for ask in part.allocation.asks]) == 200
+
+
 def test_an_element_that_fits_nowhere_is_unacceptable() -> None:
-    asks = [si.AllocationAsk(allocationKey="k", tags={"big": "x" * 3_000})]
+    asks = [si.AllocationAsk(allocationKey="k", applicationID="app", tags={"big": "x" * 3_000})]
     with pytest.raises(InvalidRequest, match=r"asks\[0\]"):
         commands_of(request("allocation", si.AllocationRequest(rmID="rm-1", asks=asks)), "rm-1", 2_000)
 

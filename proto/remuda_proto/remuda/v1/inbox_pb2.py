@@ -27,7 +27,7 @@ from remuda_proto.remuda.v1 import config_pb2 as remuda_dot_v1_dot_config__pb2
 from remuda_proto.remuda.v1 import predicates_pb2 as remuda_dot_v1_dot_predicates__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15remuda/v1/inbox.proto\x12\tremuda.v1\x1a\x0esi/v1/si.proto\x1a\x16remuda/v1/config.proto\x1a\x1aremuda/v1/predicates.proto\"\xc8\x04\n\x07\x43ommand\x12\'\n\x08register\x18\x01 \x01(\x0b\x32\x13.remuda.v1.RegisterH\x00\x12\x30\n\x0b\x61pplication\x18\x02 \x01(\x0b\x32\x19.si.v1.ApplicationRequestH\x00\x12.\n\nallocation\x18\x03 \x01(\x0b\x32\x18.si.v1.AllocationRequestH\x00\x12\"\n\x04node\x18\x04 \x01(\x0b\x32\x12.si.v1.NodeRequestH\x00\x12)\n\tconfigure\x18\x05 \x01(\x0b\x32\x14.remuda.v1.ConfigureH\x00\x12\x30\n\rrm_connection\x18\x06 \x01(\x0b\x32\x17.remuda.v1.RmConnectionH\x00\x12+\n\nadminister\x18\x07 \x01(\x0b\x32\x15.remuda.v1.AdministerH\x00\x12\x38\n\x11predicate_answers\x18P \x01(\x0b\x32\x1b.remuda.v1.PredicateAnswersH\x00\x12\x13\n\x0brequest_seq\x18\n \x01(\x04\x12\x14\n\x0crequest_part\x18\x0b \x01(\r\x12\x16\n\x0e\x63orrelation_id\x18\x0c \x01(\t\x12\x43\n\x11groups_unresolved\x18\r \x03(\x0b\x32(.remuda.v1.Command.GroupsUnresolvedEntry\x1a\x37\n\x15GroupsUnresolvedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\t\n\x07\x63ommand\"\xef\x02\n\x08Register\x12\r\n\x05rm_id\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x14\n\x0cpolicy_group\x18\x03 \x01(\t\x12\x36\n\nbuild_info\x18\x04 \x03(\x0b\x32\".remuda.v1.Register.BuildInfoEntry\x12:\n\x0c\x65xtra_config\x18\x05 \x03(\x0b\x32$.remuda.v1.Register.ExtraConfigEntry\x12/\n\rconfiguration\x18\x06 \x01(\x0b\x32\x18.remuda.v1.Configuration\x12\x0c\n\x04life\x18\x07 \x01(\x04\x12\x14\n\x0cregistration\x18\x08 \x01(\x04\x1a\x30\n\x0e\x42uildInfoEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x32\n\x10\x45xtraConfigEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"C\n\x0cRmConnection\x12\r\n\x05state\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x14\n\x0cregistration\x18\x03 \x01(\x04\"?\n\x10PredicateAnswers\x12+\n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x1a.remuda.v1.PredicateAnswer\"\x93\x01\n\x0fPredicateAnswer\x12\x11\n\tpartition\x18\x01 \x01(\t\x12\x10\n\x08question\x18\x02 \x01(\x04\x12\x0f\n\x07success\x18\x03 \x01(\x08\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x10\n\x08of_class\x18\x05 \x01(\x08\x12(\n\x08verdicts\x18\x06 \x03(\x0b\x32\x16.remuda.v1.NodeVerdict\"K\n\tConfigure\x12\r\n\x05rm_id\x18\x01 \x01(\t\x12/\n\rconfiguration\x18\x02 \x01(\x0b\x32\x18.remuda.v1.Configuration\"\xc6\x04\n\nAdminister\x12\x10\n\x08operator\x18\x01 \x01(\t\x12\x0e\n\x06groups\x18\x02 \x03(\t\x12\x1f\n\x17scheduler_administrator\x18\x03 \x01(\x08\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x11\n\taction_id\x18\x05 \x01(\t\x12\r\n\x05\x66orce\x18\x06 \x01(\x08\x12\x11\n\tpartition\x18\x07 \x01(\t\x12\x36\n\x10kill_application\x18\x14 \x01(\x0b\x32\x1a.remuda.v1.KillApplicationH\x00\x12\x36\n\x10move_application\x18\x15 \x01(\x0b\x32\x1a.remuda.v1.MoveApplicationH\x00\x12*\n\nhold_queue\x18\x16 \x01(\x0b\x32\x14.remuda.v1.HoldQueueH\x00\x12.\n\x0cresume_queue\x18\x17 \x01(\x0b\x32\x16.remuda.v1.ResumeQueueH\x00\x12*\n\ndrain_node\x18\x18 \x01(\x0b\x32\x14.remuda.v1.DrainNodeH\x00\x12.\n\x0cundrain_node\x18\x19 \x01(\x0b\x32\x16.remuda.v1.UndrainNodeH\x00\x12;\n\x13\x63hange_ask_priority\x18\x1a \x01(\x0b\x32\x1c.remuda.v1.ChangeAskPriorityH\x00\x12\x41\n\x16release_one_allocation\x18\x1b \x01(\x0b\x32\x1f.remuda.v1.ReleaseOneAllocationH\x00\x42\x08\n\x06\x61\x63tion\")\n\x0fKillApplication\x12\x16\n\x0e\x61pplication_id\x18\x01 \x01(\t\"8\n\x0fMoveApplication\x12\x16\n\x0e\x61pplication_id\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\"\x1a\n\tHoldQueue\x12\r\n\x05queue\x18\x01 \x01(\t\"\x1c\n\x0bResumeQueue\x12\r\n\x05queue\x18\x01 \x01(\t\"\x1c\n\tDrainNode\x12\x0f\n\x07node_id\x18\x01 \x01(\t\"\x1e\n\x0bUndrainNode\x12\x0f\n\x07node_id\x18\x01 \x01(\t\"U\n\x11\x43hangeAskPriority\x12\x16\n\x0e\x61pplication_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61llocation_key\x18\x02 \x01(\t\x12\x10\n\x08priority\x18\x03 \x01(\x11\"$\n\x14ReleaseOneAllocation\x12\x0c\n\x04uuid\x18\x01 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15remuda/v1/inbox.proto\x12\tremuda.v1\x1a\x0esi/v1/si.proto\x1a\x16remuda/v1/config.proto\x1a\x1aremuda/v1/predicates.proto\"\xf1\x04\n\x07\x43ommand\x12\'\n\x08register\x18\x01 \x01(\x0b\x32\x13.remuda.v1.RegisterH\x00\x12\x30\n\x0b\x61pplication\x18\x02 \x01(\x0b\x32\x19.si.v1.ApplicationRequestH\x00\x12.\n\nallocation\x18\x03 \x01(\x0b\x32\x18.si.v1.AllocationRequestH\x00\x12\"\n\x04node\x18\x04 \x01(\x0b\x32\x12.si.v1.NodeRequestH\x00\x12)\n\tconfigure\x18\x05 \x01(\x0b\x32\x14.remuda.v1.ConfigureH\x00\x12\x30\n\rrm_connection\x18\x06 \x01(\x0b\x32\x17.remuda.v1.RmConnectionH\x00\x12+\n\nadminister\x18\x07 \x01(\x0b\x32\x15.remuda.v1.AdministerH\x00\x12\x38\n\x11predicate_answers\x18P \x01(\x0b\x32\x1b.remuda.v1.PredicateAnswersH\x00\x12\x13\n\x0brequest_seq\x18\n \x01(\x04\x12\x14\n\x0crequest_part\x18\x0b \x01(\r\x12\x16\n\x0e\x63orrelation_id\x18\x0c \x01(\t\x12\x43\n\x11groups_unresolved\x18\r \x03(\x0b\x32(.remuda.v1.Command.GroupsUnresolvedEntry\x12\'\n\x07refused\x18\x0e \x03(\x0b\x32\x16.remuda.v1.RefusedItem\x1a\x37\n\x15GroupsUnresolvedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\t\n\x07\x63ommand\"O\n\x0bRefusedItem\x12\x0c\n\x04list\x18\x01 \x01(\t\x12\x10\n\x08position\x18\x02 \x01(\r\x12\x10\n\x08\x65xisting\x18\x03 \x01(\r\x12\x0e\n\x06reason\x18\x04 \x01(\t\"\xef\x02\n\x08Register\x12\r\n\x05rm_id\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x14\n\x0cpolicy_group\x18\x03 \x01(\t\x12\x36\n\nbuild_info\x18\x04 \x03(\x0b\x32\".remuda.v1.Register.BuildInfoEntry\x12:\n\x0c\x65xtra_config\x18\x05 \x03(\x0b\x32$.remuda.v1.Register.ExtraConfigEntry\x12/\n\rconfiguration\x18\x06 \x01(\x0b\x32\x18.remuda.v1.Configuration\x12\x0c\n\x04life\x18\x07 \x01(\x04\x12\x14\n\x0cregistration\x18\x08 \x01(\x04\x1a\x30\n\x0e\x42uildInfoEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x32\n\x10\x45xtraConfigEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"C\n\x0cRmConnection\x12\r\n\x05state\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x14\n\x0cregistration\x18\x03 \x01(\x04\"?\n\x10PredicateAnswers\x12+\n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x1a.remuda.v1.PredicateAnswer\"\x93\x01\n\x0fPredicateAnswer\x12\x11\n\tpartition\x18\x01 \x01(\t\x12\x10\n\x08question\x18\x02 \x01(\x04\x12\x0f\n\x07success\x18\x03 \x01(\x08\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x10\n\x08of_class\x18\x05 \x01(\x08\x12(\n\x08verdicts\x18\x06 \x03(\x0b\x32\x16.remuda.v1.NodeVerdict\"K\n\tConfigure\x12\r\n\x05rm_id\x18\x01 \x01(\t\x12/\n\rconfiguration\x18\x02 \x01(\x0b\x32\x18.remuda.v1.Configuration\"\xc6\x04\n\nAdminister\x12\x10\n\x08operator\x18\x01 \x01(\t\x12\x0e\n\x06groups\x18\x02 \x03(\t\x12\x1f\n\x17scheduler_administrator\x18\x03 \x01(\x08\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x11\n\taction_id\x18\x05 \x01(\t\x12\r\n\x05\x66orce\x18\x06 \x01(\x08\x12\x11\n\tpartition\x18\x07 \x01(\t\x12\x36\n\x10kill_application\x18\x14 \x01(\x0b\x32\x1a.remuda.v1.KillApplicationH\x00\x12\x36\n\x10move_application\x18\x15 \x01(\x0b\x32\x1a.remuda.v1.MoveApplicationH\x00\x12*\n\nhold_queue\x18\x16 \x01(\x0b\x32\x14.remuda.v1.HoldQueueH\x00\x12.\n\x0cresume_queue\x18\x17 \x01(\x0b\x32\x16.remuda.v1.ResumeQueueH\x00\x12*\n\ndrain_node\x18\x18 \x01(\x0b\x32\x14.remuda.v1.DrainNodeH\x00\x12.\n\x0cundrain_node\x18\x19 \x01(\x0b\x32\x16.remuda.v1.UndrainNodeH\x00\x12;\n\x13\x63hange_ask_priority\x18\x1a \x01(\x0b\x32\x1c.remuda.v1.ChangeAskPriorityH\x00\x12\x41\n\x16release_one_allocation\x18\x1b \x01(\x0b\x32\x1f.remuda.v1.ReleaseOneAllocationH\x00\x42\x08\n\x06\x61\x63tion\")\n\x0fKillApplication\x12\x16\n\x0e\x61pplication_id\x18\x01 \x01(\t\"8\n\x0fMoveApplication\x12\x16\n\x0e\x61pplication_id\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\"\x1a\n\tHoldQueue\x12\r\n\x05queue\x18\x01 \x01(\t\"\x1c\n\x0bResumeQueue\x12\r\n\x05queue\x18\x01 \x01(\t\"\x1c\n\tDrainNode\x12\x0f\n\x07node_id\x18\x01 \x01(\t\"\x1e\n\x0bUndrainNode\x12\x0f\n\x07node_id\x18\x01 \x01(\t\"U\n\x11\x43hangeAskPriority\x12\x16\n\x0e\x61pplication_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61llocation_key\x18\x02 \x01(\t\x12\x10\n\x08priority\x18\x03 \x01(\x11\"$\n\x14ReleaseOneAllocation\x12\x0c\n\x04uuid\x18\x01 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,39 +41,41 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REGISTER_EXTRACONFIGENTRY']._loaded_options = None
   _globals['_REGISTER_EXTRACONFIGENTRY']._serialized_options = b'8\001'
   _globals['_COMMAND']._serialized_start=105
-  _globals['_COMMAND']._serialized_end=689
-  _globals['_COMMAND_GROUPSUNRESOLVEDENTRY']._serialized_start=623
-  _globals['_COMMAND_GROUPSUNRESOLVEDENTRY']._serialized_end=678
-  _globals['_REGISTER']._serialized_start=692
-  _globals['_REGISTER']._serialized_end=1059
-  _globals['_REGISTER_BUILDINFOENTRY']._serialized_start=959
-  _globals['_REGISTER_BUILDINFOENTRY']._serialized_end=1007
-  _globals['_REGISTER_EXTRACONFIGENTRY']._serialized_start=1009
-  _globals['_REGISTER_EXTRACONFIGENTRY']._serialized_end=1059
-  _globals['_RMCONNECTION']._serialized_start=1061
-  _globals['_RMCONNECTION']._serialized_end=1128
-  _globals['_PREDICATEANSWERS']._serialized_start=1130
-  _globals['_PREDICATEANSWERS']._serialized_end=1193
-  _globals['_PREDICATEANSWER']._serialized_start=1196
-  _globals['_PREDICATEANSWER']._serialized_end=1343
-  _globals['_CONFIGURE']._serialized_start=1345
-  _globals['_CONFIGURE']._serialized_end=1420
-  _globals['_ADMINISTER']._serialized_start=1423
-  _globals['_ADMINISTER']._serialized_end=2005
-  _globals['_KILLAPPLICATION']._serialized_start=2007
-  _globals['_KILLAPPLICATION']._serialized_end=2048
-  _globals['_MOVEAPPLICATION']._serialized_start=2050
-  _globals['_MOVEAPPLICATION']._serialized_end=2106
-  _globals['_HOLDQUEUE']._serialized_start=2108
-  _globals['_HOLDQUEUE']._serialized_end=2134
-  _globals['_RESUMEQUEUE']._serialized_start=2136
-  _globals['_RESUMEQUEUE']._serialized_end=2164
-  _globals['_DRAINNODE']._serialized_start=2166
-  _globals['_DRAINNODE']._serialized_end=2194
-  _globals['_UNDRAINNODE']._serialized_start=2196
-  _globals['_UNDRAINNODE']._serialized_end=2226
-  _globals['_CHANGEASKPRIORITY']._serialized_start=2228
-  _globals['_CHANGEASKPRIORITY']._serialized_end=2313
-  _globals['_RELEASEONEALLOCATION']._serialized_start=2315
-  _globals['_RELEASEONEALLOCATION']._serialized_end=2351
+  _globals['_COMMAND']._serialized_end=730
+  _globals['_COMMAND_GROUPSUNRESOLVEDENTRY']._serialized_start=664
+  _globals['_COMMAND_GROUPSUNRESOLVEDENTRY']._serialized_end=719
+  _globals['_REFUSEDITEM']._serialized_start=732
+  _globals['_REFUSEDITEM']._serialized_end=811
+  _globals['_REGISTER']._serialized_start=814
+  _globals['_REGISTER']._serialized_end=1181
+  _globals['_REGISTER_BUILDINFOENTRY']._serialized_start=1081
+  _globals['_REGISTER_BUILDINFOENTRY']._serialized_end=1129
+  _globals['_REGISTER_EXTRACONFIGENTRY']._serialized_start=1131
+  _globals['_REGISTER_EXTRACONFIGENTRY']._serialized_end=1181
+  _globals['_RMCONNECTION']._serialized_start=1183
+  _globals['_RMCONNECTION']._serialized_end=1250
+  _globals['_PREDICATEANSWERS']._serialized_start=1252
+  _globals['_PREDICATEANSWERS']._serialized_end=1315
+  _globals['_PREDICATEANSWER']._serialized_start=1318
+  _globals['_PREDICATEANSWER']._serialized_end=1465
+  _globals['_CONFIGURE']._serialized_start=1467
+  _globals['_CONFIGURE']._serialized_end=1542
+  _globals['_ADMINISTER']._serialized_start=1545
+  _globals['_ADMINISTER']._serialized_end=2127
+  _globals['_KILLAPPLICATION']._serialized_start=2129
+  _globals['_KILLAPPLICATION']._serialized_end=2170
+  _globals['_MOVEAPPLICATION']._serialized_start=2172
+  _globals['_MOVEAPPLICATION']._serialized_end=2228
+  _globals['_HOLDQUEUE']._serialized_start=2230
+  _globals['_HOLDQUEUE']._serialized_end=2256
+  _globals['_RESUMEQUEUE']._serialized_start=2258
+  _globals['_RESUMEQUEUE']._serialized_end=2286
+  _globals['_DRAINNODE']._serialized_start=2288
+  _globals['_DRAINNODE']._serialized_end=2316
+  _globals['_UNDRAINNODE']._serialized_start=2318
+  _globals['_UNDRAINNODE']._serialized_end=2348
+  _globals['_CHANGEASKPRIORITY']._serialized_start=2350
+  _globals['_CHANGEASKPRIORITY']._serialized_end=2435
+  _globals['_RELEASEONEALLOCATION']._serialized_start=2437
+  _globals['_RELEASEONEALLOCATION']._serialized_end=2473
 # @@protoc_insertion_point(module_scope)

@@ -57,6 +57,7 @@ class Command(_message.Message):
     REQUEST_PART_FIELD_NUMBER: _builtins.int
     CORRELATION_ID_FIELD_NUMBER: _builtins.int
     GROUPS_UNRESOLVED_FIELD_NUMBER: _builtins.int
+    REFUSED_FIELD_NUMBER: _builtins.int
     request_seq: _builtins.int
     """The position of the RM's request in the stream REQUESTS, and the part of the request (from 0) if the sender had to split
     it. 0 if the command is not from that stream. The core ignores positions up to the last one that it has handled.
@@ -84,6 +85,12 @@ class Command(_message.Message):
     def groups_unresolved(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Users of `application` whose groups could not be resolved, and why. The core rejects their applications."""
 
+    @_builtins.property
+    def refused(self) -> _containers.RepeatedCompositeFieldContainer[Global___RefusedItem]:
+        """Items of the request that the sender refuses, since they are above a bound. Only their names are left in the request, cut
+        to one character above their bound. The core rejects each, at its place, with this reason.
+        """
+
     def __init__(
         self,
         *,
@@ -99,16 +106,50 @@ class Command(_message.Message):
         request_part: _builtins.int = ...,
         correlation_id: _builtins.str = ...,
         groups_unresolved: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        refused: _abc.Iterable[Global___RefusedItem] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["administer", b"administer", "allocation", b"allocation", "application", b"application", "command", b"command", "configure", b"configure", "node", b"node", "predicate_answers", b"predicate_answers", "register", b"register", "rm_connection", b"rm_connection"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["administer", b"administer", "allocation", b"allocation", "application", b"application", "command", b"command", "configure", b"configure", "correlation_id", b"correlation_id", "groups_unresolved", b"groups_unresolved", "node", b"node", "predicate_answers", b"predicate_answers", "register", b"register", "request_part", b"request_part", "request_seq", b"request_seq", "rm_connection", b"rm_connection"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["administer", b"administer", "allocation", b"allocation", "application", b"application", "command", b"command", "configure", b"configure", "correlation_id", b"correlation_id", "groups_unresolved", b"groups_unresolved", "node", b"node", "predicate_answers", b"predicate_answers", "refused", b"refused", "register", b"register", "request_part", b"request_part", "request_seq", b"request_seq", "rm_connection", b"rm_connection"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_command: _TypeAlias = _typing.Literal["register", "application", "allocation", "node", "configure", "rm_connection", "administer", "predicate_answers"]  # noqa: Y015
     _WhichOneofArgType_command: _TypeAlias = _typing.Literal["command", b"command"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_command) -> _WhichOneofReturnType_command | None: ...
 
 Global___Command: _TypeAlias = Command  # noqa: Y015
+
+@_typing.final
+class RefusedItem(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LIST_FIELD_NUMBER: _builtins.int
+    POSITION_FIELD_NUMBER: _builtins.int
+    EXISTING_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    list: _builtins.str
+    """The list of the request (new, asks, allocations or nodes), and the position in it, from 0."""
+    position: _builtins.int
+    existing: _builtins.int
+    """Of an allocation that is reported with the node at that position: its position there, from 1. 0: the item itself. Of such an
+    allocation all that is within its bounds stays, because it occupies the node all the same.
+    """
+    reason: _builtins.str
+    """Names the field, the value and what was expected."""
+    def __init__(
+        self,
+        *,
+        list: _builtins.str = ...,
+        position: _builtins.int = ...,
+        existing: _builtins.int = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["existing", b"existing", "list", b"list", "position", b"position", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RefusedItem: _TypeAlias = RefusedItem  # noqa: Y015
 
 @_typing.final
 class Register(_message.Message):

@@ -95,7 +95,7 @@ def problem_of_command(command: Administer) -> str | None:
         return f"action is empty, expected one of {', '.join(kind.__name__ for kind in BY_ACTION)}"
     named = {"operator": command.operator, "actionID": command.action_id}
     named |= {name: value for name, value in asdict(command.action).items() if isinstance(value, str)}
-    problems = (names.problem_of_name(field, value) for field, value in named.items())
+    problems = (bounds.problem_of_name(field, value) for field, value in named.items())
     return next(filter(None, problems), None) or bounds.problem_of_texts("groups", command.groups, bounds.GROUPS)
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from remuda_proto.bounds import ID_BYTES, TAGS, problem_of_map, shown, too_long
+from remuda_proto import bounds
+from remuda_proto.bounds import TAGS, problem_of_map, shown
 
 from .. import facts
 from ..cycle.devices import of_running
@@ -194,12 +195,8 @@ def problem_of_room(state: State, count: int) -> str | None:
 
 def problem_of_existing(partition: Partition, allocation: Allocated) -> str | None:
     """Why a reported allocation cannot be booked; None if it can."""
-    if problem := (
-        names.problem_of_name("UUID", allocation.uuid)
-        or names.problem_of_name("allocationKey", allocation.allocation_key)
-        or too_long("taskGroupName", allocation.task_group, ID_BYTES)
-        or problem_of_map("allocationTags", allocation.tags, TAGS)
-    ):
+    key, task_group = allocation.allocation_key, allocation.task_group
+    if problem := bounds.problem_of_allocation(allocation.uuid, key, task_group, allocation.tags):
         return problem
     if allocation.uuid in partition.allocations:
         return f"UUID {shown(allocation.uuid)} exists already"

@@ -7,7 +7,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from remuda_proto.bounds import ID_BYTES, MESSAGE_BYTES, TAGS, problem_of_map, shortened, shown, too_long
+from remuda_proto import bounds
+from remuda_proto.bounds import MESSAGE_BYTES, shortened, shown
 from remuda_proto.constants import FOREIGN_TAG
 
 from .. import facts
@@ -41,7 +42,7 @@ def submit_ask(state: State, command: SubmitAsk, now_ms: int) -> Iterator[Fact]:
     ask = command.ask
     partition = state.partitions.get(ask.partition)
     application = partition.applications.get(ask.application_id) if partition is not None else None
-    problem = problem_of_ask(partition, application, ask)
+    problem = command.refused or problem_of_ask(partition, application, ask)
     if problem is not None:
         rejected = facts.AllocationRejected if command.as_allocation else facts.AskRejected
         yield rejected(
@@ -61,11 +62,7 @@ def submit_ask(state: State, command: SubmitAsk, now_ms: int) -> Iterator[Fact]:
 
 
 def problem_of_ask(partition: Partition | None, application: Application | None, ask: Ask) -> str | None:
-    if problem := names.problem_of_name("allocationKey", ask.allocation_key) or names.problem_of_name(
-        "applicationID", ask.application_id
-    ):
-        return problem
-    if problem := too_long("taskGroupName", ask.task_group, ID_BYTES) or problem_of_map("tags", ask.tags, TAGS):
+    if problem := bounds.problem_of_ask(ask.allocation_key, ask.application_id, ask.task_group, ask.tags):
         return problem
     if partition is None:
         return f"partition {shown(names.plain(ask.partition))} does not exist"
@@ -172,7 +169,7 @@ def recover_allocation(state: State, command: RecoverAllocation, now_ms: int) ->
         if (running := running_as(partition, allocation)) is not None:
             yield from resized(partition, running, allocation, now_ms)
             return
-        problem = problem_of_room(state, 1) or problem_of_existing(partition, allocation)
+        problem = problem_of_room(state, 1) or command.refused or problem_of_existing(partition, allocation)
     if problem is not None:
         yield facts.AllocationRejected(
             names.identity(allocation.partition), names.identity(allocation.application_id),
@@ -237,7 +234,7 @@ def foreign(state: State, partition: Partition, allocation: Allocated) -> Iterat
     node = partition.nodes[allocation.node_id]
     allocation = replace(allocation, uuid=allocation.uuid or allocation.allocation_key)
     one = node.rejected.get(allocation.uuid)
-    problem = names.problem_of_name("allocationKey", allocation.allocation_key)
+    problem = bounds.problem_of_name("allocationKey", allocation.allocation_key)
     if problem := problem or (problem_of_room(state, 1) if one is None else None):
         yield facts.AllocationRejected(partition.name, "", names.identity(allocation.allocation_key), problem)
         return

@@ -7,13 +7,13 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from remuda_proto.bounds import EXISTING_ALLOCATIONS, TAGS, problem_of_map, shown, too_many
-from remuda_proto.constants import NODE_PARTITION
+from remuda_proto import bounds
+from remuda_proto.bounds import EXISTING_ALLOCATIONS, shown, too_many
 
 from .. import facts
 from ..commands import UpdateNode
 from ..cycle.reserve import unreserved
-from ..facts import Allocated, Fact, Tags
+from ..facts import Allocated, Fact
 from ..limits import ALLOCATIONS_PER_NODE
 from ..rules.devices import problem_of_node
 from ..rules.required_node import required_node
@@ -37,9 +37,7 @@ def update_node(state: State, command: UpdateNode, now_ms: int) -> Iterator[Fact
     def reject(reason: str) -> Fact:
         return facts.NodeRejected(names.identity(command.partition), names.identity(command.node_id), reason)
 
-    if problem := names.problem_of_name("nodeID", command.node_id) or problem_of_attributes(
-        "attributes", command.attributes
-    ):
+    if problem := command.refused or bounds.problem_of_node(command.node_id, command.attributes):
         yield reject(problem)
         return
     partition = state.partitions.get(command.partition)
@@ -93,22 +91,16 @@ def create(
         command.occupied or {},
         command.action == "CREATE_DRAIN",
     )
-    for allocation in command.existing_allocations:
+    for number, allocation in enumerate(command.existing_allocations, 1):
         if not allocation.node_id:
             allocation = replace(allocation, node_id=command.node_id)
-        problem = elsewhere(allocation, partition, command.node_id) or problem_of_existing(partition, allocation)
+        problem = elsewhere(allocation, partition, command.node_id) or command.refused_existing.get(number)
+        problem = problem or problem_of_existing(partition, allocation)
         if problem:
             yield existing_rejected(partition, command.node_id, allocation, problem)
         else:
             yield from recovered(partition, allocation, now_ms)
     yield from assign_devices(partition, (partition.nodes[command.node_id],))  # of guests
-
-
-def problem_of_attributes(what: str, attributes: Tags) -> str | None:
-    """Why attributes are too many or too long. None if they are not. The partition of rmproxy is not counted."""
-    if problem_of_map(what, attributes, TAGS) is None:
-        return None
-    return problem_of_map(what, {name: attributes[name] for name in attributes if name != NODE_PARTITION}, TAGS)
 
 
 def elsewhere(allocation: Allocated, partition: Partition, node_id: str) -> str | None:
@@ -126,7 +118,7 @@ def update(
 ) -> Iterator[Fact]:
     assert node is not None, "update_node checks"
     attributes = {**node.attributes, **command.attributes}  # attributes that are left out stay, as all other fields do
-    if problem := problem_of_attributes("attributes, with those the node has", attributes):
+    if problem := bounds.problem_of_attributes("attributes, with those the node has", attributes):
         yield reject(problem)
         return
     capacity: Resource = node.capacity if command.capacity is None else command.capacity

@@ -31,7 +31,7 @@ from .quota import settle_quotas
 
 def submit_application(state: State, command: SubmitApplication, now_ms: int) -> Iterator[Fact]:
     partition = state.partitions.get(command.partition)
-    problem = problem_of_application(partition, command)
+    problem = command.refused or problem_of_application(partition, command)
     if partition is None or problem is not None:
         yield from rejected(partition, command, problem or "")
         return
@@ -95,7 +95,9 @@ def acceptable_quota(partition: Partition, tags: Tags) -> tuple[Quota, str | Non
 
 
 def problem_of_application(partition: Partition | None, command: SubmitApplication) -> str | None:
-    if problem := names.problem_of_name("applicationID", command.application_id) or problem_of_texts(command):
+    if problem := bounds.problem_of_application(  # first, so that later checks are cheap
+        command.application_id, command.queue, command.user, command.groups, command.tags, command.gang_scheduling_style
+    ):
         return problem
     if partition is None:
         return f"partition {shown(names.plain(command.partition))} does not exist"
@@ -110,17 +112,6 @@ def problem_of_application(partition: Partition | None, command: SubmitApplicati
         if not GROUP.matches(group):
             return f"group {shown(group)}, expected {GROUP.expected}"
     return problem_of_resource(command.placeholder_ask, "placeholderAsk")
-
-
-def problem_of_texts(command: SubmitApplication) -> str | None:
-    """Why names, groups or tags are too long or too many. Checked first, so that later checks are cheap."""
-    return (
-        bounds.too_long("queueName", command.queue, bounds.QUEUE_PATH_BYTES)
-        or bounds.too_long("user", command.user, bounds.ID_BYTES)
-        or bounds.problem_of_texts("groups", command.groups, bounds.GROUPS)
-        or bounds.problem_of_map("tags", command.tags, bounds.TAGS)
-        or bounds.too_long("gangSchedulingStyle", command.gang_scheduling_style, bounds.WORD_BYTES)
-    )
 
 
 def rejected(partition: Partition | None, command: SubmitApplication, reason: str) -> Iterator[Fact]:

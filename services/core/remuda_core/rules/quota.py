@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from remuda_proto.bounds import SHOWN_CHARACTERS, shortened
+from remuda_proto.bounds import SHOWN_CHARACTERS, problem_of_resource_names, shortened
 
-from .resource import INT64_MAX, Resource, problem_of_names, show
+from .resource import INT64_MAX, Resource, show
 
 MAX_TAG: Final = "namespace.resourcequota"
 GUARANTEED_TAG: Final = "namespace.resourceguaranteed"
@@ -61,7 +61,7 @@ def _amounts(tags: Mapping[str, str], tag: str) -> Resource:
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
         raise BadQuota(f"tag {tag}: expected a Resource in JSON: {error}") from None
     amounts = {name: quantity.value for name, quantity in read.resources.items()}
-    if problem := problem_of_names(amounts, f"tag {tag}"):
+    if problem := problem_of_resource_names(f"tag {tag}", amounts):
         raise BadQuota(problem)
     if "" in amounts or any(not 0 <= amount <= INT64_MAX for amount in amounts.values()):
         found = shortened(show(amounts), SHOWN_CHARACTERS)

@@ -13,10 +13,8 @@ from remuda_proto.bounds import (
     RESOURCE_NAME_BYTES,
     RESOURCE_NAMES,
     SHOWN_CHARACTERS,
-    exceeds,
+    problem_of_resource_names,
     shortened,
-    too_long,
-    too_many,
 )
 
 Resource = Mapping[str, int]
@@ -95,20 +93,10 @@ def problem_of_resource(resource: Resource, what: str) -> str | None:
     if "" in resource:
         return f"{what}: a resource has an empty name"
     if (4 * max(map(len, resource)) > RESOURCE_NAME_BYTES or len(resource) > RESOURCE_NAMES) and (
-        problem := problem_of_names(resource, what)
+        problem := problem_of_resource_names(what, resource)
     ):
         return problem
     if min(resource.values()) < 0:
         name = min(name for name, amount in resource.items() if amount < 0)
         return f"{what}: {shortened(name, SHOWN_CHARACTERS)}={resource[name]}, expected 0 or more"
-    return None
-
-
-def problem_of_names(resource: Resource, what: str) -> str | None:
-    """Why the names in a resource are invalid: too many, or one is too long. None if they are valid."""
-    if problem := too_many(what, len(resource), RESOURCE_NAMES):
-        return problem
-    for name in resource:
-        if exceeds(name, RESOURCE_NAME_BYTES):
-            return too_long(f"{what}: resource", name, RESOURCE_NAME_BYTES)
     return None

@@ -8,7 +8,7 @@ from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 
 from .. import commands, facts
-from .commands import READERS, read_application_request
+from .commands import OF_ITEMS, READERS, read_application_request, refusals_of
 from .facts import WRITERS
 
 
@@ -25,9 +25,12 @@ class CommitCodec:
         if kind is None:
             return "Nothing", []
         name, read = READERS[kind]
+        if kind not in OF_ITEMS:
+            return name, read(getattr(message, kind))
+        refused = refusals_of(message)
         if kind == "application":
-            return name, read_application_request(message.application, message.groups_unresolved)
-        asked = read(getattr(message, kind))
+            return name, read_application_request(message.application, refused, message.groups_unresolved)
+        asked = read(getattr(message, kind), refused)
         return name, self._remember(asked, message.allocation) if kind == "allocation" else asked
 
     def _remember(self, asked: Iterable[commands.Command], request: si.AllocationRequest) -> Iterable[commands.Command]:

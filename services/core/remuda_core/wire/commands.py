@@ -6,7 +6,7 @@ Reading never judges: every message that could be parsed becomes commands, and `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from remuda_proto.constants import NODE_PARTITION
 from remuda_proto.remuda.v1 import inbox_pb2, predicates_pb2
@@ -18,6 +18,11 @@ from .configuration import read_configuration
 from .resources import read_resource, read_tags
 
 NONE_UNRESOLVED: Final[Mapping[str, str]] = {}
+# Why rmproxy has refused items, by the list of the request and the position in it from 0: of the item itself at 0, of
+# the allocations of a node at their positions from 1.
+Refusals = Mapping[tuple[str, int], Mapping[int, str]]
+NONE_REFUSED: Final[Refusals] = {}
+NOT_REFUSED: Final[Mapping[int, str]] = {}
 
 
 def read_register(message: inbox_pb2.Register) -> Iterable[commands.Command]:
@@ -35,8 +40,16 @@ def read_rm_connection(message: inbox_pb2.RmConnection) -> Iterable[commands.Com
     yield commands.RmConnection(message.state, message.reason, message.registration)
 
 
-def read_node_request(message: si.NodeRequest) -> Iterable[commands.Command]:
-    for node in message.nodes:
+def refusals_of(message: inbox_pb2.Command) -> Refusals:
+    found: dict[tuple[str, int], dict[int, str]] = {}
+    for one in message.refused:
+        found.setdefault((one.list, one.position), {})[one.existing] = one.reason
+    return found
+
+
+def read_node_request(message: si.NodeRequest, refused: Refusals = NONE_REFUSED) -> Iterable[commands.Command]:
+    for position, node in enumerate(message.nodes):
+        reasons = refused.get(("nodes", position), NOT_REFUSED)
         existing = tuple(read_reported(allocation) for allocation in node.existingAllocations)
         partition = node.attributes.get(NODE_PARTITION, "")
         try:
@@ -50,32 +63,38 @@ def read_node_request(message: si.NodeRequest) -> Iterable[commands.Command]:
             partition, node.nodeID, action, attributes,
             read_resource(node.schedulableResource) if node.HasField("schedulableResource") else None,
             read_resource(node.occupiedResource) if node.HasField("occupiedResource") else None, existing,
+            reasons.get(0, ""), reasons,
         )  # fmt: skip
 
 
 def read_application_request(
-    message: si.ApplicationRequest, unresolved: Mapping[str, str] = NONE_UNRESOLVED
+    message: si.ApplicationRequest, refused: Refusals = NONE_REFUSED, unresolved: Mapping[str, str] = NONE_UNRESOLVED
 ) -> Iterable[commands.Command]:
     """`unresolved`: why the groups of a user are not known."""
     for removed in message.remove:
         yield commands.RemoveApplication(removed.partitionName, removed.applicationID)
-    for new in message.new:
+    for position, new in enumerate(message.new):
         yield commands.SubmitApplication(
             new.partitionName, new.applicationID, new.queueName, new.ugi.user, tuple(new.ugi.groups), dict(new.tags),
             new.executionTimeoutMilliSeconds, read_resource(new.placeholderAsk), new.gangSchedulingStyle,
             unresolved.get(new.ugi.user, "") if unresolved and not new.ugi.groups else "",
+            refused.get(("new", position), NOT_REFUSED).get(0, ""),
         )  # fmt: skip
 
 
-def read_allocation_request(message: si.AllocationRequest) -> Iterable[commands.Command]:
+def read_allocation_request(
+    message: si.AllocationRequest, refused: Refusals = NONE_REFUSED
+) -> Iterable[commands.Command]:
     """In the order in which the parts of a request take effect: reported allocations, asks, releases."""
-    for allocation in message.allocations:
+    for position, allocation in enumerate(message.allocations):
+        reason = refused.get(("allocations", position), NOT_REFUSED).get(0, "")
         if allocation.nodeID:
-            yield commands.RecoverAllocation(read_reported(allocation))
+            yield commands.RecoverAllocation(read_reported(allocation), reason)
         else:
-            yield commands.SubmitAsk(read_unplaced(allocation), as_allocation=True)
-    for ask in message.asks:
-        yield commands.SubmitAsk(read_ask(ask, read_resource(ask.resourceAsk), read_tags(ask.tags)))
+            yield commands.SubmitAsk(read_unplaced(allocation), True, reason)
+    for position, ask in enumerate(message.asks):
+        reason = refused.get(("asks", position), NOT_REFUSED).get(0, "") if refused else ""
+        yield commands.SubmitAsk(read_ask(ask, read_resource(ask.resourceAsk), read_tags(ask.tags)), False, reason)
     for release in message.releases.allocationsToRelease:
         yield commands.ReleaseAllocation(
             release.partitionName,
@@ -134,7 +153,7 @@ def read_administer(message: inbox_pb2.Administer) -> Iterable[commands.Command]
     )  # fmt: skip
 
 
-READERS: Final[dict[str, tuple[str, Callable[[Any], Iterable[commands.Command]]]]] = {
+READERS: Final[dict[str, tuple[str, Callable[..., Iterable[commands.Command]]]]] = {
     "register": ("Register", read_register),
     "configure": ("Configure", read_configure),
     "rm_connection": ("RmConnection", read_rm_connection),
@@ -144,3 +163,5 @@ READERS: Final[dict[str, tuple[str, Callable[[Any], Iterable[commands.Command]]]
     "administer": ("Administer", read_administer),
     "predicate_answers": ("AnswerPredicates", read_predicate_answers),
 }
+# Kinds of requests that have items.
+OF_ITEMS: Final = frozenset(["node", "application", "allocation"])

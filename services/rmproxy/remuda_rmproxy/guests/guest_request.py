@@ -7,9 +7,9 @@ it holds is what the core has allocated.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from google.protobuf.message import DecodeError
 
@@ -17,14 +17,10 @@ from remuda_bus.bus import Message, Refused
 from remuda_proto.bounds import shown
 from remuda_proto.guests import PREDICATE_CLASS, PREDICATE_CLASS_TAG, prefix_of, user_of
 from remuda_proto.names import CLUSTER, QUEUE, RM_ID
+from remuda_proto.remuda.v1 import inbox_pb2
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_rmproxy.inbound.translate import InvalidRequest, commands_of
+from remuda_rmproxy.inbound.translate import InvalidRequest, completed
 from remuda_rmproxy.records.status_codes import FORBIDDEN, INVALID
-
-_KINDS: Final[Mapping[str, type[Any]]] = {
-    "application": si.ApplicationRequest,
-    "allocation": si.AllocationRequest,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +56,8 @@ def command_of(message: Message, admissions: Sequence[Admission], limit: int) ->
     if admission is None:
         reason = f"cluster {shown(cluster)} is no guest of {shown(rm_id)}: rms.guests has no {cluster}={rm_id}/QUEUE"
         raise Refused(reason, FORBIDDEN)
-    request = _KINDS[kind]()
+    command = inbox_pb2.Command()
+    request = getattr(command, kind)
     try:
         request.ParseFromString(message.payload)
     except DecodeError as error:
@@ -70,7 +67,7 @@ def command_of(message: Message, admissions: Sequence[Admission], limit: int) ->
         raise Refused(problem, INVALID)
     _complete(request, admission)
     try:
-        commands = commands_of(Message(message.subject, request.SerializeToString()), rm_id, limit, guest=True)
+        commands = completed(command, rm_id, limit)
     except InvalidRequest as error:
         raise Refused(str(error), INVALID) from None
     if len(commands) != 1:

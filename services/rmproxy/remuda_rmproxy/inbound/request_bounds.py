@@ -1,21 +1,28 @@
 """Enforces the bounds of `remuda_proto.bounds` on parsed messages of si.v1. Pure.
 
-A registration or configuration update above a bound is refused as a whole. In other requests, each item is truncated to
-just above its bounds: nothing large is forwarded, and the core refuses the item with the reason. A small message cannot
-exceed any bound, so for nearly all items only the size is compared.
+A registration or configuration update above a bound is refused as a whole. Of other requests, each item above a bound
+is refused by itself: its names stay in the request, and the command says why, so that the core rejects it at its place.
+A small message cannot exceed any bound, so for nearly all items only the size is compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
 
 from google.protobuf.descriptor import Descriptor
 
 from remuda_proto import bounds
-from remuda_proto.bounds import Bound, Items, Nested, Text, TextMap, Texts
+from remuda_proto.bounds import Items, Nested, Text, TextMap, Texts
+from remuda_proto.constants import FOREIGN_TAG, NODE_PARTITION
+from remuda_proto.remuda.v1 import inbox_pb2
+from remuda_proto.si.v1 import si_pb2 as si
 
-Truncate = Callable[[Any], None]
+# Why items are refused: with 0 the item itself, with its position from 1 an allocation that is reported with a node.
+Reasons = Iterator[tuple[int, str]]
+# Of an application that is refused: a core of an earlier version, which does not know `Command.refused`, refuses it for
+# this style, which is longer than a style may be.
+REFUSED_STYLE: Final = "refused by rmproxy, because something else of it is above its bound"
 
 
 def violations(message: Any) -> Iterator[str]:
@@ -31,133 +38,136 @@ def violations(message: Any) -> Iterator[str]:
             yield problem
 
 
-def truncate_items(items: Any, what: str) -> str | None:
-    """Truncate each item of a request to just above its bounds. Returns the reason to refuse a request with too many
-    items, or None."""
-    if problem := bounds.too_many(what, len(items), bounds.ITEMS):
-        return problem
-    if len(items):
-        truncate, safe_bytes = TRUNCATE_BY_TYPE[items[0].DESCRIPTOR.name]
-        for item in items:
-            if item.ByteSize() > safe_bytes:
-                truncate(item)
-    return None
+def refused_items(name: str, items: Any) -> Iterator[inbox_pb2.RefusedItem]:
+    """Yields why items of the list `name` of a request are refused, and reduces these to their names. Names and free
+    texts of all items are cut."""
+    if not len(items):
+        return
+    refuse, safe_bytes = REFUSE_BY_TYPE[items[0].DESCRIPTOR.name]
+    for position, item in enumerate(items):
+        if item.ByteSize() > safe_bytes:
+            item.DiscardUnknownFields()
+            for existing, reason in refuse(item):
+                yield inbox_pb2.RefusedItem(list=name, position=position, existing=existing, reason=reason)
 
 
-def _truncate_text(name: str, bound: Text) -> Truncate:
-    def truncate(message: Any) -> None:
-        text = getattr(message, name)
-        if bounds.exceeds(text, bound.most):
-            setattr(message, name, bounds.shortened(text, bound.most) if bound.cut else _just_above(text, bound.most))
+def _refuse_application(new: si.AddApplicationRequest) -> Reasons:
+    ugi = new.ugi
+    problem = bounds.problem_of_application(
+        new.applicationID, new.queueName, ugi.user, ugi.groups, new.tags, new.gangSchedulingStyle
+    ) or _problem_of_resource("placeholderAsk", new.placeholderAsk)
+    if problem:
+        groups = () if bounds.problem_of_texts("groups", ugi.groups, bounds.GROUPS) else tuple(ugi.groups)
+        user = si.UserGroupInformation(user=ugi.user, groups=groups)
+        _keep(new, "applicationID", "queueName", "partitionName")
+        new.ugi.CopyFrom(user)
+        yield 0, problem
+    _cut(new)
+    _cut(new.ugi)
+    if problem:
+        new.gangSchedulingStyle = REFUSED_STYLE
 
-    return truncate
+
+def _refuse_ask(ask: si.AllocationAsk) -> Reasons:
+    problem = bounds.problem_of_ask(ask.allocationKey, ask.applicationID, ask.taskGroupName, ask.tags)
+    if problem := problem or _problem_of_resource("resourceAsk", ask.resourceAsk):
+        _keep(ask, "allocationKey", "applicationID", "partitionName")
+        yield 0, problem
+    _cut(ask)
+
+
+def _refuse_allocation(allocation: si.Allocation) -> Reasons:
+    """An allocation without a node is an ask. Of others, all that is within its bounds stays: they occupy their nodes,
+    whoever has made them."""
+    if allocation.nodeID:
+        problem = _reduce_reported(allocation)
+    else:
+        key, application, tags = allocation.allocationKey, allocation.applicationID, allocation.allocationTags
+        problem = bounds.problem_of_ask(key, application, allocation.taskGroupName, tags)
+        if problem := problem or _problem_of_resource("resourceAsk", allocation.resourcePerAlloc):
+            _keep(allocation, "allocationKey", "applicationID", "partitionName")
+    if problem:
+        yield 0, problem
+    _cut(allocation)
+
+
+def _refuse_node(node: si.NodeInfo) -> Reasons:
+    """The allocations of a node that is refused are not looked at. Without an action, a core of an earlier version
+    refuses the node, too."""
+    problem = bounds.problem_of_node(node.nodeID, node.attributes)
+    problem = problem or _problem_of_resource("schedulableResource", node.schedulableResource)
+    problem = problem or _problem_of_resource("occupiedResource", node.occupiedResource)
+    if problem:
+        partition = node.attributes.get(NODE_PARTITION, "")
+        _keep(node, "nodeID")
+        node.attributes[NODE_PARTITION] = _just_above(partition, bounds.ID_BYTES)
+        yield 0, problem
+    del node.existingAllocations[bounds.EXISTING_ALLOCATIONS + 1 :]  # the core refuses so many, if it takes the node
+    for number, allocation in enumerate(node.existingAllocations, 1):
+        if problem := _reduce_reported(allocation):
+            yield number, problem
+        _cut(allocation)
+    _cut(node)
+
+
+def _reduce_reported(allocation: si.Allocation) -> str | None:
+    """Why a reported allocation is refused, without what is above its bounds. An allocation without a UUID has that of
+    its key."""
+    uuid, tags = allocation.UUID or allocation.allocationID or allocation.allocationKey, allocation.allocationTags
+    problem = bounds.problem_of_allocation(uuid, allocation.allocationKey, allocation.taskGroupName, tags)
+    problem = problem or _problem_of_resource("resourcePerAlloc", allocation.resourcePerAlloc)
+    if problem:
+        if bounds.problem_of_map("allocationTags", tags, bounds.TAGS):
+            foreign = tags.get(FOREIGN_TAG)
+            tags.clear()
+            if foreign is not None:
+                tags[FOREIGN_TAG] = bounds.shortened(foreign, bounds.WORD_BYTES)
+        _cut_amounts(allocation.resourcePerAlloc)
+    return problem
+
+
+def _problem_of_resource(field: str, resource: si.Resource) -> str | None:
+    return bounds.problem_of_resource_names(field, resource.resources)
+
+
+def _refuse_nothing(message: Any) -> Reasons:
+    """A release of what does not exist is ignored, so names that nothing can have are only cut."""
+    _cut(message)
+    yield from ()
+
+
+def _keep(message: Any, *names: str) -> None:
+    """Clear everything but these texts."""
+    kept = {name: getattr(message, name) for name in names}
+    message.Clear()
+    for name, text in kept.items():
+        setattr(message, name, text)
+
+
+def _cut_amounts(resource: si.Resource) -> None:
+    """Keep the first names, one more than there may be, and cut those that are too long: the core counts what is
+    valid."""
+    names = sorted(resource.resources)[: bounds.RESOURCE_NAMES + 1]
+    kept = {_just_above(name, bounds.RESOURCE_NAME_BYTES): resource.resources[name].value for name in names}
+    resource.resources.clear()
+    for name, amount in kept.items():
+        resource.resources[name].value = amount
+
+
+def _cut(message: Any) -> None:
+    """Shorten free texts to their bounds, and names to one character above: whoever reads such a name sees that it is
+    not whole."""
+    for name, bound in bounds.of_message(message.DESCRIPTOR.name):
+        if isinstance(bound, Text):
+            text = getattr(message, name)
+            if bounds.exceeds(text, bound.most):
+                cut = bounds.shortened(text, bound.most) if bound.cut else _just_above(text, bound.most)
+                setattr(message, name, cut)
 
 
 def _just_above(text: str, most: int) -> str:
-    """The shortest beginning of the text that is above the bound."""
+    """The shortest beginning of the text that is above the bound, or the text if it is within."""
     return text[: len(bounds.shortened(text, most)) + 1]
-
-
-def _truncate_texts(name: str, bound: Texts) -> Truncate:
-    def truncate(message: Any) -> None:
-        texts = getattr(message, name)
-        kept, size = [], 0
-        for text in texts[: bound.most + 1]:
-            kept.append(_just_above(text, bound.each) if bounds.exceeds(text, bound.each) else text)
-            size += bounds.size_of(kept[-1])
-            if size > bound.total:
-                break
-        texts[:] = kept
-
-    return truncate
-
-
-def _truncate_map(name: str, bound: TextMap) -> Truncate:
-    def truncate(message: Any) -> None:
-        entries = getattr(message, name)
-        if bounds.problem_of_map(name, entries, bound) is None:
-            return
-        kept: dict[str, str] = {}
-        size = 0
-        for key in sorted(entries):
-            value = entries[key]
-            key = _just_above(key, bound.key) if bounds.exceeds(key, bound.key) else key
-            kept[key] = _just_above(value, bound.value) if bounds.exceeds(value, bound.value) else value
-            size += bounds.size_of(key) + bounds.size_of(kept[key])
-            if size > bound.total or len(kept) > bound.most:
-                break
-        entries.clear()
-        entries.update(kept)
-
-    return truncate
-
-
-def _truncate_amounts(name: str, bound: Items) -> Truncate:
-    """For a map from names to messages: the resources of a Resource."""
-
-    def truncate(message: Any) -> None:
-        entries = getattr(message, name)
-        if len(entries) <= bound.most and not any(bounds.exceeds(key, bound.key) for key in entries):
-            return
-        kept = {key: entries[key].value for key in sorted(entries)[: bound.most + 1]}
-        entries.clear()
-        for key, value in kept.items():
-            entries[_just_above(key, bound.key) if bounds.exceeds(key, bound.key) else key].value = value
-
-    return truncate
-
-
-def _truncate_elements(name: str, bound: Items, truncate_one: Truncate) -> Truncate:
-    def truncate(message: Any) -> None:
-        elements = getattr(message, name)
-        del elements[bound.most + 1 :]
-        for element in elements:
-            truncate_one(element)
-
-    return truncate
-
-
-def _truncate_nested(name: str, truncate_one: Truncate) -> Truncate:
-    def truncate(message: Any) -> None:
-        if message.HasField(name):
-            truncate_one(getattr(message, name))
-
-    return truncate
-
-
-def _truncate_of_field(descriptor: Descriptor, name: str, bound: Bound) -> Truncate | None:
-    field: Any = descriptor.fields_by_name[name]
-    if isinstance(bound, Text):
-        return _truncate_text(name, bound)
-    if isinstance(bound, Texts):
-        return _truncate_texts(name, bound)
-    if isinstance(bound, TextMap):
-        return _truncate_map(name, bound)
-    if isinstance(bound, Nested):
-        return _truncate_nested(name, _truncate_of_message(field.message_type)[0])
-    if isinstance(bound, Items) and bound.key:
-        return _truncate_amounts(name, bound)
-    return (
-        _truncate_elements(name, bound, _truncate_of_message(field.message_type)[0])
-        if isinstance(bound, Items)
-        else None
-    )
-
-
-def _truncate_of_message(descriptor: Descriptor) -> tuple[Truncate, int]:
-    """The function that truncates a message of this type, and the size up to which it changes nothing."""
-    parts = [
-        part
-        for name, bound in bounds.of_message(descriptor.name)
-        if (part := _truncate_of_field(descriptor, name, bound)) is not None
-    ]
-
-    def truncate(message: Any) -> None:
-        message.DiscardUnknownFields()
-        for part in parts:
-            part(message)
-
-    return truncate, _safe_bytes(descriptor)
 
 
 def _safe_bytes(descriptor: Descriptor) -> int:
@@ -178,14 +188,12 @@ def _safe_bytes(descriptor: Descriptor) -> int:
     return least
 
 
-def _item_types() -> Iterator[Descriptor]:
-    from remuda_proto.si.v1 import si_pb2 as si
-
-    for message in (si.AllocationAsk, si.Allocation, si.AllocationRelease, si.AllocationAskRelease,
-                    si.AddApplicationRequest, si.RemoveApplicationRequest, si.NodeInfo):  # fmt: skip
-        yield message.DESCRIPTOR
-
-
-TRUNCATE_BY_TYPE: dict[str, tuple[Truncate, int]] = {
-    descriptor.name: _truncate_of_message(descriptor) for descriptor in _item_types()
-}
+# The function that refuses an item of this type, and the size up to which it changes nothing.
+REFUSE_BY_TYPE: Final[dict[str, tuple[Callable[[Any], Iterable[tuple[int, str]]], int]]] = {
+    kind.DESCRIPTOR.name: (refuse, _safe_bytes(kind.DESCRIPTOR))
+    for kind, refuse in (
+        (si.AllocationAsk, _refuse_ask), (si.Allocation, _refuse_allocation), (si.NodeInfo, _refuse_node),
+        (si.AddApplicationRequest, _refuse_application), (si.RemoveApplicationRequest, _refuse_nothing),
+        (si.AllocationRelease, _refuse_nothing), (si.AllocationAskRelease, _refuse_nothing),
+    )
+}  # fmt: skip

@@ -6,6 +6,7 @@ Hot path: each element of a request costs one look-up and one assignment.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -39,26 +40,35 @@ def users_without_groups(message: Message) -> list[str]:
     """Returns the users of an application request whose groups the request does not name. Raises InvalidRequest."""
     request = si.ApplicationRequest()
     _parse(request, message.payload)
-    truncate(request)
+    _refuse(request)
     return list(dict.fromkeys(new.ugi.user for new in request.new if _lacks_groups(new)))
 
 
-def commands_of(
-    message: Message, rm_id: str, limit: int, groups: Mapping[str, Resolution] = NO_GROUPS, *, guest: bool = False
-) -> list[bytes]:
+def commands_of(message: Message, rm_id: str, limit: int, groups: Mapping[str, Resolution] = NO_GROUPS) -> list[bytes]:
     """Returns the serialised commands of an application, allocation or node request.
 
     A request of more than `limit` bytes is split into several commands. `groups`: the groups of users that have none in
-    the request. `guest`: the request is about guests, as no other request may be. Raises InvalidRequest.
+    the request. Raises InvalidRequest.
     """
     kind = kind_of(message)
     command = inbox_pb2.Command(request_seq=message.seq)
     request = getattr(command, kind)
     _parse(request, message.payload)
     check_sender(request.rmID, rm_id)
-    if not guest and GUEST_PREFIX.encode() in message.payload:  # in hardly any, and looking at each item is slow
+    if GUEST_PREFIX.encode() in message.payload:  # in hardly any, and looking at each item is slow
         _check_no_guest(request)
-    truncate(request)
+    return completed(command, rm_id, limit, groups)
+
+
+def completed(
+    command: inbox_pb2.Command, rm_id: str, limit: int, groups: Mapping[str, Resolution] = NO_GROUPS
+) -> list[bytes]:
+    """Returns the serialised commands of a command with the request as its sender wrote it. Changes the command. Raises
+    InvalidRequest."""
+    kind = command.WhichOneof("command")
+    assert kind is not None, "the command has a request"
+    request = getattr(command, kind)
+    command.refused.extend(_refuse(request))
     try:
         NORMALISE_BY_KIND[kind](request, SchedulerNames(rm_id))
     except ForeignPartition as error:
@@ -66,10 +76,10 @@ def commands_of(
     reserved = _reserved(request, limit) if kind == "application" else 0
     if not reserved:
         payload = command.SerializeToString()
-        return [payload] if len(payload) <= limit else list(_parts(message, kind, request, limit))
+        return [payload] if len(payload) <= limit else [part.SerializeToString() for part in _parts(command, limit)]
     if command.ByteSize() + reserved <= limit:
         return [_with_groups(command, limit, groups)]
-    return [_with_groups(part, limit, groups) for part in _application_parts(message, request, limit)]
+    return [_with_groups(part, limit, groups) for part in _parts(command, limit)]
 
 
 def _lacks_groups(new: si.AddApplicationRequest) -> bool:
@@ -86,20 +96,34 @@ def _reserved(request: si.ApplicationRequest, limit: int) -> int:
     return sum(map(_lacks_groups, request.new)) * _room_for_groups(limit)
 
 
-def _application_parts(message: Message, request: si.ApplicationRequest, limit: int) -> Iterator[inbox_pb2.Command]:
+def _parts(command: inbox_pb2.Command, limit: int) -> Iterator[inbox_pb2.Command]:
     """The request is split as if every user without groups had as many as there may be: what a part holds must not
     depend on what a directory answers, since another process may forward the request again."""
-    room = _room_for_groups(limit)
+    kind, room = command.WhichOneof("command"), _room_for_groups(limit)
+    assert kind is not None, "the command has a request"
+    refused: dict[str, dict[int, list[inbox_pb2.RefusedItem]]] = {}
+    for one in command.refused:
+        refused.setdefault(one.list, {}).setdefault(one.position, []).append(one)
+
+    def reserve(element: Any, name: str, position: int) -> int:
+        reasons = refused.get(name, {}).get(position, ())
+        size = sum(one.ByteSize() + limits.AROUND_REASON_BYTES for one in reasons)
+        return size + room if type(element) is si.AddApplicationRequest and _lacks_groups(element) else size
+
     try:
-        parts = split(
-            request,
-            limit - limits.COMMAND_OVERHEAD_BYTES,
-            lambda element: room if type(element) is si.AddApplicationRequest and _lacks_groups(element) else 0,
-        )
+        parts = split(getattr(command, kind), limit - limits.COMMAND_OVERHEAD_BYTES, reserve)
     except ValueError as error:
         raise InvalidRequest(str(error)) from None
-    for number, part in enumerate(parts):
-        yield inbox_pb2.Command(request_seq=message.seq, request_part=number, application=part)
+    begins: Counter[str] = Counter()
+    for number, request in enumerate(parts):
+        part = inbox_pb2.Command(request_seq=command.request_seq, request_part=number, **{kind: request})
+        for name, items in item_lists(request):
+            for position in range(begins[name], begins[name] + len(items)) if name in refused else ():
+                for one in refused[name].get(position, ()):
+                    one.position = position - begins[name]
+                    part.refused.append(one)
+            begins[name] += len(items)
+        yield part
 
 
 def _with_groups(command: inbox_pb2.Command, limit: int, groups: Mapping[str, Resolution]) -> bytes:
@@ -176,11 +200,15 @@ def _check_ids(name: str, items: Any) -> None:
             raise InvalidRequest(reason)
 
 
-def truncate(request: Any) -> None:
-    """Truncate the fields of the items to just above their bounds. Raises InvalidRequest for too many items."""
+def _refuse(request: Any) -> list[inbox_pb2.RefusedItem]:
+    """Reduce the items that are above their bounds to their names, and return why. Raises InvalidRequest for too many
+    items."""
+    refused: list[inbox_pb2.RefusedItem] = []
     for name, items in item_lists(request):
-        if problem := request_bounds.truncate_items(items, name):
+        if problem := bounds.too_many(name, len(items), bounds.ITEMS):
             raise InvalidRequest(problem)
+        refused += request_bounds.refused_items(name, items)
+    return refused
 
 
 def item_lists(request: Any) -> Iterator[tuple[str, Any]]:
@@ -204,16 +232,6 @@ def _parse(request: Any, payload: bytes) -> None:
         request.MergeFromString(payload)
     except DecodeError as error:
         raise InvalidRequest(f"not a {request.DESCRIPTOR.name}: {error}") from None
-
-
-def _parts(message: Message, kind: str, request: Any, limit: int) -> Iterator[bytes]:
-    try:
-        parts = split(request, limit - limits.COMMAND_OVERHEAD_BYTES)
-    except ValueError as error:
-        raise InvalidRequest(str(error)) from None
-    for number, part in enumerate(parts):
-        command = inbox_pb2.Command(request_seq=message.seq, request_part=number, **{kind: part})
-        yield command.SerializeToString()
 
 
 def _set_partitions(elements: Iterable[Any], names: SchedulerNames) -> None:
