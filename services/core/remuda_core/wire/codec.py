@@ -37,7 +37,7 @@ class CommitCodec:
         """Yield the commands, and remember the message of each ask."""
         original = iter(request.asks)
         for command in asked:
-            if type(command) is commands.SubmitAsk:
+            if type(command) is commands.SubmitAsk and not command.as_allocation:
                 self._asks[id(command.ask)] = (command.ask, next(original))
             yield command
 
