@@ -88,6 +88,8 @@ EVENTS_REMEMBERED = 4_096
 
 # Characters of a quantity or a number of seconds, as users write them: int64 has 19 digits.
 QUANTITY_CHARACTERS = 64
+# A level, a group or a size in the tags of an ask, as annotations have them: more than the scheduler takes.
+TOPOLOGY_CHARACTERS = 512
 # Names of pull secrets in the tag of an application.
 PULL_SECRETS_CHARACTERS = 4_096
 # Pods in the report of a node: a node is one element of a message, and the server accepts 1 MB. The others are reported

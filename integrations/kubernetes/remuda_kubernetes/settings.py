@@ -54,6 +54,20 @@ class KubernetesSettings(Settings):
         "kubernetes.predicates", True, "check selectors, affinity, taints and ports of a pod before it is placed"
     )
 
+    topology: bool = setting(
+        "kubernetes.topology", True,
+        "annotations of pods name levels of the topology, those of Kueue and KAI too; they need levels in queues.yaml",
+    )  # fmt: skip
+    topology_labels: Texts = setting(
+        "kubernetes.topology_labels",
+        (
+            "cloud.google.com/gce-topology-block", "cloud.google.com/gce-topology-subblock",
+            "cloud.google.com/gce-topology-host", "topology.k8s.aws/network-node-layer-1",
+            "topology.k8s.aws/network-node-layer-2", "topology.k8s.aws/network-node-layer-3", "nvidia.com/gpu.clique",
+        ),
+        "labels of nodes that levels of a topology may name as attributes, beside those of zone and region",
+    )  # fmt: skip
+
     mode: Literal["shim", "plugin"] = setting(
         "kubernetes.mode", "shim",
         "plugin: pods with an application that the default scheduler places wait for their quota too",
@@ -218,6 +232,8 @@ class KubernetesSettings(Settings):
             self.generate_unique_app_id,
             self.gangs,
             self.predicates,
+            topology=self.topology,
+            topology_labels=self.topology_labels,
         )
 
 

@@ -22,7 +22,9 @@ from remuda_proto.si.v1 import si_pb2 as si
 class ShimPolicy:
     """Settings that decisions depend on. `scheduler_names`: pods that name one of these are ours. `generate_unique`: a
     pod without an application gets one of its own. `gangs`: task groups have an effect. `predicates`: pods are placed
-    only where they suit. `volume_bind_timeout_s`: of a pod that was placed, until its claims count as not bound."""
+    only where they suit. `volume_bind_timeout_s`: of a pod that was placed, until its claims count as not bound.
+    `topology`: annotations about the topology have an effect. `topology_labels`: labels of nodes that are
+    attributes."""
 
     scheduler_names: frozenset[str]
     placeholder_image: str = "registry.k8s.io/pause:3.7"
@@ -31,6 +33,8 @@ class ShimPolicy:
     predicates: bool = True
     placeholder_user: PlaceholderUser = USUAL_USER
     volume_bind_timeout_s: float | None = None  # None: limits.VOLUME_BIND_TIMEOUT_S
+    topology: bool = True
+    topology_labels: tuple[str, ...] = ()
 
     @property
     def volume_sweeps(self) -> float:
@@ -150,6 +154,7 @@ class NodeEntry:
     refusals: int = 0
     capacity: Amounts = field(default_factory=dict)
     occupied: Amounts = field(default_factory=dict)
+    attributes: dict[str, str] = field(default_factory=dict)
     is_drained: bool = False
     is_ready: bool = True
     selected_by: str = ""

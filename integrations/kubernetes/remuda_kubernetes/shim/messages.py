@@ -10,16 +10,10 @@ from remuda_kubernetes.api.objects import Node, Pod
 from remuda_kubernetes.shim import names, pod_reading
 from remuda_kubernetes.shim.cache import ApplicationEntry, Cache, PodEntry
 from remuda_kubernetes.shim.task_groups import placeholder_sum
+from remuda_kubernetes.shim.topology import tags_of as topology_tags_of
 from remuda_proto import bounds, constants
 from remuda_proto.si.v1 import si_pb2 as si
 
-_ATTRIBUTES: Final = {
-    "kubernetes.io/arch": constants.ARCH,
-    "kubernetes.io/os": constants.OS,
-    "node.kubernetes.io/instance-type": constants.INSTANCE_TYPE,
-    "topology.kubernetes.io/region": constants.FAILURE_DOMAIN_REGION,
-    "topology.kubernetes.io/zone": constants.FAILURE_DOMAIN_ZONE,
-}
 META: Final = constants.DOMAIN_K8S + constants.GROUP_META
 LABEL: Final = constants.DOMAIN_K8S + constants.GROUP_LABEL
 
@@ -79,7 +73,7 @@ def ask(cache: Cache, entry: PodEntry, predicate_class: str = "") -> si.Allocati
         resourceAsk=resource(entry.size),
         maxAllocations=1,
         priority=pod.spec.priority or 0,
-        tags=_tags(pod, predicate_class),
+        tags=_tags(pod, predicate_class, topology=cache.policy.topology),
         taskGroupName=group,
         placeholder=bool(group) and entry.is_placeholder,
         Originator=originator == pod.uid,
@@ -92,7 +86,7 @@ def ask(cache: Cache, entry: PodEntry, predicate_class: str = "") -> si.Allocati
     )
 
 
-def _tags(pod: Pod, predicate_class: str = "") -> dict[str, str]:
+def _tags(pod: Pod, predicate_class: str = "", *, topology: bool = False) -> dict[str, str]:
     """Labels above the bound of tags are left out: the pod is accounted for in any case."""
     metadata = pod.metadata
     tags = {
@@ -105,6 +99,8 @@ def _tags(pod: Pod, predicate_class: str = "") -> dict[str, str]:
         tags[constants.REQUIRED_NODE] = node
     if predicate_class:
         tags[names.TAG_PREDICATE_CLASS] = predicate_class
+    if topology:
+        tags |= topology_tags_of(pod, pod_reading.task_group_of(pod))
     room = bounds.TAGS.total - sum(len(key) + len(value) for key, value in tags.items())
     for key, value in (metadata.labels or {}).items():  # keys and values are ASCII
         room -= len(LABEL) + len(key) + len(value)
@@ -118,13 +114,13 @@ def _created(pod: Pod) -> str:
     return pod.metadata.creation_timestamp or ""
 
 
-def allocation(entry: PodEntry) -> si.Allocation:
+def allocation(cache: Cache, entry: PodEntry) -> si.Allocation:
     """The allocation of a bound pod. Its UUID is the pod's UID."""
     pod = entry.pod
     group = pod_reading.task_group_of(pod)
     return si.Allocation(
         allocationKey=pod.uid,
-        allocationTags=_tags(pod),
+        allocationTags=_tags(pod, topology=cache.policy.topology),
         UUID=entry.uuid,
         resourcePerAlloc=resource(entry.size),
         priority=pod.spec.priority or 0,
@@ -169,9 +165,11 @@ def node(
     *,
     ready: bool | None = None,
     selected_by: str = "",
+    attributes: Mapping[str, str] | None = None,
     existing: Iterable[si.Allocation] = (),
 ) -> si.NodeInfo:
-    """A report of a node. None leaves a field out. `selected_by`: changes when verdicts about the node are void."""
+    """A report of a node. None leaves a field out. `selected_by`: changes when verdicts about the node are void.
+    `attributes`: those of its labels."""
     info = si.NodeInfo(nodeID=of.metadata.name, action=action, existingAllocations=existing)
     if capacity is not None:
         info.schedulableResource.CopyFrom(resource(capacity))
@@ -183,7 +181,5 @@ def node(
         info.attributes[names.ATTRIBUTE_PREDICATES] = selected_by
     if action in (si.NodeInfo.CREATE, si.NodeInfo.CREATE_DRAIN):
         info.attributes[constants.HOST_NAME] = of.metadata.name
-        for label, attribute in _ATTRIBUTES.items():
-            if of.metadata.label(label):
-                info.attributes[attribute] = of.metadata.label(label)
+    info.attributes.update(attributes or {})
     return info

@@ -9,7 +9,7 @@ import msgspec
 
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Node
-from remuda_kubernetes.shim import messages
+from remuda_kubernetes.shim import messages, topology
 from remuda_kubernetes.shim.cache import Cache, NodeEntry
 from remuda_kubernetes.shim.effects import RecordEvent, ReportAllocation, ReportNode, name_of
 from remuda_kubernetes.shim.quantities import amounts
@@ -77,7 +77,7 @@ class Nodes:
         for pod in self._cache.on_node(name):
             if pod.application and pod.is_bound:
                 pod.book(pod.pod.uid, pod.size)
-                allocation = messages.allocation(pod)
+                allocation = messages.allocation(self._cache, pod)
                 room -= allocation.ByteSize()
                 (existing if room >= 0 else others).append(allocation)
         self._note(entry)
@@ -90,6 +90,7 @@ class Nodes:
             entry.occupied,
             ready=entry.is_ready,
             selected_by=entry.selected_by,
+            attributes=entry.attributes,
             existing=existing,
         )
         self._cache.emit(ReportNode(info))
@@ -98,10 +99,10 @@ class Nodes:
 
     def _update(self, entry: NodeEntry) -> None:
         capacity, occupied, drained, ready = entry.capacity, entry.occupied, entry.is_drained, entry.is_ready
-        selected_by = entry.selected_by
+        selected_by, attributes = entry.selected_by, entry.attributes
         self._note(entry)
-        now = entry.capacity, entry.occupied, entry.is_ready, entry.selected_by
-        if (capacity, occupied, ready, selected_by) != now:
+        now = entry.capacity, entry.occupied, entry.is_ready, entry.selected_by, entry.attributes
+        if (capacity, occupied, ready, selected_by, attributes) != now:
             info = messages.node(
                 entry.node,
                 si.NodeInfo.UPDATE,
@@ -109,6 +110,7 @@ class Nodes:
                 _with_zeros(entry.occupied, occupied) if occupied != entry.occupied else None,
                 ready=entry.is_ready if ready != entry.is_ready else None,
                 selected_by=entry.selected_by if selected_by != entry.selected_by else "",
+                attributes=_changed(attributes, entry.attributes),
             )
             self._cache.emit(ReportNode(info))
         if drained != entry.is_drained:
@@ -121,6 +123,7 @@ class Nodes:
         except ValueError as error:
             self._record(entry, "NodeRejected", str(error), warn=True)
         entry.occupied = self._cache.occupied(entry.node.metadata.name)
+        entry.attributes = topology.attributes_of(entry.node, self._cache.policy.topology_labels)
         entry.is_drained = entry.node.spec.unschedulable
         entry.is_ready = entry.node.is_ready and entry.failed_bindings < limits.FAILED_BINDINGS
         at = entry.version, entry.refusals
@@ -163,6 +166,12 @@ def _selected_by(entry: NodeEntry) -> str:
     """Changes when verdicts about the node are void."""
     digest = blake2b(_ENCODER.encode(_inputs(entry.node)), digest_size=8).hexdigest()
     return f"{digest}/{entry.refusals}" if entry.refusals else digest
+
+
+def _changed(before: dict[str, str], now: dict[str, str]) -> dict[str, str]:
+    """The attributes that differ. One whose label is gone is empty: an update leaves out what stays."""
+    names = {**before, **now}
+    return {name: now.get(name, "") for name in names if before.get(name) != now.get(name)}
 
 
 def _with_zeros(now: dict[str, int], before: dict[str, int]) -> dict[str, int]:

@@ -203,7 +203,7 @@ class Resumption:
             if entry.application and entry.is_bound and not entry.uuid and self._is_known(entry):
                 self._applications.submit(self._cache.applications[entry.application])
                 entry.book(entry.pod.uid, entry.size)
-                self._cache.emit(ReportAllocation(messages.allocation(entry)))
+                self._cache.emit(ReportAllocation(messages.allocation(self._cache, entry)))
 
     def _is_known(self, entry: PodEntry) -> bool:
         node = self._cache.nodes.get(entry.node)

@@ -186,7 +186,7 @@ class Shim:
         known = self.cache.nodes.get(entry.node)
         if known is not None and known.is_reported:
             entry.book(entry.pod.uid, entry.size)
-            self.cache.emit(ReportAllocation(messages.allocation(entry)))
+            self.cache.emit(ReportAllocation(messages.allocation(self.cache, entry)))
 
     def _continue(self, entry: PodEntry) -> None:
         """A bound placeholder may have been the last one that its gang waits for."""

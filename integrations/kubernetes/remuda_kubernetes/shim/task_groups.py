@@ -11,7 +11,7 @@ import msgspec
 
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Pod
-from remuda_kubernetes.shim import go_json, names, pod_reading
+from remuda_kubernetes.shim import go_json, names, pod_reading, topology
 from remuda_kubernetes.shim.quantities import INT64_MAX, PODS, Amounts, add, amounts
 from remuda_proto.constants import CPU, GANG_STYLE_HARD, GANG_STYLE_SOFT
 
@@ -190,6 +190,7 @@ def placeholder_pod(
             "namespace": metadata.namespace,
             "labels": {**labels, **as_labels},
             "annotations": {
+                **topology.annotations_of(originator),
                 **group.annotations,
                 **belongs,  # an annotation of a pod may say what no label can
                 **{key: value for key, value in kept.items() if value},

@@ -101,10 +101,14 @@ def shown_path(path: Path) -> str:
 
 
 def place_of(levels: Sequence[TopologyLevel], level: str) -> int:
-    """The place of the level from the coarsest, which is 0; that of `host` is behind all others. -1: there is none."""
+    """The place of the level, named by itself or by its attribute, from the coarsest, which is 0. That of `host` is
+    behind all others. -1: there is none."""
     if level == HOST:
         return len(levels) if levels else -1
-    return next((place for place, one in enumerate(levels) if one.level == level), -1)
+    names = [one.level for one in levels]
+    if level not in names:  # Kubernetes knows levels by the labels of nodes
+        names = [one.attribute for one in levels]
+    return names.index(level) if level in names else -1
 
 
 def problem_of_ask(
@@ -144,7 +148,7 @@ def _problem_of_slice(levels: Sequence[TopologyLevel], tags: Mapping[str, str]) 
 
 def _problem_of_wish(levels: Sequence[TopologyLevel], wish: Wish, count: int) -> str | None:
     """The contradiction between two parts of a wish, as the reason of a refusal; None: there is none."""
-    if wish.required and wish.required == wish.spread:
+    if wish.required and wish.spread and place_of(levels, wish.required) == place_of(levels, wish.spread):
         return f"tag {SPREAD}: {shown(wish.spread)}, expected another level than that of {REQUIRED}"
     for bound, whose in ((wish.required, REQUIRED), (wish.outer, "its application")):
         for name, level in (
