@@ -59,6 +59,12 @@ APP_TAG_STATE_AWARE_DISABLE: Final = "application.stateaware.disable"  # "true":
 
 # Ours: not in `si.v1`.
 
+# Of asks, and of applications for all their asks (semantics section 22): how long an allocation is expected to run, and
+# runs at most ("40m"); and the name under which run times of a user are remembered.
+EXPECTED_RUNTIME: Final = "remuda/expectedRuntime"
+MAX_RUNTIME: Final = "remuda/maxRuntime"
+RUNTIME_NAME: Final = "remuda/name"
+
 # An ask with either tag is placed on the node its value names, or waits.
 REQUIRED_NODE: Final = DOMAIN_YUNIKORN + KEY_REQUIRED_NODE
 REQUIRED_NODE_SI: Final = "si/" + KEY_REQUIRED_NODE

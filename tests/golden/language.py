@@ -158,6 +158,9 @@ class Settings:
             preemption_interval_ms=line.duration_ms(line.take("interval", "0s")),
             reservation_share=line.number("share", 50), queue_reservation_share=line.number("queueshare", 25),
         )  # fmt: skip
+        settings = replace_partition(
+            settings, backfill=line.take("backfill", ""), backfill_order=line.take("backfillorder", "")
+        )
         levels = tuple(TopologyLevel(name, attribute) for name, attribute in line.with_prefix("level.").items())
         settings = replace_partition(settings, devices=line.resource("device."), topology=levels)
         weights = {name: float(value) for name, value in line.with_prefix("weight.").items()}
@@ -242,6 +245,8 @@ PROPERTIES: Final = {
     "preemption": "preemption.policy",
     "delay": "preemption.delay",
     "quotadelay": "quota.preemption.delay",
+    "runtimedefault": "runtime.default",
+    "runtimemost": "runtime.most",
 }
 
 

@@ -39,6 +39,15 @@ def key(fact: Any) -> str:
     return f"{fact.application_id}/{fact.allocation_key}".rstrip("/")
 
 
+def ignored(fact: Any) -> str:
+    return f" ignored: {fact.ignored}" if fact.ignored else ""
+
+
+def promised(fact: Any) -> str:
+    """Times of scenarios begin with 0."""
+    return f" by {(fact.promised_ms - START_MS) / 1000:.10g} s" if fact.promised_ms else ""
+
+
 def on_devices(fact: Any) -> str:
     return "".join(f" {name}:{names}" for name, names in sorted(fact.devices.items()))
 
@@ -119,7 +128,8 @@ TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
         lambda f: f"Node {f.node_id} {'still draining' if f.draining else 'schedulable'}",
     ),
     facts.NodeRemoved: ("nodes", lambda f: f"Node {f.node_id} removed"),
-    facts.NodeReserved: (ALWAYS, lambda f: f"Reserved {f.node_id} for {key(f)}"),
+    facts.NodeReserved: (ALWAYS, lambda f: f"Reserved {f.node_id} for {key(f)}{promised(f)}"),
+    facts.PromiseChanged: (ALWAYS, lambda f: f"Promised {f.node_id} to {key(f)}{promised(f)}: {f.cause}"),
     facts.NodeUnreserved: (ALWAYS, lambda f: f"Unreserved {f.node_id}: {f.reason}"),
     facts.ApplicationAccepted: ("states", accepted),
     facts.ApplicationRejected: (ALWAYS, lambda f: f"Rejected {f.application_id}: {f.reason}"),
@@ -132,8 +142,14 @@ TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
     facts.ApplicationMoved: (ALWAYS, lambda f: f"Moved {f.application_id} from {f.from_queue} to {f.queue}"),
     facts.QueueHeld: (ALWAYS, lambda f: f"Held {f.queue}"),
     facts.QueueResumed: (ALWAYS, lambda f: f"Resumed {f.queue}"),
-    facts.AskAccepted: ("asks", lambda f: f"Pending {key(f.ask)} x{f.ask.max_allocations} {show(f.ask.resource)}"),
-    facts.AskChanged: ("asks", lambda f: f"Changed {key(f.ask)} x{f.ask.max_allocations} {show(f.ask.resource)}"),
+    facts.AskAccepted: (
+        "asks",
+        lambda f: f"Pending {key(f.ask)} x{f.ask.max_allocations} {show(f.ask.resource)}{ignored(f)}",
+    ),
+    facts.AskChanged: (
+        "asks",
+        lambda f: f"Changed {key(f.ask)} x{f.ask.max_allocations} {show(f.ask.resource)}{ignored(f)}",
+    ),
     facts.AskRejected: (ALWAYS, lambda f: f"Rejected ask {key(f)}: {f.reason}"),
     facts.AskReleased: ("asks", lambda f: f"Withdrawn {key(f)} x{f.pending}"),
     facts.AskWaiting: (

@@ -83,6 +83,8 @@ def _partition(partition: Partition) -> config_pb2.PartitionConfig:
         limits=[_limit(limit) for limit in partition.limits],
         devices=_resource(partition.devices),
         topology=[config_pb2.TopologyLevel(level=one.level, attribute=one.attribute) for one in partition.topology],
+        backfill="" if partition.backfill.policy == "none" else partition.backfill.policy,
+        backfill_order="" if partition.backfill.order == "queue" else partition.backfill.order,
     )
 
 

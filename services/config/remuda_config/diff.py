@@ -92,6 +92,9 @@ def _describe_partition(partition: config_pb2.PartitionConfig) -> Described:
         "placement rules": ", ".join(_rule(rule) for rule in partition.placement_rules) or NOTHING,
         **_amounts("device of", partition.devices),
         **_topology(partition),
+        **(
+            {"backfill": f"{partition.backfill} by {partition.backfill_order or 'queue'}"} if partition.backfill else {}
+        ),
         **_limits(partition.limits),
     }
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from remuda_config import limits
 from remuda_config.problems import Finding, Path
 from remuda_config.rules import placement, properties, user_limits
-from remuda_config.schema import ChildTemplate, Partition, Preemption, Queue, Queues
+from remuda_config.schema import Backfill, ChildTemplate, Partition, Preemption, Queue, Queues
 from remuda_proto import access_list, durations, quantities
 from remuda_proto.bounds import shown
 from remuda_proto.names import PARTITION, QUEUE
@@ -21,6 +21,8 @@ from remuda_proto.names import PARTITION, QUEUE
 FRAGMENTATION = "fragmentation"
 NODE_SORT_POLICIES = ("fair", "binpacking", FRAGMENTATION)
 PACKINGS = ("none", "application", "topology")
+BACKFILLS = ("none", "easy")
+BACKFILL_ORDERS = ("queue", "shortest")
 # Names of levels, and the one that every topology has: each node is a domain of its own.
 LEVEL = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 HOST = "host"
@@ -74,6 +76,7 @@ def _verify(queues: Queues, left_out: list[Path], compatibility: str) -> Iterato
         yield from _verify_partition(partition, path, trees_known)
         yield from _verify_devices(partition, (*path, "devices"), compatibility)
         yield from _verify_topology(partition, path, compatibility)
+        yield from _verify_backfill(partition.backfill, (*path, "backfill"), compatibility)
     if queues.partitionhierarchy == "same":
         yield from _verify_hierarchy(queues)
 
@@ -157,6 +160,15 @@ def _verify_topology(partition: Partition, above: Path, compatibility: str) -> I
             yield pack, "topology: expected levels under the key topology"
         if partition.nodesortpolicy.type == FRAGMENTATION:
             yield pack, f"topology: expected none with nodesortpolicy.type {FRAGMENTATION}"
+
+
+def _verify_backfill(backfill: Backfill, path: Path, compatibility: str) -> Iterator[Finding]:
+    if backfill.policy not in ("", *BACKFILLS):
+        yield (*path, "policy"), f"unknown policy {shown(backfill.policy)}: expected {' or '.join(BACKFILLS)}"
+    if backfill.order not in ("", *BACKFILL_ORDERS):
+        yield (*path, "order"), f"unknown order {shown(backfill.order)}: expected {' or '.join(BACKFILL_ORDERS)}"
+    if backfill.policy == "easy" and compatibility != "none":
+        yield (*path, "policy"), f"compatibility: {compatibility} has no backfill"
 
 
 def _verify_preemption(preemption: Preemption, path: Path) -> Iterator[Finding]:

@@ -221,6 +221,21 @@ class NodeReserved(Fact):
     node_id: str
     resource: Resource
     by_preemption: bool = False
+    # When the node has room for the ask at the latest, by the bounds of what runs there; 0: not known.
+    promised_ms: int = 0
+
+
+class PromiseChanged(Fact):
+    """The reserved ask starts later than it was promised, because of `cause`; or it is promised a time at last, and
+    `before_ms` is 0."""
+
+    partition: str
+    application_id: str
+    allocation_key: str
+    node_id: str
+    promised_ms: int
+    before_ms: int
+    cause: str
 
 
 class NodeUnreserved(Fact):
@@ -313,7 +328,10 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
 
 
 class AskAccepted(Fact):
+    """`ignored`: which tags about run times could not be read, and why; they count as absent."""
+
     ask: Ask
+    ignored: str = ""
 
     @property
     def partition(self) -> str:
@@ -324,6 +342,7 @@ class AskChanged(Fact):
     """`ask.max_allocations`: the number of pending allocations from now on."""
 
     ask: Ask
+    ignored: str = ""
 
     @property
     def partition(self) -> str:

@@ -23,6 +23,14 @@ STEPS_PER_SEARCH: Final = 2
 RESERVATION_WORK_PER_PASS: Final = 20_000
 RESERVATION_WAKES: Final = 100
 
+# A promise moves at most so often, and only by more than this part of what is left: people read promises. A release
+# that is late is expected within the same time.
+PROMISE_CHANGES_MS: Final = 60_000
+PROMISE_CHANGES_SHARE: Final = 10
+# Run times that are remembered of a user and a name, and such pairs in a partition (20 MB).
+RUNS_KEPT: Final = 20
+RUNTIMES_KEPT: Final = 10_000
+
 # Ask classes of which a pass looks whether they have the right to a node that is kept for another ask, and nodes of
 # each (1 us each): some milliseconds at most, and only while nodes are kept.
 CLAIMANTS_PER_PASS: Final = 500

@@ -70,6 +70,14 @@ TOPOLOGY: Final = "topology"
 PACKINGS: Final = ("", APPLICATION, TOPOLOGY)
 
 
+# `PartitionSettings.backfill` and `backfill_order`. Empty: reserved nodes are kept free; asks go in the order of
+# queues.
+EASY: Final = "easy"
+BACKFILLS: Final = ("", EASY)
+SHORTEST: Final = "shortest"
+BACKFILL_ORDERS: Final = ("", SHORTEST)
+
+
 class TopologyLevel(Settings):
     """The nodes with the same values of this attribute, and of those of all levels above, are one domain."""
 
@@ -103,6 +111,10 @@ class PartitionSettings(Settings):
     devices: Resource = {}
     # From coarse to fine (semantics section 21).
     topology: tuple[TopologyLevel, ...] = ()
+    # Whether asks may be placed on reserved nodes if they end in time: one of BACKFILLS; and which of them go first:
+    # one of BACKFILL_ORDERS (semantics section 22).
+    backfill: str = ""
+    backfill_order: str = ""
 
 
 class Timing(Settings):

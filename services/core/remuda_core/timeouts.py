@@ -107,7 +107,8 @@ def of_reservation(partition: str, node: Node, timing: Timing) -> Timer | None:
     kept_for = node.reservation
     if kept_for is None:
         return None
-    at_ms = after(node.reserved_ms, timing.reservation_timeout_ms)
+    since_ms = node.reserved_ms if node.promise is None else max(node.reserved_ms, node.promise.promised_ms)
+    at_ms = after(since_ms, timing.reservation_timeout_ms)
     return Timer(at_ms, "reservation", partition, kept_for.ask.application_id, node.id)
 
 

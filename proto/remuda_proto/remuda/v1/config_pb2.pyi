@@ -117,6 +117,8 @@ class PartitionConfig(_message.Message):
     QUEUE_RESERVATION_SHARE_FIELD_NUMBER: _builtins.int
     DEVICES_FIELD_NUMBER: _builtins.int
     TOPOLOGY_FIELD_NUMBER: _builtins.int
+    BACKFILL_FIELD_NUMBER: _builtins.int
+    BACKFILL_ORDER_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The plain name, lower case: "default"."""
     preemption_enabled: _builtins.bool
@@ -131,6 +133,10 @@ class PartitionConfig(_message.Message):
     asks of one leaf queue. One node always may. 0: the default.
     """
     queue_reservation_share: _builtins.int
+    backfill: _builtins.str
+    """"easy": asks that end in time may use reserved nodes. Empty: reserved nodes are kept free."""
+    backfill_order: _builtins.str
+    """"shortest": of such asks the one that is expected to end first goes first. Empty: in the order of queues."""
     @_builtins.property
     def root(self) -> Global___QueueConfig: ...
     @_builtins.property
@@ -163,10 +169,12 @@ class PartitionConfig(_message.Message):
         queue_reservation_share: _builtins.int = ...,
         devices: _si_pb2.Resource | None = ...,
         topology: _abc.Iterable[Global___TopologyLevel] | None = ...,
+        backfill: _builtins.str = ...,
+        backfill_order: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_preemption_threshold", b"_preemption_threshold", "devices", b"devices", "node_sort_policy", b"node_sort_policy", "preemption_threshold", b"preemption_threshold", "root", b"root"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_preemption_threshold", b"_preemption_threshold", "devices", b"devices", "limits", b"limits", "name", b"name", "node_sort_policy", b"node_sort_policy", "placement_rules", b"placement_rules", "preemption_enabled", b"preemption_enabled", "preemption_interval_ms", b"preemption_interval_ms", "preemption_threshold", b"preemption_threshold", "queue_reservation_share", b"queue_reservation_share", "quota_preemption_enabled", b"quota_preemption_enabled", "reservation_share", b"reservation_share", "root", b"root", "topology", b"topology"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_preemption_threshold", b"_preemption_threshold", "backfill", b"backfill", "backfill_order", b"backfill_order", "devices", b"devices", "limits", b"limits", "name", b"name", "node_sort_policy", b"node_sort_policy", "placement_rules", b"placement_rules", "preemption_enabled", b"preemption_enabled", "preemption_interval_ms", b"preemption_interval_ms", "preemption_threshold", b"preemption_threshold", "queue_reservation_share", b"queue_reservation_share", "quota_preemption_enabled", b"quota_preemption_enabled", "reservation_share", b"reservation_share", "root", b"root", "topology", b"topology"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__preemption_threshold: _TypeAlias = _typing.Literal["preemption_threshold"]  # noqa: Y015
     _WhichOneofArgType__preemption_threshold: _TypeAlias = _typing.Literal["_preemption_threshold", b"_preemption_threshold"]  # noqa: Y015

@@ -85,6 +85,7 @@ class SnapshotRecord(_message.Message):
     ACTION_FIELD_NUMBER: _builtins.int
     PREDICATE_CLASS_FIELD_NUMBER: _builtins.int
     LEFT_GUEST_FIELD_NUMBER: _builtins.int
+    RUNTIME_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def rm(self) -> Global___RmRecord: ...
     @_builtins.property
@@ -121,6 +122,8 @@ class SnapshotRecord(_message.Message):
     def predicate_class(self) -> Global___PredicateClassRecord: ...
     @_builtins.property
     def left_guest(self) -> Global___LeftGuestRecord: ...
+    @_builtins.property
+    def runtime(self) -> Global___RuntimeRecord: ...
     def __init__(
         self,
         *,
@@ -142,12 +145,13 @@ class SnapshotRecord(_message.Message):
         action: Global___ActionRecord | None = ...,
         predicate_class: Global___PredicateClassRecord | None = ...,
         left_guest: Global___LeftGuestRecord | None = ...,
+        runtime: Global___RuntimeRecord | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "allocation", b"allocation", "application", b"application", "ask", b"ask", "drain", b"drain", "hold", b"hold", "left_guest", b"left_guest", "node", b"node", "partition", b"partition", "predicate_class", b"predicate_class", "preemption", b"preemption", "question", b"question", "queue", b"queue", "record", b"record", "rejection", b"rejection", "replacement", b"replacement", "rm", b"rm", "task_group", b"task_group", "timer", b"timer"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "allocation", b"allocation", "application", b"application", "ask", b"ask", "drain", b"drain", "hold", b"hold", "left_guest", b"left_guest", "node", b"node", "partition", b"partition", "predicate_class", b"predicate_class", "preemption", b"preemption", "question", b"question", "queue", b"queue", "record", b"record", "rejection", b"rejection", "replacement", b"replacement", "rm", b"rm", "runtime", b"runtime", "task_group", b"task_group", "timer", b"timer"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "allocation", b"allocation", "application", b"application", "ask", b"ask", "drain", b"drain", "hold", b"hold", "left_guest", b"left_guest", "node", b"node", "partition", b"partition", "predicate_class", b"predicate_class", "preemption", b"preemption", "question", b"question", "queue", b"queue", "record", b"record", "rejection", b"rejection", "replacement", b"replacement", "rm", b"rm", "task_group", b"task_group", "timer", b"timer"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "allocation", b"allocation", "application", b"application", "ask", b"ask", "drain", b"drain", "hold", b"hold", "left_guest", b"left_guest", "node", b"node", "partition", b"partition", "predicate_class", b"predicate_class", "preemption", b"preemption", "question", b"question", "queue", b"queue", "record", b"record", "rejection", b"rejection", "replacement", b"replacement", "rm", b"rm", "runtime", b"runtime", "task_group", b"task_group", "timer", b"timer"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_record: _TypeAlias = _typing.Literal["rm", "partition", "queue", "node", "application", "ask", "allocation", "task_group", "question", "replacement", "preemption", "rejection", "timer", "hold", "drain", "action", "predicate_class", "left_guest"]  # noqa: Y015
+    _WhichOneofReturnType_record: _TypeAlias = _typing.Literal["rm", "partition", "queue", "node", "application", "ask", "allocation", "task_group", "question", "replacement", "preemption", "rejection", "timer", "hold", "drain", "action", "predicate_class", "left_guest", "runtime"]  # noqa: Y015
     _WhichOneofArgType_record: _TypeAlias = _typing.Literal["record", b"record"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_record) -> _WhichOneofReturnType_record | None: ...
 
@@ -532,6 +536,8 @@ class AskRecord(_message.Message):
     WAITING_FIELD_NUMBER: _builtins.int
     PREEMPTED_AT_MS_FIELD_NUMBER: _builtins.int
     PAST_FIELD_NUMBER: _builtins.int
+    PROMISES_FIELD_NUMBER: _builtins.int
+    EXPECTED_MS_FIELD_NUMBER: _builtins.int
     seq: _builtins.int
     at_ms: _builtins.int
     pending: _builtins.int
@@ -541,6 +547,8 @@ class AskRecord(_message.Message):
     timed_out_ms: _builtins.int
     timed_out_on: _builtins.str
     preempted_at_ms: _builtins.int
+    expected_ms: _builtins.int
+    """How long an allocation is expected to run; 0: not known."""
     @_builtins.property
     def ask(self) -> _si_pb2.AllocationAsk: ...
     @_builtins.property
@@ -561,6 +569,10 @@ class AskRecord(_message.Message):
     def past(self) -> _containers.RepeatedCompositeFieldContainer[Global___PastConstraint]:
         """Constraints that are over, the latest last."""
 
+    @_builtins.property
+    def promises(self) -> _containers.RepeatedCompositeFieldContainer[Global___Promise]:
+        """The times that are promised on reserved nodes."""
+
     def __init__(
         self,
         *,
@@ -580,14 +592,86 @@ class AskRecord(_message.Message):
         waiting: _abc.Iterable[Global___WaitingSince] | None = ...,
         preempted_at_ms: _builtins.int = ...,
         past: _abc.Iterable[Global___PastConstraint] | None = ...,
+        promises: _abc.Iterable[Global___Promise] | None = ...,
+        expected_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ask", b"ask"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ask", b"ask", "asked", b"asked", "at_ms", b"at_ms", "kept_by_preemption", b"kept_by_preemption", "past", b"past", "pending", b"pending", "preempted_at_ms", b"preempted_at_ms", "refusal", b"refusal", "refused", b"refused", "refused_at_ms", b"refused_at_ms", "reservations", b"reservations", "reserved_ms", b"reserved_ms", "seq", b"seq", "timed_out_ms", b"timed_out_ms", "timed_out_on", b"timed_out_on", "waiting", b"waiting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ask", b"ask", "asked", b"asked", "at_ms", b"at_ms", "expected_ms", b"expected_ms", "kept_by_preemption", b"kept_by_preemption", "past", b"past", "pending", b"pending", "preempted_at_ms", b"preempted_at_ms", "promises", b"promises", "refusal", b"refusal", "refused", b"refused", "refused_at_ms", b"refused_at_ms", "reservations", b"reservations", "reserved_ms", b"reserved_ms", "seq", b"seq", "timed_out_ms", b"timed_out_ms", "timed_out_on", b"timed_out_on", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AskRecord: _TypeAlias = AskRecord  # noqa: Y015
+
+@_typing.final
+class Promise(_message.Message):
+    """A time at which a reserved node has room: as promised first, as promised now, when and why that changed last."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_ID_FIELD_NUMBER: _builtins.int
+    PROMISED_MS_FIELD_NUMBER: _builtins.int
+    FIRST_MS_FIELD_NUMBER: _builtins.int
+    CHANGED_MS_FIELD_NUMBER: _builtins.int
+    CAUSE_FIELD_NUMBER: _builtins.int
+    node_id: _builtins.str
+    promised_ms: _builtins.int
+    first_ms: _builtins.int
+    changed_ms: _builtins.int
+    cause: _builtins.str
+    def __init__(
+        self,
+        *,
+        node_id: _builtins.str = ...,
+        promised_ms: _builtins.int = ...,
+        first_ms: _builtins.int = ...,
+        changed_ms: _builtins.int = ...,
+        cause: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "changed_ms", b"changed_ms", "first_ms", b"first_ms", "node_id", b"node_id", "promised_ms", b"promised_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Promise: _TypeAlias = Promise  # noqa: Y015
+
+@_typing.final
+class RuntimeRecord(_message.Message):
+    """The last runs of a user's allocations, of one name or of any (empty), the oldest first: how long each ran, and its
+    bound (0: none).
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    USER_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    RAN_MS_FIELD_NUMBER: _builtins.int
+    BOUND_MS_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    user: _builtins.str
+    name: _builtins.str
+    @_builtins.property
+    def ran_ms(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def bound_ms(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        user: _builtins.str = ...,
+        name: _builtins.str = ...,
+        ran_ms: _abc.Iterable[_builtins.int] | None = ...,
+        bound_ms: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bound_ms", b"bound_ms", "name", b"name", "partition", b"partition", "ran_ms", b"ran_ms", "user", b"user"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RuntimeRecord: _TypeAlias = RuntimeRecord  # noqa: Y015
 
 @_typing.final
 class PastConstraint(_message.Message):

@@ -24,7 +24,8 @@ QUOTA_DELAY_1_8 = "preemption.quota.delay"  # its name in the released YuniKorn 
 # YuniKorn stops looking at an application for the delay after so many asks that fit nowhere.
 BACKOFF = "application.unschedasks.backoff"
 BACKOFF_DELAY = "application.unschedasks.backoff.delay"
-NAMES = (SORT_POLICY, *_CHOICES, _OFFSET, _DELAY, QUOTA_DELAY, QUOTA_DELAY_1_8, BACKOFF, BACKOFF_DELAY)
+_RUNTIMES = ("runtime.default", "runtime.most")
+NAMES = (SORT_POLICY, *_CHOICES, _OFFSET, _DELAY, QUOTA_DELAY, QUOTA_DELAY_1_8, BACKOFF, BACKOFF_DELAY, *_RUNTIMES)
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 
@@ -43,7 +44,7 @@ def _check(name: str, value: str) -> str | None:
         return f"{shown(value)} is unknown: expected {', '.join(_CHOICES[name])}"
     if name == _OFFSET and not (_INTEGER.fullmatch(value) and -(2**31) <= int(value) < 2**31):
         return f"{shown(value)}: expected a whole number from {-(2**31)} to {2**31 - 1}"
-    if name == _DELAY and not durations.milliseconds(value):
+    if (name == _DELAY or name in _RUNTIMES) and not durations.milliseconds(value):
         return f"{shown(value)}: {durations.EXPECTED}"
     if name in (QUOTA_DELAY, QUOTA_DELAY_1_8) and durations.milliseconds(value) is None:
         return f"{shown(value)}: {durations.EXPECTED}, or 0 for never"

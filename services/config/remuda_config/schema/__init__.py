@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from remuda_config.problems import Finding, Path
 from remuda_config.schema.models import (
+    Backfill,
     ChildTemplate,
     Filter,
     LimitEntry,
@@ -27,6 +28,7 @@ from remuda_config.schema.yaml_document import NotYaml, Plain, Scalar, YamlDocum
 from remuda_proto.bounds import SHOWN_CHARACTERS, shown
 
 __all__ = [
+    "Backfill",
     "ChildTemplate",
     "Filter",
     "LimitEntry",

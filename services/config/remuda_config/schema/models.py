@@ -185,6 +185,11 @@ class UserGroupResolver(Keys):
     type: Text = ""
 
 
+class Backfill(Keys):
+    policy: Text = ""
+    order: Text = ""
+
+
 class TopologyLevel(Keys):
     level: Text = ""
     attribute: Text = ""
@@ -204,6 +209,7 @@ class Partition(Keys):
     topology: list[TopologyLevel] = Field(default_factory=list)
     usergroupresolver: UserGroupResolver = UserGroupResolver()
     statedumpfilepath: Text = ""
+    backfill: Backfill = Backfill()
 
     @property
     def plain_name(self) -> str:

@@ -28,6 +28,7 @@ from ..rules.required_node import required_node
 from ..rules.resource import Items, items_of, total_of
 from ..rules.share import weight
 from ..state import Application, Node, Partition, PendingAsk, Queue, Refusals
+from .backfill import check_candidates, lasts_of
 from .devices import available_with_devices, obtainable_with_devices
 from .topology import Membership, check_closed, check_topology, membership
 
@@ -48,6 +49,7 @@ def check_index(partition: Partition, index: PartitionIndex) -> None:
     check_packing(partition, index)
     check_topology(partition, index)
     check_reserved_nodes(partition, index)
+    check_candidates(partition, index, ask_classes)
     assert index.parked.limits().keys() <= set(ask_classes), f"{partition.name}: ask classes are parked that are gone"
     if not index.shares_are_stale:
         for queue, leaf in leaves.items():
@@ -168,8 +170,8 @@ def check_nodes(partition: Partition, index: PartitionIndex) -> None:
 # Asks of leaf queues
 
 
-# (resource, required node, refused nodes, admission): asks with equal values belong to one ask class.
-Want = tuple[Items, str, Refusals, Admission, Membership]
+# (resource, required node, refused nodes, admission, group, run times): asks with equal values belong to one ask class.
+Want = tuple[Items, str, Refusals, Admission, Membership, tuple[int, int] | tuple[()]]
 
 
 def check_leaf(queue: Queue, leaf: LeafOrder, index: PartitionIndex) -> None:
@@ -181,12 +183,15 @@ def check_leaf(queue: Queue, leaf: LeafOrder, index: PartitionIndex) -> None:
                 continue
             if ask.free:
                 bound_to, group = required_node(dict(ask.ask.tags)), membership(ask)
-                want = (items_of_ask(index.partition, ask), bound_to, ask.refused, admission, group)
+                lasts = lasts_of(index.partition, ask)
+                want = (items_of_ask(index.partition, ask), bound_to, ask.refused, admission, group, lasts)
                 expected[want][application.id].append(ask)
             else:
                 assert ask not in index.lines, f"{application.id}/{ask.ask.allocation_key}: is in a line, none is free"
     found = {
-        (demand.items, demand.required_node, demand.refused, admission, _membership(demand)): _lines(ask_class, index)
+        (demand.items, demand.required_node, demand.refused, admission, _membership(demand), demand.lasts): _lines(
+            ask_class, index
+        )
         for (demand, admission), ask_class in leaf.ask_classes.items()
     }
     where = f"queue {queue.path}"

@@ -529,7 +529,8 @@ def check_timers(state: State, partition: Partition) -> None:
             )
     for node in partition.nodes.values():
         if node.reservation is not None:
-            due_ms = after(node.reserved_ms, state.timing.reservation_timeout_ms)
+            since_ms = node.reserved_ms if node.promise is None else max(node.reserved_ms, node.promise.promised_ms)
+            due_ms = after(since_ms, state.timing.reservation_timeout_ms)
             timer = Timer(due_ms, "reservation", partition.name, node.reservation.ask.application_id, node.id)
             assert due_ms <= state.now_ms or timer in timers, f"node {node.id}: nothing ends its reservation"
     for uuid, allocation in partition.allocations.items():

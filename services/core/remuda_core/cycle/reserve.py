@@ -23,8 +23,10 @@ from ..index.partition import PartitionIndex
 from ..limits import KEPT_NODES_PER_CLAIMANT
 from ..rules.properties import priority_seen_above
 from ..rules.required_node import required_node
-from ..state import Node, Partition, PendingAsk, Queue, State
+from ..settings import EASY
+from ..state import NEVER_MS, Node, Partition, PendingAsk, Queue, State
 from .place import place
+from .promises import earliest_node, start_by_bounds
 
 
 def reserve(
@@ -36,7 +38,7 @@ def reserve(
     if not index.reserving.may_reserve(demand, pending):
         index.reserving.too_young(ask_class, pending)
         return 0
-    if not index.reserving.fits_total(demand):
+    if index.candidates is None and not index.reserving.fits_total(demand):  # what is promised need not fit yet
         return 0
     in_the_way = index.reserved_nodes.in_the_way(pending, bound=bool(demand.required_node))
     if in_the_way is not None:
@@ -53,11 +55,24 @@ def reserve(
                 yield from place(state, partition, pending, node, now_ms)
                 return 1
     else:
-        node = index.reserving.closest_node(demand, pending.timed_out_on)
+        node = node_for(partition, index, demand, pending, now_ms)
         if node is None:
             return 0
-    yield reserved(partition, pending, node)
+    yield reserved(partition, pending, node, promised_ms(partition, pending, node, now_ms))
     return 1
+
+
+def node_for(
+    partition: Partition, index: PartitionIndex, demand: Demand, pending: PendingAsk, now_ms: int
+) -> Node | None:
+    """The node to reserve: with backfill the one that has room first by bounds, if any has; else the one that lacks
+    least."""
+    if index.candidates is not None and index.reserving.has_work_left(demand):
+        node, looked_at = earliest_node(partition, index, demand, pending.timed_out_on, now_ms)
+        index.reserving.count_work(looked_at)
+        if node is not None:
+            return node
+    return index.reserving.closest_node(demand, pending.timed_out_on)
 
 
 def _may_be_kept(index: PartitionIndex, node: Node, demand: Demand) -> bool:
@@ -77,11 +92,21 @@ def within_quotas(partition: Partition, pending: PendingAsk) -> bool:
     )
 
 
-def reserved(partition: Partition, pending: PendingAsk, node: Node, *, by_preemption: bool = False) -> Fact:
+def reserved(
+    partition: Partition, pending: PendingAsk, node: Node, promised_ms: int = 0, *, by_preemption: bool = False
+) -> Fact:
     ask = pending.ask
     return facts.NodeReserved(
-        partition.name, ask.application_id, ask.allocation_key, node.id, ask.resource, by_preemption
+        partition.name, ask.application_id, ask.allocation_key, node.id, ask.resource, by_preemption, promised_ms
     )
+
+
+def promised_ms(partition: Partition, pending: PendingAsk, node: Node, now_ms: int) -> int:
+    """When the node has room for the ask at the latest; 0: not known, or without backfill."""
+    if partition.settings.backfill != EASY:
+        return 0
+    at_ms = start_by_bounds(node, pending.ask.resource, now_ms).at_ms
+    return at_ms if at_ms < NEVER_MS else 0
 
 
 def gives_way(kept_for: PendingAsk, pending: PendingAsk) -> str:
@@ -145,7 +170,7 @@ def take_kept(
             if claim.fits:
                 yield from place(state, partition, pending, node, now_ms)
             else:
-                yield reserved(partition, pending, node)
+                yield reserved(partition, pending, node, promised_ms(partition, pending, node, now_ms))
             taken += 1
     return taken
 

@@ -11,6 +11,7 @@
    c. A node was found: allocate, or ask the RM first where it declares predicates.
    d. No node was found: set the ask's demand aside until a node gains room. If the ask has waited for the reservation
       delay, it reserves a node. If it is bound to a node, it reserves that node at once, and may preempt there.
+   With backfill, asks that end in time are placed on reserved nodes at last.
 3. Preemption, for asks that still wait and whose queues guarantee them what they need.
 
 A pass yields facts. The caller writes each fact into state and index before the pass continues, so every line here sees
@@ -31,6 +32,7 @@ from ..rules import lifecycle
 from ..rules.connection import RUNNING
 from ..rules.resource import INT64_MAX
 from ..state import Partition, State
+from .backfill import backfill
 from .groups import place_group
 from .measure import measure_work
 from .place import allocate, ask_for_more, expired, place
@@ -69,6 +71,8 @@ def schedule(state: State, index: Index, command: Schedule, now_ms: int) -> Iter
             # 2. All other asks.
             if placed < limit:
                 placed += yield from place_pending(state, partition, one, limit - placed, now_ms)
+            if one.candidates is not None and placed < limit:
+                placed += yield from backfill(state, partition, one, limit - placed, now_ms)
             left -= placed
             if one.budget.left <= 0:
                 continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from msgspec.structs import replace
@@ -20,6 +20,7 @@ from ..limits import MAX_ALLOCATIONS
 from ..rules import lifecycle
 from ..rules.devices import problem_of_ask as problem_of_devices
 from ..rules.resource import items_of, problem_of_resource
+from ..rules.runtime import MOST, bound_of, duration_in
 from ..rules.topology import problem_of_ask as problem_of_topology
 from ..state import Allocation, Application, Node, Partition, PendingAsk, RejectedAllocation, State
 from . import names
@@ -51,14 +52,23 @@ def submit_ask(state: State, command: SubmitAsk, now_ms: int) -> Iterator[Fact]:
         )  # fmt: skip
         return
     assert partition is not None and application is not None, "problem_of_ask checks"
+    bound = bound_of(
+        ask.execution_timeout_ms, ask.tags, application.tags, _properties(application), placeholder=ask.placeholder
+    )
+    problem = problem_of_bound(application, ask, bound.bound_ms)
+    if problem is not None:
+        yield facts.AskRejected(ask.partition, ask.application_id, ask.allocation_key, problem)
+        return
+    if bound.bound_ms and bound.bound_ms != ask.execution_timeout_ms:
+        ask = replace(ask, execution_timeout_ms=bound.bound_ms)
     if application.state in (lifecycle.NEW, lifecycle.COMPLETING):
         yield from transition(partition, application, lifecycle.RUN, now_ms)
     known = application.asks.get(ask.allocation_key)
     if known is not None:
         yield from release_reservations(partition, known, "the ask was changed")
-        yield facts.AskChanged(ask)
+        yield facts.AskChanged(ask, bound.ignored)
     else:
-        yield facts.AskAccepted(ask)
+        yield facts.AskAccepted(ask, bound.ignored)
 
 
 def problem_of_ask(partition: Partition | None, application: Application | None, ask: Ask) -> str | None:
@@ -82,6 +92,19 @@ def problem_of_ask(partition: Partition | None, application: Application | None,
     if ask.tags or application.tags:
         return problem_of_topology(settings.topology, ask.tags, application.tags, ask.task_group, ask.max_allocations)
     return None
+
+
+def problem_of_bound(application: Application, ask: Ask, bound_ms: int) -> str | None:
+    """Why an ask is refused that may run longer than its queue allows; None if it may not."""
+    most_ms = 0 if ask.placeholder else duration_in(_properties(application), MOST)
+    if not most_ms or 0 < bound_ms <= most_ms:
+        return None
+    runs = f"it may run for {bound_ms / 1000:.10g} s" if bound_ms else "it has no bound"
+    return f"{runs}, expected at most {most_ms / 1000:.10g} s ({MOST} of queue {application.queue.path})"
+
+
+def _properties(application: Application) -> Iterator[Mapping[str, str]]:
+    return (queue.settings.properties for queue in application.queue.path_to_root)
 
 
 def release_ask(state: State, command: ReleaseAsk, now_ms: int) -> Iterator[Fact]:

@@ -26,7 +26,19 @@ from ..rules.devices import problem_of_node
 from ..rules.placement_rules import RULES
 from ..rules.prices import LARGEST_UNIT, PRICES
 from ..rules.properties import FIFO, SORT_POLICY, is_state_aware
-from ..settings import APPLICATION, PACKINGS, TOPOLOGY, Configuration, PartitionSettings, PlacementRule, QueueSettings
+from ..settings import (
+    APPLICATION,
+    BACKFILL_ORDERS,
+    BACKFILLS,
+    EASY,
+    PACKINGS,
+    SHORTEST,
+    TOPOLOGY,
+    Configuration,
+    PartitionSettings,
+    PlacementRule,
+    QueueSettings,
+)
 from ..state import Partition, Queue, State
 from . import names
 from .devices import assign_devices
@@ -118,6 +130,7 @@ def problems_of(configuration: Configuration) -> list[str]:
             )
         problems += problems_of_devices(partition, configuration.compatibility)
         problems += problems_of_topology(partition, configuration.compatibility)
+        problems += problems_of_backfill(partition, configuration.compatibility)
         if partition.pack not in PACKINGS:
             expected = f"{APPLICATION}, {TOPOLOGY} or none"
             problems.append(f"partition {partition.name}: pack {shown(partition.pack)}, expected {expected}")
@@ -157,6 +170,16 @@ def problems_of_topology(partition: PartitionSettings, compatibility: str) -> It
         yield f"{where}: a level or an attribute is there twice"
     if partition.pack == TOPOLOGY and (not levels or partition.node_sort in PRICES):
         yield f"{where}: expected levels, and a node sort policy without prices, with pack {TOPOLOGY}"
+
+
+def problems_of_backfill(partition: PartitionSettings, compatibility: str) -> Iterator[str]:
+    where = f"partition {partition.name}: backfill"
+    if partition.backfill and compatibility != "none":
+        yield f"{where}: compatibility {compatibility} has none"
+    if partition.backfill not in BACKFILLS:
+        yield f"{where} {shown(partition.backfill)}, expected {EASY} or none"
+    if partition.backfill_order not in BACKFILL_ORDERS:
+        yield f"{where} order {shown(partition.backfill_order)}, expected {SHORTEST} or none"
 
 
 def problems_of_requires(extra_config: facts.Tags, configuration: Configuration) -> Iterator[str]:

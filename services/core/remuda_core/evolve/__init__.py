@@ -69,6 +69,7 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[State, Any], Any]]] = {
     facts.NodeRemoved: nodes.node_removed,
     facts.NodeReserved: nodes.node_reserved,
     facts.NodeUnreserved: nodes.node_unreserved,
+    facts.PromiseChanged: nodes.promise_changed,
     facts.ApplicationAccepted: applications.application_accepted,
     facts.ApplicationRejected: applications.application_rejected,
     facts.RejectionForgotten: applications.rejection_forgotten,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .. import facts, timeouts
-from ..state import Allocation, Node, Partition, PendingAsk, State
+from ..rules.runtime import name_of
+from ..state import Allocation, Node, Partition, PendingAsk, Run, State
 from .booking import (
     allocation_comes,
     book_allocated,
@@ -104,9 +105,20 @@ def book_running(state: State, allocation: facts.Allocated, node: Node) -> Alloc
 def allocation_released(state: State, fact: facts.AllocationReleased) -> Allocation:
     partition = state.partitions[fact.partition]
     allocation = allocation_goes(state, partition, fact.uuid)
+    if partition.settings.backfill:
+        _learn_runtime(state, partition, allocation)
     if allocation.fact.placeholder and allocation.releasing != facts.TIMEOUT:  # time-outs are counted already
         allocation.application.task_groups[allocation.fact.task_group].timed_out += 1
     return allocation
+
+
+def _learn_runtime(state: State, partition: Partition, allocation: Allocation) -> None:
+    """Remember how long the allocation ran, if it ended by itself or by its bound."""
+    fact, application = allocation.fact, allocation.application
+    if fact.placeholder or allocation.releasing not in (0, facts.TIMEOUT):
+        return
+    run = Run(state.now_ms - allocation.at_ms, max(0, fact.execution_timeout_ms))
+    partition.runtimes.add_run(application.user, name_of(fact.tags, application.tags), run)
 
 
 def allocation_goes(state: State, partition: Partition, uuid: str) -> Allocation:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from .. import facts, timeouts
 from ..rules.resource import add
-from ..state import NO_RESERVATIONS, Hold, Node, PendingAsk, RejectedAllocation, State, with_rejected
+from ..state import NO_RESERVATIONS, Hold, Node, PendingAsk, Promise, RejectedAllocation, State, with_rejected
 from .booking import count_claims
 from .devices import lay_out_devices
 from .preemption import give_up_place, keep_place, try_refused_again
@@ -117,6 +117,7 @@ def node_reserved(state: State, fact: facts.NodeReserved) -> None:
     node = partition.nodes[fact.node_id]
     pending = partition.applications[fact.application_id].asks[fact.allocation_key]
     node.reservation, node.kept_by_preemption, node.reserved_ms = pending, fact.by_preemption, state.now_ms
+    node.promise = Promise(fact.promised_ms, fact.promised_ms) if fact.promised_ms else None
     state.timers.put(timeouts.of_reservation(partition.name, node, state.timing))
     if not pending.reservations:
         pending.reservations = {}
@@ -131,12 +132,21 @@ def node_reserved(state: State, fact: facts.NodeReserved) -> None:
     count_claims(pending.application, 1)
 
 
+def promise_changed(state: State, fact: facts.PromiseChanged) -> None:
+    partition = state.partitions[fact.partition]
+    node = partition.nodes[fact.node_id]
+    state.timers.cancel(timeouts.of_reservation(partition.name, node, state.timing))
+    first_ms = node.promise.first_ms if node.promise is not None else fact.promised_ms
+    node.promise = Promise(fact.promised_ms, first_ms, state.now_ms, fact.cause) if fact.promised_ms else None
+    state.timers.put(timeouts.of_reservation(partition.name, node, state.timing))
+
+
 def node_unreserved(state: State, fact: facts.NodeUnreserved) -> None:
     partition = state.partitions[fact.partition]
     node = partition.nodes[fact.node_id]
     pending = partition.applications[fact.application_id].asks[fact.allocation_key]
     state.timers.cancel(timeouts.of_reservation(partition.name, node, state.timing))
-    node.reservation, node.kept_by_preemption, node.reserved_ms = None, False, 0
+    node.reservation, node.kept_by_preemption, node.reserved_ms, node.promise = None, False, 0, None
     if fact.timed_out:
         pending.timed_out_ms, pending.timed_out_on = state.now_ms, node.id
     if pending.preemption is not None and pending.preemption.node is node:

@@ -164,6 +164,8 @@ def must_be_rebuilt(was: PartitionSettings, now: PartitionSettings) -> bool:
         or was.pack != now.pack
         or was.devices != now.devices
         or was.topology != now.topology
+        or was.backfill != now.backfill
+        or was.backfill_order != now.backfill_order
         or was.resource_weights != now.resource_weights
         or was.preemption_enabled != now.preemption_enabled
         or was.preemption_interval_ms != now.preemption_interval_ms

@@ -22,6 +22,7 @@ from ..rules.required_node import required_node
 from ..rules.resource import Items, Resource
 from ..rules.share import scales_of, weight
 from ..rules.topology import Wish
+from ..settings import EASY, SHORTEST
 from ..state import Node, Partition, PendingAsk, PredicateClass, Refusals
 from .devices import items_with, needed_amounts, places_in
 from .node_groups import Demand, Grouped, OnDevices
@@ -29,8 +30,13 @@ from .nodes import NodeIndex
 from .ordered import FitList, Rank, Vector, covers
 
 # The key of a demand: amounts, a required node ("": any), nodes that the RM has refused, or the predicate class; of
-# members of a group also the key of the group, and what they want of the topology.
-DemandKey = tuple[Items, str, Refusals] | tuple[Items, str, Refusals, tuple[str, str], Wish]
+# members of a group also the key of the group, and what they want of the topology; in a partition with backfill, of
+# others, how long they run at most and are expected to.
+DemandKey = (
+    tuple[Items, str, Refusals]
+    | tuple[Items, str, Refusals, int, int]
+    | tuple[Items, str, Refusals, tuple[str, str], Wish]
+)
 
 
 class GroupsOfAsks(Protocol):
@@ -53,6 +59,8 @@ class Demands:
         self._nodes = nodes
         self._names = names
         self._units = partition.settings.devices
+        self._backfill = partition.settings.backfill == EASY
+        self._shortest = partition.settings.backfill_order == SHORTEST
         # Set in partitions with a topology.
         self.groups: GroupsOfAsks | None = None
         self.scales = scales_of(partition.total)
@@ -86,19 +94,27 @@ class Demands:
             group, wish = member
             of_group = (items_with(resource, needs), node_id, refused, group.key, wish)
             return self.by_key.get(of_group) or self._make(of_group, resource, needs, group, wish)
-        spelling = (*resource.items(), *needs, node_id, refused)
+        lasts = self.lasts(ask)
+        spelling = (*resource.items(), *needs, node_id, refused, *lasts)
         demand = self._by_spelling.get(spelling)
         if demand is None:
-            key = (items_with(resource, needs), node_id, refused)
-            demand = self.by_key.get(key) or self._make(key, resource, needs)
+            key: DemandKey = (items_with(resource, needs), node_id, refused, *lasts)
+            demand = self.by_key.get(key) or self._make(key, resource, needs, lasts=lasts)
             if len(demand.spellings) < SPELLINGS:
                 demand.spellings.append(spelling)
                 self._by_spelling[spelling] = demand
         return demand
 
+    def lasts(self, ask: PendingAsk) -> tuple[int, int] | tuple[()]:
+        """How long allocations of the ask run at most and are expected to, in ms, as part of a key. Asks are told apart
+        by their expectations only where that is their order."""
+        if not self._backfill:
+            return ()
+        return max(0, ask.ask.execution_timeout_ms), ask.expected_ms if self._shortest else 0
+
     def _make(
         self, key: DemandKey, resource: Resource, needs: tuple[DeviceNeed, ...], group: Grouped | None = None,
-        wish: Wish | None = None,
+        wish: Wish | None = None, lasts: tuple[int, int] | tuple[()] = (),
     ) -> Demand:  # fmt: skip
         items, node_id, refused = key[:3]
         self._number += 1
@@ -108,7 +124,7 @@ class Demands:
             resource, items, node_id, refused, need, heavy, self._number,
             refused if isinstance(refused, PredicateClass) else None,
             tuple(OnDevices(places_in(self._names, one.resource), one.share, one.devices) for one in needs),
-            group, wish,
+            group, wish, lasts,
         )  # fmt: skip
         if any(name not in self._names for name in resource if resource[name]):
             demand.possible = demand.open = demand.schedulable = False
@@ -267,7 +283,7 @@ def fitting(closed: FitList[Demand], room: Vector) -> Iterator[Demand]:
 def key_of(demand: Demand) -> DemandKey:
     if demand.group_of_asks is not None and demand.wish is not None:
         return (demand.items, demand.required_node, demand.refused, demand.group_of_asks.key, demand.wish)
-    return (demand.items, demand.required_node, demand.refused)
+    return (demand.items, demand.required_node, demand.refused, *demand.lasts)
 
 
 class FreedNodesIndex(Protocol):

@@ -59,9 +59,12 @@ class Index:
         change = BY_FACT.get(type(fact))
         if change is not None:
             index = self.partitions.get(fact.partition)
-            if index is not None and change(index, fact, touched):
-                self._spare[fact.partition] = index.spare
-                del self.partitions[fact.partition]
+            if index is not None:
+                if index.candidates is not None:
+                    index.candidates.changed = True
+                if change(index, fact, touched):
+                    self._spare[fact.partition] = index.spare
+                    del self.partitions[fact.partition]
         elif type(fact) in OF_ALL:
             self._spare = {name: spare for name, spare in self._spare.items() if name in state.partitions}
             self.partitions = {

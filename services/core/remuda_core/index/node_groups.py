@@ -14,6 +14,7 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush, merge
 from itertools import islice
+from math import inf
 from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
@@ -76,6 +77,9 @@ class Demand:
     # of all members that start together, and the demand is closed until a domain may have room for them.
     group_of_asks: Grouped | None = None
     wish: Wish | None = None
+    # With backfill: the bound of the asks, and how long they are expected to run if the shortest go first, in ms, of
+    # which 0 is not known. Else empty.
+    lasts: tuple[int, int] | tuple[()] = ()
     quota: Resource = field(init=False)
     negated: Vector = field(init=False)
     # Whether nodes of one group may differ for the demand.
@@ -121,6 +125,16 @@ class Demand:
         self.node_specific = bool(self.required_node) or self.refused != NO_NODES
         self.negated = self.room = tuple(-amount for amount in self.need)
         self.quota = self.resource
+
+    @property
+    def bound(self) -> float:
+        """How long an allocation runs at most, in ms."""
+        return (self.lasts[0] if self.lasts else 0) or inf
+
+    @property
+    def expectation(self) -> float:
+        """How long an allocation is expected to run, in ms, if the shortest go first."""
+        return (self.lasts[1] if self.lasts else 0) or inf
 
     def avoids(self, node_id: str) -> bool:
         """Whether the RM refuses the node, or has to accept it first."""

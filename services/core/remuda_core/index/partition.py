@@ -15,11 +15,12 @@ from ..rules.devices import is_place
 from ..rules.required_node import required_node
 from ..rules.resource import Resource
 from ..rules.share import weight
-from ..settings import APPLICATION, TOPOLOGY, Timing
+from ..settings import APPLICATION, EASY, TOPOLOGY, Timing
 from ..state import Application, Node, Partition, PendingAsk, Queue, Tracker
 from . import gangs
 from .asks import ApplicationAsks, AskClass
-from .demands import Demands, FreedNodes, fitting, key_of
+from .backfill import Candidates
+from .demands import DemandKey, Demands, FreedNodes, fitting, key_of
 from .devices import items_of_ask, needed_amounts
 from .gangs import AwaitingAsks, Gang
 from .groups import Groups, is_used
@@ -84,6 +85,8 @@ class PartitionIndex:
         self.reservations = Reservations(self)
         self.reserved_nodes = ReservedNodes(self)
         self.reserving = ReservingDemands(partition, self.nodes, self.demands)
+        # The ask classes that may be placed on reserved nodes, in a partition with backfill.
+        self.candidates = Candidates(self.nodes.width) if partition.settings.backfill == EASY else None
         # The total of the partition has changed since shares and weights were measured.
         self.shares_are_stale = False
         # Asks of applications, in the order in which to explain why they wait: those not explained for longest first.
@@ -323,9 +326,12 @@ class PartitionIndex:
     def first_bound_ask_gone(self, ask: PendingAsk) -> None:
         """Let another ask that is bound to the same node try to reserve it, after the first such ask is gone."""
         bound_to = required_node(ask.ask.tags)
-        like = self.demands.by_key.get((items_of_ask(self.partition, ask), bound_to, ask.refused)) if bound_to else None
+        like = self.demands.by_key.get(self._key_of(ask, bound_to)) if bound_to else None
         if like is not None:
             self.reserve_again(like)
+
+    def _key_of(self, ask: PendingAsk, bound_to: str) -> DemandKey:
+        return (items_of_ask(self.partition, ask), bound_to, ask.refused, *self.demands.lasts(ask))
 
     def reserved_node_changed(self, node: Node) -> None:
         """Let the ask that the node is reserved for look whether it can preempt there now."""
@@ -335,12 +341,16 @@ class PartitionIndex:
         """Note an ask class that a leaf has made."""
         ask_class.demand.ask_classes += 1
         self.reserved_nodes.claimants[ask_class] = None
+        if self.candidates is not None:
+            self.candidates.add_class(ask_class)
 
     def ask_class_gone(self, ask_class: AskClass) -> None:
         """Forget an ask class that has no asks any more."""
         demand = ask_class.demand
         demand.ask_classes -= 1
         self.reserved_nodes.forget(ask_class)
+        if self.candidates is not None:
+            self.candidates.remove_class(ask_class)
         self.parked.unblock(ask_class)
         demand.set_aside.pop(ask_class, None)
         demand.aged -= ask_class.aged

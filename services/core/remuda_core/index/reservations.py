@@ -197,6 +197,14 @@ class ReservingDemands:
             self._without_node[demand] = None
         return node
 
+    def has_work_left(self, demand: Demand) -> bool:
+        """Whether the pass may look at more nodes for reservations."""
+        return self._work_left > 0
+
+    def count_work(self, looked_at: int) -> None:
+        """Count nodes that were looked at."""
+        self._work_left -= looked_at
+
     def finds_no_node(self, demand: Demand) -> bool:
         """Whether the demand can be obtained on no node that is free of reservations. False if the pass has done the
         work it may do to find out. O(node groups) if it was not found out before."""
@@ -436,6 +444,13 @@ class ReservedNodes:
         ):
             return self._share_of(application.queue)
         return self._index.partition if self.is_full() else None
+
+    def leaves_room(self, pending: PendingAsk) -> bool:
+        """Whether an allocation of the ask leaves room for all reserved asks under its limits. O(depth)."""
+        resource = pending.ask.resource
+        return not any(
+            limit in self.sums and self._has_no_room(limit, resource) for limit in limits_of(pending.application)
+        )
 
     def is_full(self) -> bool:
         """Asks that are not bound to a node keep as many nodes as they may."""

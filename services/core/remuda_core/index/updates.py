@@ -171,6 +171,8 @@ def place_ask(index: PartitionIndex, fact: Allocated | PredicateAsked, ask: Pend
         ask_class = line.ask_class
         leaf = ask_class.leaf
         index.nodes.book(fact.node_id, ask_class.demand)
+        if index.candidates is not None and (node := index.partition.nodes[fact.node_id]).reservation is not None:
+            index.reserved_nodes.node_changed(node)
         if index.groups is not None and ask_class.demand.group_of_asks is not None:
             index.groups.placed(ask, ask_class.demand)
         if not ask.free:

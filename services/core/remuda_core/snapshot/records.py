@@ -121,6 +121,26 @@ class PastConstraint(Record):
     ended_ms: int
 
 
+class Promise(Record):
+    """`Node.promise` of a node that is reserved for the ask."""
+
+    node_id: str
+    promised_ms: int
+    first_ms: int
+    changed_ms: int = 0
+    cause: str = ""
+
+
+class RuntimeRecord(Record):
+    """An entry of `Partition.runtimes`: runs and their bounds, in ms, the oldest first."""
+
+    partition: str
+    user: str
+    name: str
+    ran_ms: tuple[int, ...]
+    bound_ms: tuple[int, ...]
+
+
 class AskRecord(Record):
     """`kept_by_preemption`: those of the `reservations` that a preemption has made. `reserved_ms`: since when each is
     reserved; empty in a snapshot of an earlier version."""
@@ -141,6 +161,8 @@ class AskRecord(Record):
     reserved_ms: tuple[int, ...] = ()
     timed_out_ms: int = 0
     timed_out_on: str = ""
+    promises: tuple[Promise, ...] = ()
+    expected_ms: int = 0
 
 
 class AllocationRecord(Record):

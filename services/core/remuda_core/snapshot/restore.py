@@ -44,11 +44,13 @@ from ..state import (
     PastConstraint,
     PendingAsk,
     Preemption,
+    Promise,
     Question,
     Queue,
     QuotaExcess,
     RejectedApplication,
     Replacement,
+    Run,
     State,
     TaskGroup,
     Timer,
@@ -167,6 +169,11 @@ def _predicate_class(state: State, record: records.PredicateClassRecord) -> None
         partition.idle_classes[found.name] = found
 
 
+def _runtime(state: State, record: records.RuntimeRecord) -> None:
+    runs = map(Run, record.ran_ms, record.bound_ms)
+    state.partitions[record.partition].runtimes.put(record.user, record.name, runs)
+
+
 def _application(state: State, record: records.ApplicationRecord) -> None:
     fact = record.accepted
     partition = state.partitions[fact.partition]
@@ -204,10 +211,13 @@ def _ask(state: State, record: records.AskRecord) -> None:
         found.asks += 1
         pending.refused = found
     application.open_claims += len(pending.reservations) + pending.asked
+    promises = {promise.node_id: promise for promise in record.promises}
     since_ms = record.reserved_ms or (state.now_ms,) * len(record.reservations)
     for node, reserved_ms in zip((partition.nodes[name] for name in pending.reservations), since_ms, strict=True):
         node.reservation, node.kept_by_preemption = pending, node.id in record.kept_by_preemption
         node.reserved_ms = reserved_ms
+        if (one := promises.get(node.id)) is not None:
+            node.promise = Promise(one.promised_ms, one.first_ms, one.changed_ms, one.cause)
         if not record.reserved_ms:
             state.timers.put(of_reservation(partition.name, node, state.timing))
         application.reserving[record.ask.allocation_key] = pending
@@ -228,6 +238,7 @@ def _pending(application: Application, record: records.AskRecord) -> PendingAsk:
         waiting={(w.constraint, w.where, w.resource): w.at_ms for w in record.waiting} or None,
         past=tuple(PastConstraint((p.constraint, p.where, p.resource), p.since_ms, p.ended_ms) for p in record.past),
         timed_out_ms=record.timed_out_ms, timed_out_on=record.timed_out_on,
+        expected_ms=record.expected_ms,
     )  # fmt: skip
 
 
@@ -322,6 +333,7 @@ RESTORERS: Final[dict[type[Record], Callable[[State, Any], None]]] = {
     records.PartitionRecord: _partition,
     records.QueueRecord: _queue,
     records.NodeRecord: _node,
+    records.RuntimeRecord: _runtime,
     records.ApplicationRecord: _application,
     records.AskRecord: _ask,
     records.AllocationRecord: _allocation,

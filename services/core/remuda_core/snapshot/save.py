@@ -55,6 +55,9 @@ def _save_partition(partition: Partition) -> Iterator[Record]:
     for node in partition.nodes.values():
         yield _saved_node(partition.name, node)
     yield from _save_predicate_classes(partition)
+    for user, name, runs in partition.runtimes.all():
+        ran_ms, bound_ms = zip(*runs, strict=True)
+        yield records.RuntimeRecord(partition.name, user, name, ran_ms, bound_ms)
     for application in partition.applications.values():
         yield _saved_application(partition.name, application)
     for application in partition.applications.values():
@@ -152,4 +155,10 @@ def _saved_ask(partition: Partition, a: PendingAsk) -> records.AskRecord:
         a.ask, a.seq, a.at_ms, a.pending, a.asked, tuple(a.reservations), kept, tuple(sorted(a.refused)), a.refusal,
         a.refused_at_ms, waiting, a.preempted_at_ms, past,
         tuple(partition.nodes[node_id].reserved_ms for node_id in a.reservations), a.timed_out_ms, a.timed_out_on,
+        tuple(
+            records.Promise(node_id, p.promised_ms, p.first_ms, p.changed_ms, p.cause)
+            for node_id in a.reservations
+            if (p := partition.nodes[node_id].promise) is not None
+        ),
+        a.expected_ms,
     )  # fmt: skip

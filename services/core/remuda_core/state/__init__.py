@@ -23,6 +23,7 @@ from .application import (
     PendingSum,
     PredicateClass,
     Preemption,
+    Promise,
     Queue,
     QuotaExcess,
     Refusals,
@@ -35,6 +36,7 @@ from .application import (
 )
 from .left_guest import LeftGuest
 from .partition import KeyHolders, Partition, Question, RejectedApplication, ResourceNames
+from .runtimes import Run, Runtimes
 from .state import FIRST_UUID, State
 from .timers import NEVER_MS, Timer, Timers, after
 
@@ -57,6 +59,7 @@ __all__ = [
     "PendingSum",
     "PredicateClass",
     "Preemption",
+    "Promise",
     "Question",
     "Queue",
     "QuotaExcess",
@@ -65,6 +68,8 @@ __all__ = [
     "RejectedApplication",
     "Replacement",
     "ResourceNames",
+    "Run",
+    "Runtimes",
     "State",
     "TaskGroup",
     "Timer",

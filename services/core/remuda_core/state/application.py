@@ -133,6 +133,16 @@ class PredicateClass:
 Like = tuple[Items, str, int]
 
 
+class Promise(msgspec.Struct, frozen=True):
+    """A time at which a reserved node has room for its ask: as promised now and as promised first, in ms; when and why
+    it changed last (0: never)."""
+
+    promised_ms: int
+    first_ms: int
+    changed_ms: int = 0
+    cause: str = ""
+
+
 @dataclass(slots=True, eq=False)
 class Node:
     """A node, and what is on it. What is available is the capacity without `occupied` and `allocated`."""
@@ -155,6 +165,8 @@ class Node:
     reservation: PendingAsk | None = None
     kept_by_preemption: bool = False
     reserved_ms: int = 0  # since when
+    # When the node has room for the ask at the latest. None: that is not known.
+    promise: Promise | None = None
     # By UUID: replacements of placeholders on other nodes, whose allocations will be here. They count in `allocated`.
     arriving: dict[str, Replacement] = field(default_factory=dict)
     rejected: dict[str, RejectedAllocation] = field(default_factory=dict)  # in `occupied`, by name
@@ -382,6 +394,8 @@ class PendingAsk(msgspec.Struct, eq=False):
     # When a reservation for it timed out last, and on which node; 0: never.
     timed_out_ms: int = 0
     timed_out_on: str = ""
+    # How long an allocation of it is expected to run, in ms; 0: not known. It orders, and decides nothing.
+    expected_ms: int = 0
 
     @property
     def waits_since_ms(self) -> int:

@@ -28,6 +28,7 @@ from .application import (
     RejectedAllocations,
     Replacement,
 )
+from .runtimes import Runtimes
 
 
 class RejectedApplication(msgspec.Struct):
@@ -191,6 +192,8 @@ class Partition:
     last_asked: str = ""
     # As many questions about classes were open as may be: no further one before half of them are answered.
     questions_paused: bool = False
+    # How long allocations of users ran, in a partition with backfill.
+    runtimes: Runtimes = field(default_factory=Runtimes)
     # Sums of the nodes' capacities, and of what others occupy of them.
     total: dict[str, int] = field(default_factory=dict)
     occupied: dict[str, int] = field(default_factory=dict)

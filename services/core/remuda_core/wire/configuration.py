@@ -42,6 +42,7 @@ def read_partition(message: config_pb2.PartitionConfig) -> settings.PartitionSet
         message.reservation_share or DEFAULT.reservation_share,
         message.queue_reservation_share or DEFAULT.queue_reservation_share, read_resource(message.devices),
         tuple(settings.TopologyLevel(one.level, one.attribute) for one in message.topology),
+        message.backfill, message.backfill_order,
     )  # fmt: skip
 
 
@@ -68,6 +69,8 @@ def write_partition(partition: settings.PartitionSettings) -> config_pb2.Partiti
         limits=[write_limit(limit) for limit in partition.limits],
         devices=write_resource(partition.devices) if partition.devices else None,
         topology=[config_pb2.TopologyLevel(level=one.level, attribute=one.attribute) for one in partition.topology],
+        backfill=partition.backfill,
+        backfill_order=partition.backfill_order,
     )
 
 

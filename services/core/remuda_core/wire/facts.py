@@ -28,6 +28,12 @@ def read_fact(message: log_pb2.Fact) -> facts.Fact:
     return FACT_READERS[name](getattr(message, name))
 
 
+def write_accepted(fact: facts.AskAccepted | facts.AskChanged, message: Any) -> None:
+    write_ask(fact.ask, message.ask)
+    if fact.ignored:
+        message.ignored = fact.ignored
+
+
 def write_allocated(fact: facts.Allocated, message: log_pb2.Allocated) -> None:
     write_allocation(fact, message.allocation)
     if fact.execution_timeout_ms:
@@ -106,15 +112,15 @@ def read_action(message: Any) -> facts.Action:
 ACTION_FIELDS: Final = facts.Action.__struct_fields__
 
 WRITERS: dict[type[facts.Fact], Callable[[Any, log_pb2.Fact], None]] = {
-    facts.AskAccepted: lambda fact, message: write_ask(fact.ask, message.ask_accepted.ask),
-    facts.AskChanged: lambda fact, message: write_ask(fact.ask, message.ask_changed.ask),
+    facts.AskAccepted: lambda fact, message: write_accepted(fact, message.ask_accepted),
+    facts.AskChanged: lambda fact, message: write_accepted(fact, message.ask_changed),
     facts.Allocated: lambda fact, message: write_allocated(fact, message.allocated),
     facts.AllocationRecovered: lambda fact, message: write_recovered(fact, message.allocation_recovered),
 }
 
 FACT_READERS: dict[str, Callable[[Any], facts.Fact]] = {
-    "ask_accepted": lambda message: facts.AskAccepted(read_logged_ask(message.ask)),
-    "ask_changed": lambda message: facts.AskChanged(read_logged_ask(message.ask)),
+    "ask_accepted": lambda message: facts.AskAccepted(read_logged_ask(message.ask), message.ignored),
+    "ask_changed": lambda message: facts.AskChanged(read_logged_ask(message.ask), message.ignored),
     "allocated": read_allocated,
     "allocation_recovered": read_recovered,
 }

@@ -61,6 +61,7 @@ RECORDS_BY_FACT: Final[dict[str, Callable[[Any, int], Records]]] = {
     "node_removed": nodes.node_removed,
     "node_reserved": nodes.node_reserved,
     "node_unreserved": nodes.node_unreserved,
+    "promise_changed": nodes.promise_changed,
     "application_accepted": applications.application_accepted,
     "application_rejected": applications.application_rejected,
     "application_state_changed": applications.application_state_changed,

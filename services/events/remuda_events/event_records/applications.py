@@ -62,6 +62,7 @@ def ask_accepted(fact: log_pb2.AskAccepted | log_pb2.AskChanged, at_ns: int) -> 
         app(
             ask.applicationID, Record.ADD, Record.APP_REQUEST, at_ns,
             reference=ask.allocationKey, resource=ask.resourceAsk,
+            message=f"ignored: {fact.ignored}" if fact.ignored else "",
         ),
     )  # fmt: skip
 

@@ -71,6 +71,14 @@ def node_reserved(fact: log_pb2.NodeReserved, at_ns: int) -> Records:
         )  # fmt: skip
 
 
+def promise_changed(fact: log_pb2.PromiseChanged, at_ns: int) -> Records:
+    promised = f"promised {fact.promised_ms} ms" if fact.promised_ms else "no promise"
+    yield node(
+        fact.node_id, Record.SET, Record.NODE_RESERVATION, at_ns,
+        reference=fact.allocation_key, message=f"{promised}: {fact.cause}",
+    )  # fmt: skip
+
+
 def node_unreserved(fact: log_pb2.NodeUnreserved, at_ns: int) -> Records:
     if not fact.by_preemption:
         yield node(

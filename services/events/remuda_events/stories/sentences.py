@@ -7,6 +7,7 @@ Amounts are in base units.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from remuda_proto.remuda.v1 import log_pb2
@@ -78,7 +79,18 @@ def node_schedulable(fact: log_pb2.NodeSchedulable) -> str:
 
 def node_reserved(fact: log_pb2.NodeReserved) -> str:
     why = ", where room is made for it by preemption" if fact.by_preemption else ""
-    return f"node {fact.node_id} kept for {name(fact)}{why}"
+    promised = f", which starts at {time_of(fact.promised_ms)} at the latest" if fact.promised_ms else ""
+    return f"node {fact.node_id} kept for {name(fact)}{why}{promised}"
+
+
+def promise_changed(fact: log_pb2.PromiseChanged) -> str:
+    if not fact.promised_ms:
+        return f"nothing is promised to {name(fact)} on {fact.node_id} any more{because(fact.cause)}"
+    return f"{name(fact)} starts on {fact.node_id} at {time_of(fact.promised_ms)} at the latest{because(fact.cause)}"
+
+
+def time_of(at_ms: int) -> str:
+    return f"{datetime.fromtimestamp(at_ms // 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def application_accepted(fact: log_pb2.ApplicationAccepted) -> str:
@@ -92,7 +104,8 @@ def ask_accepted(fact: log_pb2.AskAccepted | log_pb2.AskChanged) -> str:
     verb = "asks for" if isinstance(fact, log_pb2.AskAccepted) else "now asks for"
     times = f"{ask.maxAllocations} × " if ask.maxAllocations != 1 else ""
     what = f"{times}{amounts(ask.resourceAsk)}"
-    return f"{ask.applicationID}/{ask.allocationKey} {verb} {what}, priority {ask.priority}{group(ask)}"
+    ignored = f"; ignored: {fact.ignored}" if fact.ignored else ""
+    return f"{ask.applicationID}/{ask.allocationKey} {verb} {what}, priority {ask.priority}{group(ask)}{ignored}"
 
 
 def group(of: si.AllocationAsk | si.Allocation) -> str:
@@ -233,6 +246,7 @@ SENTENCES: Final[Mapping[str, Callable[[Any], str]]] = {
     "node_removed": lambda fact: f"node {fact.node_id} removed",
     "node_reserved": node_reserved,
     "node_unreserved": lambda fact: f"node {fact.node_id} no longer kept for {name(fact)}{because(fact.reason)}",
+    "promise_changed": promise_changed,
     "application_accepted": application_accepted,
     "application_rejected": lambda fact: f"application {fact.application_id} rejected{because(fact.reason)}",
     "application_state_changed": lambda fact: (

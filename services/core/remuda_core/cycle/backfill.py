@@ -1,0 +1,125 @@
+"""Place asks on reserved nodes if that delays nothing that was promised (semantics section 22).
+
+A reserved node has room for its ask at a time that follows from the bounds of what runs there. Another ask may start
+there if it has ended by then, by its own bound, or if the reserved ask fits at that time all the same. So no start here
+delays a reserved ask beyond its promise, whatever the expectations are worth: these only order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from heapq import heapify, heappop, heappush
+from operator import add as plus
+from operator import sub
+
+from ..facts import Fact
+from ..index.asks import AskClass
+from ..index.backfill import Hole
+from ..index.limits import full_queue, limit_of
+from ..index.ordered import Rank
+from ..index.partition import PartitionIndex
+from ..limits import ANSWER_WITHIN_MS, STEPS_PER_PLACEMENT
+from ..settings import SHORTEST
+from ..state import NEVER_MS, Node, Partition, State
+from .place import place
+from .promises import promise_changes, released_by, starts
+
+
+def backfill(
+    state: State, partition: Partition, index: PartitionIndex, limit: int, now_ms: int
+) -> Generator[Fact, None, int]:
+    """Place at most `limit` asks on reserved nodes. Returns how many were placed. Does nothing if nothing has changed
+    since the last pass that found no more."""
+    candidates = index.candidates
+    if candidates is None or not index.reserved_nodes.of:
+        return 0
+    if not candidates.changed and not _is_promise_over(index, now_ms):
+        return 0
+    holes = dict[Node, Hole]()
+    for node in sorted(index.reserved_nodes.of):
+        start = starts(partition, node, now_ms)
+        yield from promise_changes(partition, node, start, now_ms)
+        if (hole := _hole(partition, index, node, start.at_ms, now_ms)) is not None:
+            holes[node] = hole
+    shortest, placed = partition.settings.backfill_order == SHORTEST, 0
+    index.measure()  # ranks depend on the partition's total
+    found = dict.fromkeys(ask_class for hole in holes.values() for ask_class in candidates.fitting(hole))
+    heap = [(_rank(index, one, shortest), one) for one in found if _may_start(index, one)]
+    heapify(heap)
+    while heap and placed < limit and index.budget.left > 0:
+        rank, ask_class = heappop(heap)
+        index.budget.left -= STEPS_PER_PLACEMENT
+        if not _may_start(index, ask_class):
+            continue
+        if (now := _rank(index, ask_class, shortest)) != rank:  # ranks only get worse in a pass
+            heappush(heap, (now, ask_class))
+            continue
+        hole = _hole_for(state, holes.values(), ask_class, now_ms)
+        if hole is None:
+            continue
+        node = hole.node
+        yield from place(state, partition, ask_class.first(), node, now_ms)
+        placed += 1
+        again = _hole(partition, index, node, starts(partition, node, now_ms).at_ms, now_ms)
+        if again is None:
+            del holes[node]
+        else:
+            holes[node] = again
+        if ask_class in candidates and ask_class.ranking.members:
+            heappush(heap, (_rank(index, ask_class, shortest), ask_class))
+    candidates.changed = bool(heap)
+    return placed
+
+
+def _is_promise_over(index: PartitionIndex, now_ms: int) -> bool:
+    return any(node.promise is not None and node.promise.promised_ms < now_ms for node in index.reserved_nodes.of)
+
+
+def _hole(partition: Partition, index: PartitionIndex, node: Node, starts_ms: int, now_ms: int) -> Hole | None:
+    """What may be used of a reserved node. Not after the promised time, not where a preemption makes room, nor before
+    anything is promised."""
+    promise, pending = node.promise, node.reservation
+    assert pending is not None, "only reserved nodes have holes"
+    if promise is None or starts_ms >= NEVER_MS or node.preempting or node.full or not node.ready:
+        return None
+    until_ms = min(starts_ms, promise.promised_ms)
+    if until_ms <= now_ms:
+        return None
+    available = index.nodes.available(node)
+    if not any(amount > 0 for amount in available):
+        return None
+    later = index.nodes.vector(released_by(node, until_ms, now_ms))
+    spare = tuple(map(sub, map(plus, available, later), index.demand_of(pending).need))
+    return Hole(node, until_ms - now_ms, available, tuple(map(min, available, spare)))
+
+
+def _may_start(index: PartitionIndex, ask_class: AskClass) -> bool:
+    """Whether its first ask is admitted, and leaves what reserved asks need under each maximum and limit."""
+    if ask_class.hidden or not ask_class.ranking.members:
+        return False
+    pending = ask_class.first()
+    if full_queue(pending) is not None or limit_of(pending) is not None:
+        return False
+    return index.reserved_nodes.leaves_room(pending)
+
+
+def _rank(index: PartitionIndex, ask_class: AskClass, shortest: bool) -> Rank:
+    """Its first ask's place in the order of queues; before that, if the shortest go first, how long it is expected to
+    run."""
+    rank = (*index.ask_rank(ask_class.first()), ask_class.number)
+    return (ask_class.demand.expectation, *rank) if shortest else rank
+
+
+def _hole_for(state: State, holes: Iterable[Hole], ask_class: AskClass, now_ms: int) -> Hole | None:
+    """The first hole, by the ID of its node, for the first ask of the class."""
+    demand, pending = ask_class.demand, ask_class.first()
+    lasts_ms = demand.bound
+    if state.predicates:
+        lasts_ms += ANSWER_WITHIN_MS  # the allocation begins with the answer
+    for hole in holes:
+        node = hole.node
+        if not node.takes(demand.required_node) or demand.avoids(node.id) or node.id in pending.refused:
+            continue
+        if node.reservation is not pending and hole.fits(demand, lasts_ms):
+            return hole
+    return None
