@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from .backfill import BACKFILL
 from .devices import DEVICES
 from .mutate import Mutant
 from .mutate import mutants_of as _of
@@ -405,5 +406,5 @@ GUESTS: Final = (
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     *SHARES, *LIMITS, *LIFE, *EXECUTION, *ACCESS, *PROPERTIES, *QUOTAS, *PLACEMENT, *SUBMIT, *NODES, *QUEUES, *ASKS, *GANGS, *RESERVATIONS, *PASS, *PREEMPTION, *RECOVERY, *EXPLAIN,
-    *ADMINISTRATION, *GUESTS, *PREDICATE_CLASSES, *DEVICES, *TOPOLOGY, *PELOTON,
+    *ADMINISTRATION, *GUESTS, *PREDICATE_CLASSES, *DEVICES, *TOPOLOGY, *BACKFILL, *PELOTON,
 )  # fmt: skip

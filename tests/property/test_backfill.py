@@ -1,5 +1,5 @@
-"""Backfill against a plain reading of semantics section 22: nothing that was promised is delayed, nothing waits that may
-start, and the order is the one of the setting.
+"""Backfill against a plain reading of semantics section 22: nothing that was promised is delayed, nothing waits that
+may start, and the order is the one of the setting.
 
 The RM of these days releases every allocation at its bound or before it.
 """

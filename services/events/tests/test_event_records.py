@@ -52,6 +52,12 @@ TOLD: list[tuple[Message, list[str]]] = [
         log_pb2.NodeUnreserved(reason="placed on n2", **RESERVATION),
         ["NODE REMOVE NODE_RESERVATION n1 k1 [memory=10 vcore=1] 'placed on n2'"],
     ),
+    (
+        log_pb2.PromiseChanged(
+            application_id="app-1", allocation_key="k1", node_id="n1", promised_ms=2_000, before_ms=1_000, cause="late"
+        ),
+        ["NODE SET NODE_RESERVATION n1 k1 'promised 2000 ms: late'"],
+    ),
     (state("Accepted", reason="runApplication"), ["APP SET APP_ACCEPTED app-1 - 'runApplication'"]),
     (state("Starting"), ["APP SET APP_STARTING app-1 -"]),
     (state("Running", allocated=ROOM), ["APP SET APP_RUNNING app-1 - [memory=10 vcore=1]"]),

@@ -138,7 +138,8 @@ def promise_changed(state: State, fact: facts.PromiseChanged) -> None:
     state.timers.cancel(timeouts.of_reservation(partition.name, node, state.timing))
     first_ms = node.promise.first_ms if node.promise is not None else fact.promised_ms
     node.promise = Promise(fact.promised_ms, first_ms, state.now_ms, fact.cause) if fact.promised_ms else None
-    state.timers.put(timeouts.of_reservation(partition.name, node, state.timing))
+    later = timeouts.of_reservation(partition.name, node, state.timing)
+    state.timers.put(later)
 
 
 def node_unreserved(state: State, fact: facts.NodeUnreserved) -> None:

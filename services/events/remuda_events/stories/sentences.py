@@ -90,7 +90,10 @@ def promise_changed(fact: log_pb2.PromiseChanged) -> str:
 
 
 def time_of(at_ms: int) -> str:
-    return f"{datetime.fromtimestamp(at_ms // 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    try:
+        return f"{datetime.fromtimestamp(at_ms // 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (ValueError, OverflowError):  # beyond the calendar
+        return f"{at_ms} ms since 1970"
 
 
 def application_accepted(fact: log_pb2.ApplicationAccepted) -> str:
