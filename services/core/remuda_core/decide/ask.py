@@ -57,7 +57,8 @@ def submit_ask(state: State, command: SubmitAsk, now_ms: int) -> Iterator[Fact]:
     )
     problem = problem_of_bound(application, ask, bound.bound_ms)
     if problem is not None:
-        yield facts.AskRejected(ask.partition, ask.application_id, ask.allocation_key, problem)
+        rejected = facts.AllocationRejected if command.as_allocation else facts.AskRejected
+        yield rejected(ask.partition, ask.application_id, ask.allocation_key, problem)
         return
     if bound.bound_ms and bound.bound_ms != ask.execution_timeout_ms:
         ask = replace(ask, execution_timeout_ms=bound.bound_ms)
