@@ -204,4 +204,4 @@ def test_these_days_have_promises_and_backfill() -> None:
         day = Day(seed, ("", SHORTEST)[seed % 2])
         day.run(60)
         count += check_promises(day)
-    assert count > 5
+    assert count > 2
