@@ -8,7 +8,7 @@ from prometheus_client import Gauge
 from remuda_core import commands, limits
 from remuda_core.core import Core
 from remuda_core.facts import Ask
-from remuda_core.settings import Configuration, PartitionSettings, PlacementRule, QueueSettings
+from remuda_core.settings import Configuration, PartitionSettings, PlacementRule, QueueSettings, TopologyLevel
 from remuda_core.shell import metrics
 from remuda_core.shell.state_metrics import measure
 
@@ -61,3 +61,32 @@ def test_the_number_of_queues_is_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
     measure([core().state, core().state])
     assert {labels[1] for labels in values(metrics.QUEUE_SHARE)} == {"root", "root.p", "root.p.a"}
     assert values(metrics.PENDING) == {("queue",): 3}
+
+
+def test_of_devices_and_racks() -> None:
+    root = QueueSettings("root", parent=True, submit_acl="*", queues=(QueueSettings("a"),))
+    levels = (TopologyLevel("block", "block"), TopologyLevel("rack", "rack"))
+    settings = PartitionSettings("default", root, topology=levels, devices={"gpu": 100})
+    made = Core("rm-1")
+    made.handle(commands.Register("rm-1", Configuration("x", (settings,))), 1_000)
+    for number in range(6):
+        attributes = {"block": "b1", "rack": f"r{number // 2}"}
+        made.handle(commands.UpdateNode(PARTITION, f"n{number}", "CREATE", attributes, {"gpu": 200}), 1_000)
+    made.handle(commands.SubmitApplication(PARTITION, "app", "root.a", "ann"), 1_000)
+    made.handle(commands.SubmitAsk(Ask(PARTITION, "app", "share", {"gpu": 90})), 1_000)
+    gang = {"remuda/topology.required": "rack"}
+    made.handle(commands.SubmitAsk(Ask(PARTITION, "app", "gang", {"gpu": 200}, 3, tags=gang)), 1_000)
+    made.handle(commands.Schedule(100), 1_000)
+    measure([made.state])
+    assert values(metrics.DEVICES) == {
+        ("default", "gpu", "capacity"): 1_200, ("default", "gpu", "free"): 1_110, ("default", "gpu", "whole"): 1_100,
+        ("default", "gpu", "fragments"): 10,
+    }  # fmt: skip
+    assert values(metrics.DOMAINS) == {
+        ("default", "block", "all"): 1, ("default", "block", "used"): 1, ("default", "block", "whole"): 0,
+        ("default", "rack", "all"): 3, ("default", "rack", "used"): 1, ("default", "rack", "whole"): 2,
+    }  # fmt: skip
+    assert values(metrics.EMPTY_NODES) == {("default", "block"): 5, ("default", "rack"): 2}
+    assert values(metrics.GROUPS_WAITING) == {("default", "rack"): 1}
+    measure([core().state])
+    assert not values(metrics.DEVICES) and not values(metrics.DOMAINS) and not values(metrics.GROUPS_WAITING)

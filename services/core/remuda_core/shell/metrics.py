@@ -69,5 +69,27 @@ QUEUE_SHARE = gauge(
 )
 PENDING = gauge("remuda_core_pending", "Pending allocations, by the first reason that was reported.", ("rm", "reason"))
 NODES = gauge("remuda_core_nodes", "Nodes: ready, reserved, draining, not_ready.", ("rm", "state"))
+DEVICES = gauge(
+    "remuda_core_devices",
+    "What stands on devices, in base units: capacity; free on devices that take asks; whole: of that, on devices with"
+    " nothing on them; fragments: of what is free, what no waiting or common ask can use.",
+    ("rm", "partition", "resource", "state"),
+)
+DOMAINS = gauge(
+    "remuda_core_domains",
+    "Domains of a level of the topology: all; used, where something runs; whole, where all nodes are empty and take"
+    " asks.",
+    ("rm", "partition", "level", "state"),
+)
+EMPTY_NODES = gauge(
+    "remuda_core_most_empty_nodes",
+    "Empty nodes that take asks in the domain of a level that has most of them: the largest gang of whole nodes that"
+    " may start there.",
+    ("rm", "partition", "level"),
+)
+GROUPS_WAITING = gauge(
+    "remuda_core_groups_waiting", "Groups of asks that wait for a domain, by their first level.",
+    ("rm", "partition", "level"),
+)  # fmt: skip
 APPLICATIONS = gauge("remuda_core_applications", "Applications by state.", ("rm", "state"))
 ALLOCATIONS = gauge("remuda_core_allocations", "Allocations there are.", ("rm",))

@@ -16,11 +16,12 @@ from ..rules.share import dominant_share, due_to_queue
 from ..state import Partition, Queue, State, to_give_back
 from . import metrics
 from .rm_standby import RmStandby
+from .topology import Standing, standing_of
 
 # Gauges that are written anew each time, so that what has gone is gone.
 _GAUGES = (
     metrics.QUEUE_RESOURCE, metrics.QUEUE_SHARE, metrics.PENDING, metrics.NODES, metrics.APPLICATIONS,
-    metrics.ALLOCATIONS,
+    metrics.ALLOCATIONS, metrics.DEVICES, metrics.DOMAINS, metrics.EMPTY_NODES, metrics.GROUPS_WAITING,
 )  # fmt: skip
 
 
@@ -45,6 +46,8 @@ def measure(states: list[State]) -> None:
             queues += _measure_queues(rm, name, partition, limits.METRIC_QUEUES - queues)
             asks += _measure_asks(rm, partition, limits.METRIC_ASKS - asks)
             _measure_rest(rm, partition)
+            if partition.settings.devices or partition.settings.topology:
+                _measure_placement(rm, name, standing_of(partition))
 
 
 def _measure_queues(rm: str, name: str, partition: Partition, most: int) -> int:
@@ -110,3 +113,26 @@ def _measure_rest(rm: str, partition: Partition) -> None:
         metrics.NODES.labels(rm, state).inc(count)
     for state, count in Counter(application.state for application in partition.applications.values()).items():
         metrics.APPLICATIONS.labels(rm, state).inc(count)
+
+
+def _measure_placement(rm: str, name: str, standing: Standing) -> None:
+    for resource, sums in standing.all_nodes.devices.items():
+        amounts = {
+            "capacity": sums.capacity, "free": sums.free, "whole": sums.whole * sums.unit, "fragments": sums.fragments,
+        }  # fmt: skip
+        for state, amount in amounts.items():
+            metrics.DEVICES.labels(rm, name, resource, state).inc(amount)
+    counts: Counter[tuple[str, str]] = Counter()
+    most: dict[str, int] = {}
+    for one in standing.domains[1:]:
+        level = standing.level_of(one.path)
+        counts[level, "all"] += 1
+        counts[level, "used"] += any(one.allocated.values())
+        counts[level, "whole"] += one.empty == one.nodes
+        most[level] = max(most.get(level, 0), one.empty)
+    for (level, state), count in counts.items():
+        metrics.DOMAINS.labels(rm, name, level, state).inc(count)
+    for level, count in most.items():
+        metrics.EMPTY_NODES.labels(rm, name, level).inc(count)
+    for level, count in Counter(one.level for one in standing.waiting).items():
+        metrics.GROUPS_WAITING.labels(rm, name, level).inc(count)

@@ -40,13 +40,26 @@ class DomainSums:
     allocated: dict[str, int] = field(default_factory=dict)
     devices: dict[str, rows.DomainDevices] = field(default_factory=dict)
 
-    def add(self, node: Node, devices: dict[str, rows.DomainDevices]) -> None:
+    def add(self, node: Node, kinds: Mapping[str, Sequence[Kind]]) -> None:
+        is_ready = node.schedulable
         self.nodes += 1
-        self.ready += node.schedulable
-        self.empty += node.schedulable and not node.allocations and not any(node.allocated.values())
+        self.ready += is_ready
+        self.empty += is_ready and not node.allocations and not any(node.allocated.values())
         add(self.capacity, node.capacity)
         add(self.allocated, node.allocated)
-        for resource, more in devices.items():
+        for resource in node.devices:
+            sums = self.devices.get(resource)
+            if sums is None:
+                sums = self.devices[resource] = rows.DomainDevices(resource)
+            _add_devices(sums, node, resource, kinds.get(resource, ()))
+
+    def add_domain(self, below: DomainSums) -> None:
+        self.nodes += below.nodes
+        self.ready += below.ready
+        self.empty += below.empty
+        add(self.capacity, below.capacity)
+        add(self.allocated, below.allocated)
+        for resource, more in below.devices.items():
             sums = self.devices.setdefault(resource, rows.DomainDevices(resource))
             for name in _COUNTS:
                 setattr(sums, name, getattr(sums, name) + getattr(more, name))
@@ -64,6 +77,11 @@ class WaitingGroup:
     since_ms: int = 0
     waits_for: tuple[str, str, str] | None = None
     domains: dict[Path, int] = field(default_factory=dict)
+
+    @property
+    def level(self) -> str:
+        """The name of the level that binds it first."""
+        return next(filter(None, (getattr(self.wish, name) for name in _ONE_LEVEL)), "")
 
     def row(self) -> rows.WaitingGroup:
         wish, most = self.wish, self.domains
@@ -129,12 +147,13 @@ def standing_of(partition: Partition) -> Standing:
     found: dict[Path, DomainSums] = {ALL_NODES: DomainSums(ALL_NODES)}
     for node in partition.nodes.values():
         path = path_of(levels, node.attributes)
-        devices = {resource: _on_node(node, resource, kinds.get(resource, ())) for resource in node.devices}
-        for length in range(len(path) + 1):
-            above = path[:length]
-            if above not in found:
-                found[above] = DomainSums(above)
-            found[above].add(node, devices)
+        sums = found.get(path)
+        if sums is None:
+            sums = found[path] = DomainSums(path)
+        sums.add(node, kinds)
+    for length in range(len(levels), 0, -1):
+        for path in [path for path in found if len(path) == length]:
+            found.setdefault(path[:-1], DomainSums(path[:-1])).add_domain(found[path])
     in_order = [found[path] for path in sorted(found, key=lambda path: tuple(map(str, path)))]
     return Standing(partition, in_order, sorted(_waiting(partition), key=_by_age))
 
@@ -193,18 +212,22 @@ class _Kinds:
             self.others[need] = {name: min(known[name], others[name]) for name in known if name in others}
 
 
-def _on_node(node: Node, resource: str, kinds: Sequence[Kind]) -> rows.DomainDevices:
+def _add_devices(sums: rows.DomainDevices, node: Node, resource: str, kinds: Sequence[Kind]) -> None:
+    """Add the devices of the node."""
     devices = node.devices[resource]
-    taken = [name for name in devices.room if devices.used.get(name) or devices.room[name] < devices.unit]
-    sums = rows.DomainDevices(resource, len(devices.room), len(taken), capacity=node.capacity.get(resource, 0))
+    unit, room, used = devices.unit, devices.room, devices.used
+    sums.devices += len(room)
+    sums.capacity += node.capacity.get(resource, 0)
+    sums.used += sum([1 for name, amount in room.items() if amount < unit or name in used])
     if not node.schedulable:
-        return sums
+        return
     offered = devices.offered()
-    sums.unfit, sums.free = len(devices.unfit & devices.room.keys()), sum(offered)
-    sums.whole = sum(amount == devices.unit for amount in offered)
-    if kinds and sums.free:
-        sums.fragments = sum(offered) - usable(offered, node.available(), kinds)
-    return sums
+    free = sum(offered)
+    sums.unfit += len(devices.unfit & room.keys()) if devices.unfit else 0
+    sums.free += free
+    sums.whole += offered.count(unit)
+    if kinds and free:
+        sums.fragments += free - usable(offered, node.available(), kinds)
 
 
 def usable(offered: list[int], available: Resource, kinds: Sequence[Kind]) -> int:
@@ -241,16 +264,16 @@ def _waiting(partition: Partition) -> Iterator[WaitingGroup]:
             if wish is not None and wish.group in groups:
                 one = groups[wish.group]
                 one.placed += 1
-                path = _domain_at(partition, one.wish, allocation.node)
+                path = _domain_at(partition, one.level, allocation.node)
                 if path:
                     one.domains[path] = one.domains.get(path, 0) + 1
         yield from groups.values()
 
 
-def _domain_at(partition: Partition, wish: Wish, node: Node) -> Path:
-    """The domain of the node at the level that binds the group; of a host, that of the node."""
+def _domain_at(partition: Partition, level: str, node: Node) -> Path:
+    """The domain of the node at the level; of a host, that of the node."""
     levels = partition.settings.topology
-    place = next((place_of(levels, getattr(wish, name)) for name in _ONE_LEVEL if getattr(wish, name)), -1)
+    place = place_of(levels, level)
     if place == len(levels):
         return host_of(node.id)
     path = path_of(levels, node.attributes)
