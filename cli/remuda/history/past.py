@@ -247,7 +247,7 @@ class Past:
 
     async def _header(self, segment: Segment) -> Header:
         if (known := self._headers.get(segment.name)) is None:
-            known = header_of(await self._store.beginning(segment.name, limits.HEADER_BYTES))
+            known = header_of(await self._store.beginning(segment.name, segment.size, limits.HEADER_BYTES))
             self._headers[segment.name] = known
         return known
 

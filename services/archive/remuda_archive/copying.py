@@ -73,7 +73,7 @@ class Copying:
     async def _header(self, segment: Segment) -> Header | None:
         """None: the object is damaged, and what it held is copied again where the log still has it."""
         try:
-            return header_of(await self._store.beginning(segment.name, min(limits.HEADER_BYTES, segment.size)))
+            return header_of(await self._store.beginning(segment.name, segment.size, limits.HEADER_BYTES))
         except Damaged as error:
             log.error("a segment of the archive is damaged", rm=self._rm_id, name=segment.name, error=str(error))
             return None

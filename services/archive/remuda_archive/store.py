@@ -16,6 +16,16 @@ from obstore.store import LocalStore, from_url
 from remuda_archive import limits, metrics
 from remuda_archive.segments import Damaged
 
+# Options of the connection. obstore takes them apart from the options of the store, and ends the process where they are
+# among those. People write them with the prefix of the store, as object stores name their variables.
+CONNECTION = {
+    "allow_http", "allow_invalid_certificates", "connect_timeout", "default_content_type", "http1_only",
+    "http2_keep_alive_interval", "http2_keep_alive_timeout", "http2_keep_alive_while_idle", "http2_only",
+    "pool_idle_timeout", "pool_max_idle_per_host", "proxy_url", "proxy_ca_certificate", "proxy_excludes",
+    "randomize_addresses", "timeout", "user_agent",
+}  # fmt: skip
+PREFIXES = ("aws_", "azure_", "google_")
+
 
 class StoreFailed(Exception):
     """The store has refused a request, or was not reached."""
@@ -36,8 +46,8 @@ class Store:
         what is wrong."""
         try:
             if "://" in where and not where.startswith("file://"):
-                config: Any = dict(options or {})
-                return cls(from_url(where, config=config), None, where)
+                config, client = _divided(options or {})
+                return cls(from_url(where, config=config, client_options=client), None, where)
             directory = Path(where.removeprefix("file://"))
             return cls(LocalStore(directory, automatic_cleanup=True, mkdir=True), directory, str(directory))
         except (BaseError, OSError, TypeError, ValueError) as error:
@@ -65,8 +75,11 @@ class Store:
             raise Damaged("it was deleted while it was to be read")
         return found
 
-    async def beginning(self, name: str, length: int) -> bytes:
-        """At most the first `length` bytes. Raises StoreFailed."""
+    async def beginning(self, name: str, size: int, length: int) -> bytes:
+        """Returns the first `length` bytes of an object of `size` bytes, or all. Raises StoreFailed; Damaged when there
+        is no such object."""
+        if size <= length:  # not as a range: some servers answer a range that is everything with the whole object
+            return await self.content(name)
         async with self._asked():
             return bytes(await obstore.get_range_async(self._store, name, start=0, length=length))
 
@@ -100,6 +113,20 @@ class Store:
             said = f"no answer within {within_s} s" if isinstance(error, TimeoutError) else _first_line(error)
             raise StoreFailed(f"{self.where}: {said}") from None
         metrics.FAILING.set(0)
+
+
+def _divided(options: Mapping[str, str]) -> tuple[Any, Any]:
+    """Returns the options of the store and those of the connection. An http endpoint allows http."""
+    config, client = {}, {}
+    for name, value in options.items():
+        plain = next((name.lower().removeprefix(one) for one in PREFIXES if name.lower().startswith(one)), name.lower())
+        if plain in CONNECTION:
+            client[plain] = value
+        else:
+            config[name] = value
+            if plain in ("endpoint", "endpoint_url") and value.startswith("http://"):
+                client.setdefault("allow_http", "true")
+    return config, client
 
 
 def _sync(path: Path) -> None:

@@ -2,108 +2,35 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 
-from remuda_archive import limits
-from remuda_archive.copying import Copying
-from remuda_archive.holdings import Holdings, holdings_of, hour_of, prefix_of
+from remuda_archive.holdings import hour_of, prefix_of
 from remuda_archive.segments import INBOX, LOG, Header, Record, decode, decode_snapshot, encode
 from remuda_archive.store import Store, StoreFailed
 from remuda_archive.tidying import Tidying
-from remuda_archive.verify import Finding, Verified, verify
 from remuda_bus import subjects
-from remuda_bus.bus import Bus
 from remuda_bus.memory import MemoryBus
 from remuda_proto.remuda.v1 import log_pb2
-from remuda_replication.log import START, LogReader, LogWriter
-from tests.patience import PATIENCE
-
-RM = "rm:1"
-HOUR = limits.HOUR_MS
-NOON = 1_800_000_000_000 // HOUR * HOUR
-
-
-async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(20.0 * PATIENCE):
-        while not await holds():  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
-
-
-async def write(bus: Bus, *times_ms: int, rm: str = RM) -> None:
-    """A command into the inbox, and the commit that has read it, for each time."""
-    reader = await LogReader.open(bus, rm)
-    async for _ in reader.read_to_end():
-        pass
-    await reader.close()
-    writer = LogWriter(bus, rm, reader.position, reader.last_seq)
-    for now_ms in times_ms:
-        command = await bus.append(subjects.inbox(rm), f"command at {now_ms}".encode())
-        commit = log_pb2.Commit(now_ms=now_ms, inbox_seq=command)
-        commit.decisions.add(command="Tick", inbox_seq=command)
-        await writer.append(commit)
-
-
-async def streams(bus: Bus, rm: str = RM) -> list[tuple[int, int, bytes]]:
-    """What the streams of the RM have: stream, sequence, payload."""
-    found = []
-    for kind, stream, subject in (
-        (INBOX, subjects.inbox_stream(rm), subjects.inbox(rm)),
-        (LOG, subjects.log_stream(rm), subjects.log(rm)),
-    ):
-        reader = await bus.read(stream, subject)
-        while messages := await reader.batch(timeout_s=0.0):
-            found += [(kind, one.seq, one.payload) for one in messages]
-        await reader.close()
-    return sorted(found)
-
-
-async def held(store: Store, rm: str = RM) -> Holdings:
-    return holdings_of(rm, await store.names(prefix_of(rm)))
-
-
-async def segments(store: Store, rm: str = RM) -> list[tuple[Header, list[Record]]]:
-    return [decode(await store.get(one.name) or b"") for one in (await held(store, rm)).segments]
-
-
-async def archived(store: Store, rm: str = RM) -> list[tuple[int, int, bytes]]:
-    return sorted((one.stream, one.seq, one.payload) for _, some in await segments(store, rm) for one in some)
-
-
-async def findings(store: Store, rm: str = RM) -> list[Finding]:
-    return [one async for one in verify(store, rm, Verified())]
-
-
-@asynccontextmanager
-async def copying(bus: Bus, store: Store, write_s: float = 0.0) -> AsyncIterator[asyncio.Task[None]]:
-    task = asyncio.create_task(Copying(bus, RM, store, write_s).run())
-    try:
-        yield task
-        if task.done():
-            task.result()
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-async def copied(bus: Bus, store: Store) -> None:
-    """Copy until the archive has the newest commit."""
-    last = await bus.last_message(subjects.log_stream(RM), subjects.log(RM))
-    assert last is not None
-    async with copying(bus, store) as task:
-        await until(lambda: _reaches(store, last.seq, task))
-
-
-async def _reaches(store: Store, seq: int, task: asyncio.Task[None]) -> bool:
-    if task.done():
-        return True
-    found = (await held(store)).segments
-    return bool(found) and found[-1].end >= seq
+from remuda_replication.log import START, LogWriter
+from services.archive.tests.copies import (
+    HOUR,
+    NOON,
+    RM,
+    archived,
+    copied,
+    copying,
+    findings,
+    held,
+    reaches,
+    segments,
+    streams,
+    until,
+    write,
+)
 
 
 @pytest.fixture
@@ -134,7 +61,7 @@ async def test_commits_that_come_soon_after_each_other_are_written_together(bus:
     await write(bus, *range(NOON, NOON + 5))
     async with copying(bus, store, write_s=3_600) as task:
         await write(bus, NOON + HOUR)
-        await until(lambda: _reaches(store, 1, task))
+        await until(lambda: reaches(store, 1, task))
     assert [header.commits for header, _ in await segments(store)] == [6]
 
 
@@ -355,6 +282,22 @@ async def test_a_store_that_does_not_exist_is_named() -> None:
         Store.open("nothing://there")
 
 
+@pytest.mark.parametrize(
+    ("option", "named"),
+    [
+        ("aws_nonsense=1", "aws_nonsense"), ("aws_allow_http=maybe", "maybe"), ("timeout=soon", "soon"),
+        ("aws_timeout=5s", ""), ("allow_http=true", ""), ("aws_endpoint=http://127.0.0.1:9", ""),
+    ],
+)  # fmt: skip
+async def test_options_of_the_store_and_of_its_connection(option: str, named: str) -> None:
+    name, value = option.split("=", 1)
+    if not named:
+        Store.open("s3://bucket/past", {name: value})
+        return
+    with pytest.raises(ValueError, match=rf"archive.store 's3://bucket/past'.*{named}"):
+        Store.open("s3://bucket/past", {name: value})
+
+
 async def parts(content: bytes) -> AsyncIterator[bytes]:
     yield content
 
@@ -377,9 +320,9 @@ class Failing(Store):
         self._count()
         await super().delete(name)
 
-    async def beginning(self, name: str, length: int) -> bytes:
+    async def beginning(self, name: str, size: int, length: int) -> bytes:
         self.read += 1
-        return await super().beginning(name, length)
+        return await super().beginning(name, size, length)
 
     def _count(self) -> None:
         if not self.allowed:
