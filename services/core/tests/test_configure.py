@@ -7,7 +7,7 @@ import pytest
 from remuda_core import commands
 from remuda_core.core import Core
 from remuda_core.facts import ConfigurationApplied, ConfigurationRefused, Fact, RegistrationRefused
-from remuda_core.index.scores import score_of
+from remuda_core.index.scores import SCORES, score_of
 from remuda_core.settings import Configuration, PartitionSettings, PlacementRule, QueueSettings
 
 ROOT = QueueSettings("root", parent=True, submit_acl="*")
@@ -22,11 +22,11 @@ def refusal(partition: PartitionSettings) -> str:
 
 def test_an_unknown_node_sort_policy_is_refused() -> None:
     reason = refusal(PartitionSettings("default", ROOT, node_sort="random"))
-    assert reason == "partition default: node sort policy 'random', expected one of fair, binpacking, fragmentation"
+    assert reason == f"partition default: node sort policy 'random', expected one of {', '.join(SCORES)}"
 
 
 def test_an_unknown_node_sort_policy_is_no_score() -> None:
-    with pytest.raises(ValueError, match="node sort policy 'random', expected one of fair, binpacking, fragmentation"):
+    with pytest.raises(ValueError, match=f"node sort policy 'random', expected one of {', '.join(SCORES)}"):
         score_of("random")
 
 

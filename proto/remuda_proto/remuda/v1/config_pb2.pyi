@@ -234,7 +234,7 @@ class NodeSortPolicy(_message.Message):
     RESOURCE_WEIGHTS_FIELD_NUMBER: _builtins.int
     PACK_FIELD_NUMBER: _builtins.int
     type: _builtins.str
-    """"fair" or "binpacking"."""
+    """"fair", "binpacking" or "fragmentation"."""
     pack: _builtins.str
     """"application": an ask goes to a node on which its application is already, if one has room. "topology":
     an ask goes where racks and nodes are in use already. Empty: no packing.
