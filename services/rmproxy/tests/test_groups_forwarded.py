@@ -16,7 +16,7 @@ from remuda_proto.si.v1 import si_pb2 as si
 from remuda_rmproxy.groups.choice import groups_by
 from remuda_rmproxy.groups.group_resolver import Groups
 from remuda_rmproxy.groups.resolution import Resolution
-from remuda_rmproxy.inbound.translate import commands_of, users_without_groups
+from remuda_rmproxy.inbound.translate import commands_of, read_request, users_without_groups
 from remuda_rmproxy.records.rm_record import RmRecord
 from remuda_rmproxy.settings import RmproxySettings
 from services.rmproxy.tests.forwarding import forwarder_of, forwarding
@@ -89,7 +89,7 @@ async def test_the_order_of_requests_is_kept() -> None:
 def test_parts_do_not_depend_on_the_answer() -> None:
     payload = request(*(application(f"a-{number}", f"user-{number % 7}") for number in range(300)))
     message = _message(payload)
-    users = users_without_groups(message)
+    users = users_without_groups(read_request(message, "rm-1"))
     assert users == [f"user-{number}" for number in range(7)]
     answers: list[Mapping[str, Resolution]] = [
         {},

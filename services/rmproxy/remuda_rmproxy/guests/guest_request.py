@@ -19,7 +19,7 @@ from remuda_proto.guests import PREDICATE_CLASS, PREDICATE_CLASS_TAG, prefix_of,
 from remuda_proto.names import CLUSTER, QUEUE, RM_ID
 from remuda_proto.remuda.v1 import inbox_pb2
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_rmproxy.inbound.translate import InvalidRequest, completed
+from remuda_rmproxy.inbound.translate import InvalidRequest, completed, refuse
 from remuda_rmproxy.records.status_codes import FORBIDDEN, INVALID
 
 
@@ -67,6 +67,7 @@ def command_of(message: Message, admissions: Sequence[Admission], limit: int) ->
         raise Refused(problem, INVALID)
     _complete(request, admission)
     try:
+        refuse(command)
         commands = completed(command, rm_id, limit)
     except InvalidRequest as error:
         raise Refused(str(error), INVALID) from None

@@ -144,7 +144,7 @@ class RequestWorker:
         if not self._groups.is_used or translate.kind_of(message) != "application":
             return []
         try:
-            return translate.users_without_groups(message)
+            return translate.users_without_groups(translate.read_request(message, subjects.rm_of(message.subject)))
         except InvalidRequest:
             return []  # a dead letter
 
@@ -213,10 +213,12 @@ class RequestWorker:
     async def _translate(self, message: Message, record: RmRecord) -> list[bytes]:
         """The serialised commands. Raises InvalidRequest."""
         if translate.kind_of(message) != "configuration":
-            if users := self._users_of(message):
-                groups = await self._groups.resolve(record.rm_id, users)
-                return translate.commands_of(message, record.rm_id, self._payload_limit, groups)
-            return translate.commands_of(message, record.rm_id, self._payload_limit)
+            if not self._groups.is_used:
+                return translate.commands_of(message, record.rm_id, self._payload_limit)
+            command = translate.read_request(message, record.rm_id)
+            users = translate.users_without_groups(command)
+            groups = await self._groups.resolve(record.rm_id, users) if users else translate.NO_GROUPS
+            return translate.completed(command, record.rm_id, self._payload_limit, groups)
         update = translate.configuration_update(message, record.rm_id)
         configuration = await self._resolver.resolve_update(record, update)
         group = update.policyGroup or record.policy_group

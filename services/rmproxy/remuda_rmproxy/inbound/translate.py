@@ -36,39 +36,47 @@ class InvalidRequest(Exception):
     expected."""
 
 
-def users_without_groups(message: Message) -> list[str]:
-    """Returns the users of an application request whose groups the request does not name. Raises InvalidRequest."""
-    request = si.ApplicationRequest()
-    _parse(request, message.payload)
-    _refuse(request)
-    return list(dict.fromkeys(new.ugi.user for new in request.new if _lacks_groups(new)))
-
-
 def commands_of(message: Message, rm_id: str, limit: int, groups: Mapping[str, Resolution] = NO_GROUPS) -> list[bytes]:
-    """Returns the serialised commands of an application, allocation or node request.
+    """Returns the serialised commands of an application, allocation or node request. The parameters as of `completed`.
+    Raises InvalidRequest."""
+    return completed(read_request(message, rm_id), rm_id, limit, groups)
 
-    A request of more than `limit` bytes is split into several commands. `groups`: the groups of users that have none in
-    the request. Raises InvalidRequest.
-    """
-    kind = kind_of(message)
+
+def read_request(message: Message, rm_id: str) -> inbox_pb2.Command:
+    """Returns a command with the request as the RM wrote it, without what is above a bound. Raises InvalidRequest."""
     command = inbox_pb2.Command(request_seq=message.seq)
-    request = getattr(command, kind)
+    request = getattr(command, kind_of(message))
     _parse(request, message.payload)
     check_sender(request.rmID, rm_id)
     if GUEST_PREFIX.encode() in message.payload:  # in hardly any, and looking at each item is slow
         _check_no_guest(request)
-    return completed(command, rm_id, limit, groups)
+    refuse(command)
+    return command
+
+
+def refuse(command: inbox_pb2.Command) -> None:
+    """Reduce the items of the request that are above their bounds to their names, and add to the command why. Raises
+    InvalidRequest for too many items."""
+    for name, items in item_lists(_request_of(command)):
+        if problem := bounds.too_many(name, len(items), bounds.ITEMS):
+            raise InvalidRequest(problem)
+        command.refused.extend(request_bounds.refused_items(name, items))
+
+
+def users_without_groups(command: inbox_pb2.Command) -> list[str]:
+    """Returns the users whose groups the request does not name; of an application request, as no other has any."""
+    return list(dict.fromkeys(new.ugi.user for new in command.application.new if _lacks_groups(new)))
 
 
 def completed(
     command: inbox_pb2.Command, rm_id: str, limit: int, groups: Mapping[str, Resolution] = NO_GROUPS
 ) -> list[bytes]:
-    """Returns the serialised commands of a command with the request as its sender wrote it. Changes the command. Raises
-    InvalidRequest."""
-    kind = command.WhichOneof("command")
-    assert kind is not None, "the command has a request"
-    request = getattr(command, kind)
-    command.refused.extend(_refuse(request))
+    """Returns the serialised commands of a command that has been read, with the scheduler's names of partitions.
+
+    A request of more than `limit` bytes is split into several commands. `groups`: the groups of users that have none in
+    the request. Changes the command. Raises InvalidRequest.
+    """
+    kind, request = command.WhichOneof("command") or "", _request_of(command)
     try:
         NORMALISE_BY_KIND[kind](request, SchedulerNames(rm_id))
     except ForeignPartition as error:
@@ -99,8 +107,7 @@ def _reserved(request: si.ApplicationRequest, limit: int) -> int:
 def _parts(command: inbox_pb2.Command, limit: int) -> Iterator[inbox_pb2.Command]:
     """The request is split as if every user without groups had as many as there may be: what a part holds must not
     depend on what a directory answers, since another process may forward the request again."""
-    kind, room = command.WhichOneof("command"), _room_for_groups(limit)
-    assert kind is not None, "the command has a request"
+    kind, room = command.WhichOneof("command") or "", _room_for_groups(limit)
     refused: dict[str, dict[int, list[inbox_pb2.RefusedItem]]] = {}
     for one in command.refused:
         refused.setdefault(one.list, {}).setdefault(one.position, []).append(one)
@@ -111,7 +118,7 @@ def _parts(command: inbox_pb2.Command, limit: int) -> Iterator[inbox_pb2.Command
         return size + room if type(element) is si.AddApplicationRequest and _lacks_groups(element) else size
 
     try:
-        parts = split(getattr(command, kind), limit - limits.COMMAND_OVERHEAD_BYTES, reserve)
+        parts = split(_request_of(command), limit - limits.COMMAND_OVERHEAD_BYTES, reserve)
     except ValueError as error:
         raise InvalidRequest(str(error)) from None
     begins: Counter[str] = Counter()
@@ -200,15 +207,10 @@ def _check_ids(name: str, items: Any) -> None:
             raise InvalidRequest(reason)
 
 
-def _refuse(request: Any) -> list[inbox_pb2.RefusedItem]:
-    """Reduce the items that are above their bounds to their names, and return why. Raises InvalidRequest for too many
-    items."""
-    refused: list[inbox_pb2.RefusedItem] = []
-    for name, items in item_lists(request):
-        if problem := bounds.too_many(name, len(items), bounds.ITEMS):
-            raise InvalidRequest(problem)
-        refused += request_bounds.refused_items(name, items)
-    return refused
+def _request_of(command: inbox_pb2.Command) -> Any:
+    kind = command.WhichOneof("command")
+    assert kind is not None, "the command has a request, which names its RM"
+    return getattr(command, kind)
 
 
 def item_lists(request: Any) -> Iterator[tuple[str, Any]]:
