@@ -218,6 +218,9 @@ FIELDS: Final[Mapping[str, Bound]] = {
     "NodeInfo.existingAllocations": Items(EXISTING_ALLOCATIONS, "a node is taken as a whole"),
     "PreemptionPredicatesResponse.success": Flag(),
     "PreemptionPredicatesResponse.index": Number(*INT32, "is not used"),
+    "PreemptionPredicatesResponse.sparedAllocationKeys": Texts(
+        1_000, ID_BYTES, 1_000 * ID_BYTES, "the others are not read"
+    ),
 }
 
 # Messages that the scheduler sends; their texts are built out of bounded ones.

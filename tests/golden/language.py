@@ -472,7 +472,7 @@ class Notes:
 
     def answer(self, line: Line) -> Iterator[commands.Command]:
         """`answer app-1/k1 yes`, `answer * no reason=...`: to the oldest question about it, or to all there are."""
-        reason = line.take("reason")
+        reason, spared = line.take("reason"), tuple(filter(None, line.take("spares").split(",")))
         if len(line.names) != 2 or line.names[1] not in ("yes", "no"):
             raise line.wrong("expected app/key or *, and yes or no")
         name, word = line.names
@@ -487,7 +487,7 @@ class Notes:
                 p.question for ids, p in partition.preemptions.items() if p.question and name in ("*", "/".join(ids))
             ]
             for number in asked if name == "*" else asked[:1]:
-                yield commands.AnswerPredicate(partition.name, number, word == "yes", reason)
+                yield commands.AnswerPredicate(partition.name, number, word == "yes", reason, spared)
 
     def cycle(self, line: Line) -> Iterator[commands.Command]:
         yield commands.Schedule(int(line.one("number")) if line.names else EVERYTHING)

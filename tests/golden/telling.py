@@ -215,7 +215,10 @@ TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
     ),
     facts.PreemptionAnswered: (
         ALWAYS,
-        lambda f: f"{'Allowed' if f.success else 'Refused'} preemption {key(f)} {f.node_id}: {f.reason or 'yes'}",
+        lambda f: (
+            f"{'Allowed' if f.success else 'Refused'} preemption {key(f)} {f.node_id}: {f.reason or 'yes'}"
+            + (f"; spares {len(f.spared)}" if f.spared else "")
+        ),
     ),
     facts.RefusalsForgotten: (ALWAYS, lambda f: f"Forgotten what was refused {key(f)}"),
     facts.ReleaseOverdue: (

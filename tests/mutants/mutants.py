@@ -301,6 +301,15 @@ PASS: Final = (
         ("draining_takes_all", "10: a draining node takes only asks that are bound to it", "        return not self.draining and self.ready", "        return self.ready"),
     ),
     *_of(
+        "cycle.victims",
+        ("spared_victims_go", "13: what the RM spares is no victim", "            and not (spared and spared.get(a.fact.uuid, 0) > self._now_ms)\n", ""),
+        ("spared_for_ever", "13: what the RM spares may be a victim a minute later", "spared.get(a.fact.uuid, 0) > self._now_ms", "a.fact.uuid in spared"),
+    ),
+    *_of(
+        "decide.predicate",
+        ("not_asked_again_at_once", "13: others are looked for in the place of spared victims at once", "    if set(spared) & set(asked.uuids) and asked.pending.pending:", "    if False:"),
+    ),
+    *_of(
         "rules.required_node",
         ("bound_to_nothing", "10: an ask with requiredNode runs on that node or waits", "        if tag in tags:", "        if False:"),
     ),

@@ -60,6 +60,13 @@ BINDING_RETRY = RetryPolicy(0.25, longest_pause_s=5.0, give_up_after_s=120.0)
 WRITE_RETRY = RetryPolicy(0.5, longest_pause_s=5.0, give_up_after_s=30.0)
 # A deletion that the API server refuses, such as by a policy, is tried again after so many sweeps (of a second).
 DELETION_SWEEPS = 5
+# The scheduler asks about a victim that was spared after a minute again, when it has found no other one. So after this
+# time in sweeps (of a second), with the policy `last`, a budget may be violated; the time is forgotten after ten more.
+SPARED_SWEEPS = 55
+SPARED_KEPT_SWEEPS = 600
+# The first minor versions of Kubernetes 1 with policy/v1: budgets, and evictions.
+BUDGETS_SINCE = 21
+EVICTIONS_SINCE = 22
 # A pod whose binding fails is asked for again at once, and after a pause when that repeats.
 PUT_OFF = RetryPolicy(1.0, longest_pause_s=10.0)
 # Deletions and new placeholders decide about resources. They are repeated until they succeed.

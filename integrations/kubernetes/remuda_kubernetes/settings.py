@@ -50,6 +50,10 @@ class KubernetesSettings(Settings):
         "kubernetes.gangs_of_others", True,
         "PodGroups, Workloads and JobSets are watched, which say how large gangs of others are; else they are none",
     )  # fmt: skip
+    budgets: Literal["never", "last"] = setting(
+        "kubernetes.budgets", "never",
+        "whether preemption may violate a PodDisruptionBudget: never, or last, where nothing else helps",
+    )  # fmt: skip
     predicates: bool = setting(
         "kubernetes.predicates", True, "check selectors, affinity, taints and ports of a pod before it is placed"
     )

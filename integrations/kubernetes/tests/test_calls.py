@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import msgspec
 import pytest
+from aiohttp import web
 
 from integrations.kubernetes.tests.late_claims import claim, given_to, volume
 from integrations.kubernetes.tests.objects import pod
 from integrations.kubernetes.tests.reporting_shim import shim
 from remuda_bus.retry import RetryPolicy
 from remuda_kubernetes import limits
-from remuda_kubernetes.api.client import ApiError, Away, Conflict, error_of
+from remuda_kubernetes.api.client import ApiError, Away, Budgeted, Client, Conflict, NotFound, error_of
+from remuda_kubernetes.api.credentials import Credentials, FixedToken
 from remuda_kubernetes.api.objects import Claim, Volume
 from remuda_kubernetes.metrics import Places
 from remuda_kubernetes.shell.calls import Calls, Traces
@@ -102,7 +104,7 @@ async def test_deletion_that_is_refused_is_tried_again() -> None:
     it.pod_changed(pod("p", app="app"))
     new = si.Allocation(allocationKey="uid-p", UUID="u", nodeID="n1", applicationID="default.app")
     it.allocation(si.AllocationResponse(new=[new]))
-    kind = si.PREEMPTED_BY_SCHEDULER
+    kind = si.TIMEOUT
     over = si.AllocationRelease(applicationID="default.app", UUID="u", allocationKey="uid-p", terminationType=kind)
     it.allocation(si.AllocationResponse(released=[over]))
     server, refused = Refusing(), asyncio.Event()
@@ -255,3 +257,37 @@ async def test_conditions_that_were_dropped_are_forgotten(monkeypatch: pytest.Mo
     for number in range(5):
         calls.add([SetCondition(PodName("default", "p", f"uid-{number}"), "Unschedulable", "full")])
     assert list(calls._conditions) == ["uid-3", "uid-4"]
+
+
+BUDGET = "Cannot evict pod as it would violate the pod's disruption budget."
+SEVERAL = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "error"),
+    [
+        (201, "", None), (429, BUDGET, Budgeted), (500, SEVERAL, Budgeted), (429, "too many requests", Away),
+        (404, 'pods "p" not found', NotFound), (409, "uid precondition", Conflict),
+    ],
+)  # fmt: skip
+async def test_a_budgets_refusal_is_told_from_an_overload(
+    status: int, message: str, error: type[Exception] | None
+) -> None:
+    asked = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(await request.json())
+        return web.json_response({"code": status, "message": message}, status=status)
+
+    app = web.Application()
+    app.router.add_post("/api/v1/namespaces/team/pods/p/eviction", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    async with Client(Credentials(url, None, FixedToken(""))) as client:
+        with pytest.raises(error) if error is not None else nullcontext():
+            await client.evict("team", "p", "uid-p")
+    await runner.cleanup()
+    (sent,) = asked
+    assert (sent["apiVersion"], sent["deleteOptions"]["preconditions"]) == ("policy/v1", {"uid": "uid-p"})

@@ -131,7 +131,7 @@ def test_release_is_confirmed_when_the_pod_is_gone() -> None:
     running(it, "p")
     release = released(it, "p", si.PREEMPTED_BY_SCHEDULER)
     released(it, "p", si.PREEMPTED_BY_SCHEDULER)
-    assert kinds(taken(it)) == ["DeletePod"]
+    assert kinds(taken(it)) == ["Evict"]
     it.pod_changed(pod("p", app="app", cpu="1", node="n1", deleted=True))
     assert taken(it) == []
     it.pod_gone(pod("p", app="app", cpu="1", node="n1"))

@@ -115,12 +115,14 @@ class RecoverAllocation(Command):
 
 
 class AnswerPredicate(Command):
-    """The RM's answer to the question with the number `question`."""
+    """The RM's answer to the question with the number `question`. `spared`: keys of victims of a preemption that must
+    not go for now."""
 
     partition: str
     question: int
     success: bool
     reason: str = ""
+    spared: tuple[str, ...] = ()
 
 
 class Verdict(msgspec.Struct, frozen=True):

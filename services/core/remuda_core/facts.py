@@ -806,7 +806,8 @@ class PreemptionAsked(Fact):
 
 class PreemptionAnswered(Fact):
     """The RM answered, or did not answer in time (then `success` is false). The ask is as it was before the question;
-    after a refusal it does without this node for a while."""
+    after a refusal it does without this node for a while, or, if the RM spares some of the victims (`spared`: UUIDs),
+    without these victims."""
 
     partition: str
     application_id: str
@@ -815,6 +816,7 @@ class PreemptionAnswered(Fact):
     question: int
     success: bool
     reason: str
+    spared: tuple[str, ...] = ()
 
 
 # Actions of operators

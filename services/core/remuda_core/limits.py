@@ -81,6 +81,8 @@ QUESTIONS_OPEN: Final = 1_000
 ANSWER_WITHIN_MS: Final = 5_000
 # An ask may use refused nodes again this long after the last refusal: the RM does not report why its answer changes.
 REFUSALS_LAST_MS: Final = 30_000
+# An allocation that the RM spares is no victim of the ask for so long: four attempts to preempt others instead.
+SPARED_MS: Final = 60_000
 
 # Nodes of a question about a predicate class: an RM answers for some hundred in milliseconds, and asks of one class
 # seldom need more in one pass.

@@ -125,6 +125,8 @@ OPENINGS_AT_ONCE: Final = 32
 QUESTIONS_AT_ONCE: Final = 256
 # Questions to one RM that wait for those: more than the core keeps open. The oldest give way, whose time is over first.
 QUESTIONS_WAITING: Final = 2_000
+# The RM names so many victims that must not go, at most; those of a whole node.
+SPARED_KEYS: Final = 1_000
 ANSWERS_PER_MESSAGE: Final = 500
 # Reason of a refused placement: it is stored in the log and shown to people.
 PREDICATE_REASON_CHARACTERS: Final = 500

@@ -8,6 +8,7 @@ repeated here.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,6 +26,7 @@ from remuda_kubernetes.api.objects import (
     ConfigMap,
     CsiDriver,
     CsiNode,
+    DisruptionBudget,
     JobSet,
     ListMetadata,
     Namespace,
@@ -92,6 +94,7 @@ class Client:
 
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
+        self.eviction_version = "policy/v1"  # before 1.22 another one
         self._session: aiohttp.ClientSession | None = None
 
     @property
@@ -189,6 +192,22 @@ class Client:
             options["gracePeriodSeconds"] = grace_s
         await self.call("DELETE", f"/api/v1/namespaces/{namespace}/pods/{name}", options)
 
+    async def evict(self, namespace: str, name: str, uid: str) -> None:
+        """Delete the pod of this UID unless a disruption budget forbids it. Raises Budgeted, Conflict when the name has
+        another pod by now, NotFound."""
+        body = {
+            "apiVersion": self.eviction_version,
+            "kind": "Eviction",
+            "metadata": {"name": name, "namespace": namespace},
+            "deleteOptions": {"preconditions": {"uid": uid}},
+        }
+        try:
+            await self.call("POST", f"/api/v1/namespaces/{namespace}/pods/{name}/eviction", body)
+        except Away as error:
+            if _BUDGET.search(error.reason):
+                raise Budgeted(error.reason, error.code) from None
+            raise
+
     async def call(
         self,
         verb: str,
@@ -283,6 +302,9 @@ STORAGE_CAPACITIES: Final = Resource("/apis/storage.k8s.io/v1/csistoragecapaciti
 VOLUME_ATTACHMENTS: Final = Resource("/apis/storage.k8s.io/v1/volumeattachments", VolumeAttachment)
 PRIORITY_CLASSES: Final = Resource("/apis/scheduling.k8s.io/v1/priorityclasses", PriorityClass)
 # Of other schedulers and controllers; an API server need not have them.
+# A budget's refusal has the status of an overload (429), and that of several budgets the status of a fault (500).
+_BUDGET: Final = re.compile(r"disruption ?budget", re.IGNORECASE)
+BUDGETS: Final = Resource("/apis/policy/v1/poddisruptionbudgets", DisruptionBudget)
 GROUP_OBJECTS: Final[dict[str, Resource[Any]]] = {
     names.NATIVE_PODGROUPS: Resource("/apis/scheduling.k8s.io/v1alpha2/podgroups", PodGroup),
     names.NATIVE_WORKLOADS: Resource("/apis/scheduling.k8s.io/v1alpha1/workloads", Workload),
@@ -319,6 +341,10 @@ class Expired(ApiError):
 
 class Rejected(ApiError):
     """The API server does not accept this call. Trying it again does not help."""
+
+
+class Budgeted(ApiError):
+    """A disruption budget forbids the eviction now."""
 
 
 class Away(ApiError):

@@ -275,6 +275,28 @@ class Pod(Object):
         return self.status.phase in ("Succeeded", "Failed")
 
 
+# Disruption budgets
+
+
+class BudgetSpec(Api):
+    """`selector`: None selects no pod, an empty one all pods of the namespace."""
+
+    selector: LabelSelector | None = None
+
+
+class BudgetStatus(Api):
+    disruptions_allowed: int = 0
+
+
+class DisruptionBudget(Object):
+    spec: BudgetSpec = BudgetSpec()
+    status: BudgetStatus = BudgetStatus()
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.metadata.namespace, self.metadata.name
+
+
 # Groups of pods
 
 

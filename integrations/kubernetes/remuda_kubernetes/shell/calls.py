@@ -42,6 +42,7 @@ from remuda_kubernetes.shim.effects import (
     CreatePlaceholder,
     DeletePod,
     Effect,
+    Evict,
     FailPod,
     PodName,
     RecordEvent,
@@ -54,7 +55,7 @@ log = structlog.get_logger()
 T = TypeVar("T", Claim, Volume)
 
 OnShim = Callable[[Callable[[Shim], None]], None]
-Change = BindVolumes | DeletePod | FailPod | CreatePlaceholder
+Change = BindVolumes | DeletePod | Evict | FailPod | CreatePlaceholder
 Note = SetCondition | RecordEvent | Withhold
 Placement = Bind | OpenGate | Approve
 
@@ -82,7 +83,7 @@ class Calls:
                 case Bind() | OpenGate() | Approve():
                     self._conditions.pop(effect.pod.uid, None)  # the pod does not wait any more
                     self._bindings.put_nowait((effect, asyncio.get_running_loop().time()))
-                case BindVolumes() | DeletePod() | FailPod() | CreatePlaceholder():
+                case BindVolumes() | DeletePod() | Evict() | FailPod() | CreatePlaceholder():
                     self._changes.put_nowait(effect)
                 case SetCondition() | RecordEvent() | Withhold():
                     self._add_note(effect)
@@ -180,7 +181,7 @@ class Calls:
             try:
                 await self._retry(lambda change=change: self._change(change), limits.DELETION_RETRY)  # type: ignore[misc]
             except (NotFound, Conflict) as error:
-                if not isinstance(change, DeletePod):  # which is done, or the name has another pod
+                if not isinstance(change, DeletePod | Evict):  # which is done, or the name has another pod
                     self._failed(change, error.reason)
             except ApiError as error:
                 log.error("the Kubernetes API has refused a change", change=type(change).__name__, error=str(error))
@@ -194,6 +195,8 @@ class Calls:
                 self._on_shim(lambda shim: shim.volumes_failed(change, reason))
             case DeletePod(pod):
                 self._on_shim(lambda shim: shim.applications.deletion_refused(pod.uid))
+            case Evict(pod):
+                self._on_shim(lambda shim: shim.eviction_refused(pod.uid, reason))
 
     def _placeholder_failed(self, change: CreatePlaceholder, reason: str) -> None:
         self._on_shim(lambda shim: shim.placeholder_failed(change.application, reason))
@@ -202,6 +205,8 @@ class Calls:
         match change:
             case DeletePod(pod):
                 await self._client.delete_pod(pod.namespace, pod.name, pod.uid)
+            case Evict(pod):
+                await self._client.evict(pod.namespace, pod.name, pod.uid)
             case FailPod(pod, reason, message):
                 status = {"phase": "Failed", "reason": reason, "message": message[: limits.EVENT_CHARACTERS]}
                 await self._patch_status(pod, status)

@@ -21,6 +21,7 @@ from remuda_bus import health
 from remuda_bus.bus import Bus, Refused
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.client import (
+    BUDGETS,
     CLAIMS,
     CSI_DRIVERS,
     CSI_NODES,
@@ -84,6 +85,9 @@ class Controller:
         self._settings = settings
         self._shim = shim
         self._minor = minor
+        if minor < limits.EVICTIONS_SINCE:
+            client.eviction_version = "policy/v1beta1"
+        shim.budgets.policy = settings.budgets
         self._traces = Traces()
         places = Places()
         self._counts = PodCounts(places)
@@ -227,6 +231,7 @@ class Controller:
             of(NODES, shim.node_changed, shim.node_gone),
             *(of(*one) for one in volumes),
             *(self._group_reflector(kind, of) for kind in GROUP_OBJECTS if self._settings.gangs_of_others),
+            *([of(BUDGETS, shim.budgets.changed, shim.budgets.gone)] if self._minor >= limits.BUDGETS_SINCE else []),
             of(PODS, self._pod_changed, self._pod_gone, listed=self._pods_listed),
             *([of(config_maps(self._client.namespace), maps.changed, maps.gone)] if self._settings.config_maps else []),
         ]
@@ -289,6 +294,9 @@ class Controller:
 
     def _fits_without(self, asked: si.PreemptionPredicatesArgs) -> si.PreemptionPredicatesResponse:
         victims = list(asked.preemptAllocationKeys)
+        spared = self._shim.budgets.spared(asked.allocationKey, asked.nodeID, victims)
+        if spared:
+            return si.PreemptionPredicatesResponse(success=False, sparedAllocationKeys=spared)
         index = self._shim.predicates.fits_without(asked.allocationKey, asked.nodeID, victims, asked.startIndex)
         return si.PreemptionPredicatesResponse(success=index is not None, index=index or 0)
 

@@ -11,6 +11,7 @@ from remuda_kubernetes.shim.cache import ApplicationEntry, Cache, PodEntry
 from remuda_kubernetes.shim.effects import (
     CreatePlaceholder,
     DeletePod,
+    Evict,
     FailPod,
     RecordEvent,
     Release,
@@ -361,7 +362,10 @@ class Applications:
             for uid in undeleted:
                 entry = self._cache.pods.get(uid)
                 if entry is not None and (entry.release is not None or entry.is_placeholder):
-                    self._cache.emit(DeletePod(entry.name))
+                    release = entry.release
+                    is_preempted = release is not None and release.terminationType == si.PREEMPTED_BY_SCHEDULER
+                    is_evicted = is_preempted and not entry.is_placeholder
+                    self._cache.emit(Evict(entry.name) if is_evicted else DeletePod(entry.name))
 
     # Answers of the scheduler
 

@@ -184,6 +184,7 @@ class Cache:
         self.is_room_changed = False  # pods have come or gone, or nodes have changed, since those were refused
         self.granted: dict[str, int] = {}  # UID -> when a question was answered with yes, in sweeps
         self.sweeps = 0
+        self.leaving: dict[str, None] = {}  # UIDs of pods whose release the scheduler has requested; an ordered set
         self._on_node: dict[str, dict[str, None]] = {}
         self._claim_users: dict[tuple[str, str], dict[str, None]] = {}  # UIDs of pods on nodes
 

@@ -83,6 +83,13 @@ class DeletePod:
 
 
 @dataclass(frozen=True, slots=True)
+class Evict:
+    """Delete a pod, unless a disruption budget forbids it."""
+
+    pod: PodName
+
+
+@dataclass(frozen=True, slots=True)
 class FailPod:
     """Set the phase of a waiting pod to Failed."""
 
@@ -118,7 +125,7 @@ class RecordEvent:
     is_warning: bool = False
 
 
-Call = Bind | BindVolumes | DeletePod | FailPod | CreatePlaceholder | SetCondition | RecordEvent
+Call = Bind | BindVolumes | DeletePod | Evict | FailPod | CreatePlaceholder | SetCondition | RecordEvent
 Effect = Message | Call
 
 

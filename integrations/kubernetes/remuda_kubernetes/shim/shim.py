@@ -16,12 +16,14 @@ from remuda_kubernetes.api.objects import Namespace, Node, Pod, PriorityClass
 from remuda_kubernetes.predicates.predicates import Predicates
 from remuda_kubernetes.shim import messages
 from remuda_kubernetes.shim.applications import Applications
+from remuda_kubernetes.shim.budgets import Budgets
 from remuda_kubernetes.shim.cache import Cache, PodEntry, ShimPolicy
 from remuda_kubernetes.shim.effects import (
     Bind,
     BindVolumes,
     DeletePod,
     Effect,
+    Evict,
     Message,
     Release,
     ReportAllocation,
@@ -49,6 +51,7 @@ class Shim:
         self.volumes = Volumes(self.cache, self.questions, self._claims_changed, self._volumes_failed)
         self.applications = Applications(self.cache, self.questions, self.volumes)
         self.quotas = Quotas(self.cache)
+        self.budgets = Budgets(self.cache)
 
     def take(self) -> list[Effect]:
         """The effects since the last call."""
@@ -207,11 +210,24 @@ class Shim:
         self.cache.refused.pop(pod.uid, None)
         self.volumes.give_up(entry)
         self.volumes.forget(pod)
+        self.cache.leaving.pop(pod.uid, None)
         del self.cache.pods[pod.uid]
 
     def pods_listed(self) -> None:
         """The reflector has reported all pods."""
         self.applications.pods_listed()
+
+    def eviction_refused(self, uid: str, reason: str) -> None:
+        """A disruption budget forbids it. It is tried again while the scheduler waits, which preempts others when it
+        has waited long enough; where a budget may be violated, the pod is deleted."""
+        entry = self.cache.pods.get(uid)
+        if entry is None or entry.release is None:
+            return
+        self.cache.record(entry, "PreemptionRefused", reason, warn=True)
+        if self.budgets.may_be_violated_for(uid):
+            self.cache.emit(DeletePod(entry.name))
+        else:
+            self.applications.deletion_refused(uid)
 
     def node_changed(self, node: Node) -> None:
         self.nodes.changed(node)
@@ -284,7 +300,9 @@ class Shim:
             self.cache.emit(Release(release))  # there is no such pod any more
         elif entry.release is None:
             entry.release = release
-            self.cache.emit(DeletePod(entry.name))
+            self.cache.leaving[entry.pod.uid] = None
+            is_preempted = release.terminationType == si.PREEMPTED_BY_SCHEDULER and not entry.is_placeholder
+            self.cache.emit(Evict(entry.name) if is_preempted else DeletePod(entry.name))
             kind = si.TerminationType.Name(release.terminationType)
             self.cache.record(entry, _REASONS.get(release.terminationType, kind), release.message or kind, warn=True)
         if release.terminationType == si.TIMEOUT:
@@ -323,6 +341,7 @@ class Shim:
         self.questions.sweep()
         self.volumes.sweep()
         self.applications.sweep()
+        self.budgets.sweep()
 
     # Volumes
 

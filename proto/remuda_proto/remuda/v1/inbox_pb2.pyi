@@ -301,6 +301,7 @@ class PredicateAnswer(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     OF_CLASS_FIELD_NUMBER: _builtins.int
     VERDICTS_FIELD_NUMBER: _builtins.int
+    SPARED_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     """The scheduler's name of the partition: "[rm-1]default"."""
     question: _builtins.int
@@ -311,6 +312,10 @@ class PredicateAnswer(_message.Message):
     """The answer to a question about a predicate class (PredicatesAsked). Nodes without a verdict are refused."""
     @_builtins.property
     def verdicts(self) -> _containers.RepeatedCompositeFieldContainer[_predicates_pb2.NodeVerdict]: ...
+    @_builtins.property
+    def spared(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Of a refused preemption: keys of the victims, and of others on the node, that must not go for now."""
+
     def __init__(
         self,
         *,
@@ -320,10 +325,11 @@ class PredicateAnswer(_message.Message):
         reason: _builtins.str = ...,
         of_class: _builtins.bool = ...,
         verdicts: _abc.Iterable[_predicates_pb2.NodeVerdict] | None = ...,
+        spared: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["of_class", b"of_class", "partition", b"partition", "question", b"question", "reason", b"reason", "success", b"success", "verdicts", b"verdicts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["of_class", b"of_class", "partition", b"partition", "question", b"question", "reason", b"reason", "spared", b"spared", "success", b"success", "verdicts", b"verdicts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -2947,6 +2947,7 @@ class PreemptionAnswered(_message.Message):
     QUESTION_FIELD_NUMBER: _builtins.int
     SUCCESS_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    SPARED_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     application_id: _builtins.str
     allocation_key: _builtins.str
@@ -2954,6 +2955,10 @@ class PreemptionAnswered(_message.Message):
     question: _builtins.int
     success: _builtins.bool
     reason: _builtins.str
+    @_builtins.property
+    def spared(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """UUIDs of the victims that the RM spares for now. Then the node is not refused."""
+
     def __init__(
         self,
         *,
@@ -2964,10 +2969,11 @@ class PreemptionAnswered(_message.Message):
         question: _builtins.int = ...,
         success: _builtins.bool = ...,
         reason: _builtins.str = ...,
+        spared: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "node_id", b"node_id", "partition", b"partition", "question", b"question", "reason", b"reason", "success", b"success"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "node_id", b"node_id", "partition", b"partition", "question", b"question", "reason", b"reason", "spared", b"spared", "success", b"success"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

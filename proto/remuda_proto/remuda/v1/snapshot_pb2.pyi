@@ -538,6 +538,8 @@ class AskRecord(_message.Message):
     PAST_FIELD_NUMBER: _builtins.int
     PROMISES_FIELD_NUMBER: _builtins.int
     EXPECTED_MS_FIELD_NUMBER: _builtins.int
+    SPARED_FIELD_NUMBER: _builtins.int
+    SPARED_UNTIL_MS_FIELD_NUMBER: _builtins.int
     seq: _builtins.int
     at_ms: _builtins.int
     pending: _builtins.int
@@ -573,6 +575,12 @@ class AskRecord(_message.Message):
     def promises(self) -> _containers.RepeatedCompositeFieldContainer[Global___Promise]:
         """The times that are promised on reserved nodes."""
 
+    @_builtins.property
+    def spared(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """UUIDs of the allocations that the RM spares this ask, and until when each."""
+
+    @_builtins.property
+    def spared_until_ms(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     def __init__(
         self,
         *,
@@ -594,10 +602,12 @@ class AskRecord(_message.Message):
         past: _abc.Iterable[Global___PastConstraint] | None = ...,
         promises: _abc.Iterable[Global___Promise] | None = ...,
         expected_ms: _builtins.int = ...,
+        spared: _abc.Iterable[_builtins.str] | None = ...,
+        spared_until_ms: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ask", b"ask"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ask", b"ask", "asked", b"asked", "at_ms", b"at_ms", "expected_ms", b"expected_ms", "kept_by_preemption", b"kept_by_preemption", "past", b"past", "pending", b"pending", "preempted_at_ms", b"preempted_at_ms", "promises", b"promises", "refusal", b"refusal", "refused", b"refused", "refused_at_ms", b"refused_at_ms", "reservations", b"reservations", "reserved_ms", b"reserved_ms", "seq", b"seq", "timed_out_ms", b"timed_out_ms", "timed_out_on", b"timed_out_on", "waiting", b"waiting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ask", b"ask", "asked", b"asked", "at_ms", b"at_ms", "expected_ms", b"expected_ms", "kept_by_preemption", b"kept_by_preemption", "past", b"past", "pending", b"pending", "preempted_at_ms", b"preempted_at_ms", "promises", b"promises", "refusal", b"refusal", "refused", b"refused", "refused_at_ms", b"refused_at_ms", "reservations", b"reservations", "reserved_ms", b"reserved_ms", "seq", b"seq", "spared", b"spared", "spared_until_ms", b"spared_until_ms", "timed_out_ms", b"timed_out_ms", "timed_out_on", b"timed_out_on", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

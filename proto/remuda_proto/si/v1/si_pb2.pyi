@@ -1431,19 +1431,27 @@ class PreemptionPredicatesResponse(_message.Message):
 
     SUCCESS_FIELD_NUMBER: _builtins.int
     INDEX_FIELD_NUMBER: _builtins.int
+    SPAREDALLOCATIONKEYS_FIELD_NUMBER: _builtins.int
     success: _builtins.bool
     """Whether any try succeeded."""
     index: _builtins.int
     """Position of the last allocation that had to go. Means nothing without success."""
+    @_builtins.property
+    def sparedAllocationKeys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Without success: keys of the allocations that must not go for now, such as by a disruption budget; also of others
+        on the node. The ask preempts others in their place, also on this node.
+        """
+
     def __init__(
         self,
         *,
         success: _builtins.bool = ...,
         index: _builtins.int = ...,
+        sparedAllocationKeys: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["index", b"index", "success", b"success"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["index", b"index", "sparedAllocationKeys", b"sparedAllocationKeys", "success", b"success"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -141,6 +141,7 @@ def _application(application: Application) -> dict[str, Any]:
                 **({"expected_ms": a.expected_ms} if a.expected_ms else {}),
                 **_refused(a),
                 "preempted_at_ms": a.preempted_at_ms,
+                **({"spared": dict(a.spared)} if a.spared else {}),
                 "waiting": sorted((a.waiting or {}).items()),
                 "past": a.past,
             }

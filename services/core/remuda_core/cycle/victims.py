@@ -210,6 +210,7 @@ class VictimSearch:
         self.cheapness = cheapness
         self.over = over
         self._highest = {queue: its.highest for queue, its in eligibility.items()}
+        self._now_ms = now_ms
         self._placed_after_ms = now_ms - PLACED_BY_PREEMPTION_MS
         self._anywhere: list[Allocation] | None = None
 
@@ -217,7 +218,7 @@ class VictimSearch:
         return self._may_go(node.allocations.values())
 
     def _may_go(self, allocations: Iterable[Allocation]) -> list[Allocation]:
-        highest = self._highest
+        highest, spared = self._highest, self.pending.spared
         return [
             a
             for a in allocations
@@ -225,6 +226,7 @@ class VictimSearch:
             and not a.releasing
             and not (a.by_preemption and a.at_ms > self._placed_after_ms)
             and not is_protected(a.fact.tags)
+            and not (spared and spared.get(a.fact.uuid, 0) > self._now_ms)
         ]
 
     def suffices(self, node: Node, shortfall: Shortfall, victims: Iterable[Allocation]) -> bool:

@@ -16,7 +16,7 @@ from remuda_proto.bounds import MESSAGE_BYTES, shortened
 from .. import facts
 from ..commands import AnswerPredicate, AnswerPredicates, Verdict
 from ..cycle.place import allocate, expired
-from ..cycle.preempt import Plan, carry_out, plan
+from ..cycle.preempt import Plan, ask_rm, carry_out, plan
 from ..cycle.replace import asked_for
 from ..cycle.transitions import start
 from ..facts import Fact, Tags
@@ -79,11 +79,23 @@ def answer_preemption(state: State, partition: Partition, command: AnswerPredica
     asked = preemption_asked(partition, command.question)
     if asked is None:
         return
-    yield preemption_answered(partition, asked, command.success, command.reason)
+    spared = () if command.success or not command.spared else spared_by(partition, asked, frozenset(command.spared))
+    yield preemption_answered(partition, asked, command.success, command.reason, spared)
+    if set(spared) & set(asked.uuids) and asked.pending.pending:  # each round spares a victim, so that there is a last
+        found = plan(state, partition, asked.pending, now_ms)
+        if isinstance(found, Plan):
+            yield ask_rm(state, found, now_ms)
     if command.success and asked.pending.pending:
         found = plan(state, partition, asked.pending, now_ms)
         if isinstance(found, Plan) and (found.node, found.uuids) == (asked.node, asked.uuids):
             yield from carry_out(state, partition, found)
+
+
+def spared_by(partition: Partition, asked: Preemption, keys: frozenset[str]) -> tuple[str, ...]:
+    """Returns the UUIDs of the victims with these keys, and of other allocations with these keys on the node."""
+    victims = (partition.allocations[uuid] for uuid in asked.uuids if uuid in partition.allocations)
+    among = {a.fact.uuid: a for a in (*victims, *asked.node.allocations.values())}
+    return tuple(uuid for uuid, a in among.items() if a.fact.allocation_key in keys)
 
 
 def preemption_asked(partition: Partition, question: int) -> Preemption | None:
@@ -91,10 +103,12 @@ def preemption_asked(partition: Partition, question: int) -> Preemption | None:
     return next((p for p in partition.preemptions.values() if p.question and p.question == question), None)
 
 
-def preemption_answered(partition: Partition, asked: Preemption, success: bool, reason: str) -> Fact:
+def preemption_answered(
+    partition: Partition, asked: Preemption, success: bool, reason: str, spared: tuple[str, ...] = ()
+) -> Fact:
     ask = asked.pending.ask
     return facts.PreemptionAnswered(
-        partition.name, ask.application_id, ask.allocation_key, asked.node.id, asked.question, success, reason
+        partition.name, ask.application_id, ask.allocation_key, asked.node.id, asked.question, success, reason, spared
     )
 
 

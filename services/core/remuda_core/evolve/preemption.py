@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import facts, timeouts
-from ..limits import REFUSAL_KEPT_MS, REFUSALS_KEPT
+from ..limits import REFUSAL_KEPT_MS, REFUSALS_KEPT, SPARED_MS
 from ..rules.resource import items_of
 from ..state import Allocation, Partition, PendingAsk, Preemption, State
 from .booking import book_held
@@ -27,7 +27,10 @@ def preemption_answered(state: State, fact: facts.PreemptionAnswered) -> None:
     partition = state.partitions[fact.partition]
     pending = partition.applications[fact.application_id].asks[fact.allocation_key]
     preemption_over(state, partition, pending)
-    if not fact.success:
+    if fact.spared:
+        kept = {uuid: until_ms for uuid, until_ms in pending.spared.items() if until_ms > state.now_ms}
+        pending.spared = kept | dict.fromkeys(fact.spared, state.now_ms + SPARED_MS)
+    elif not fact.success:
         node_refused(state, partition, pending, fact)
 
 

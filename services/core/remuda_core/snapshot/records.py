@@ -163,6 +163,8 @@ class AskRecord(Record):
     timed_out_on: str = ""
     promises: tuple[Promise, ...] = ()
     expected_ms: int = 0
+    spared: tuple[str, ...] = ()
+    spared_until_ms: tuple[int, ...] = ()
 
 
 class AllocationRecord(Record):

@@ -35,6 +35,7 @@ from ..state import (
     NEVER_MS,
     NO_NODES,
     NO_RESERVATIONS,
+    NO_SPARED,
     Allocation,
     Application,
     Hold,
@@ -239,6 +240,7 @@ def _pending(application: Application, record: records.AskRecord) -> PendingAsk:
         past=tuple(PastConstraint((p.constraint, p.where, p.resource), p.since_ms, p.ended_ms) for p in record.past),
         timed_out_ms=record.timed_out_ms, timed_out_on=record.timed_out_on,
         expected_ms=record.expected_ms,
+        spared=dict(zip(record.spared, record.spared_until_ms, strict=True)) or NO_SPARED,
     )  # fmt: skip
 
 

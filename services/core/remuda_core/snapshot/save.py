@@ -161,4 +161,5 @@ def _saved_ask(partition: Partition, a: PendingAsk) -> records.AskRecord:
             if (p := partition.nodes[node_id].promise) is not None
         ),
         a.expected_ms,
+        tuple(a.spared), tuple(a.spared.values()),
     )  # fmt: skip

@@ -12,6 +12,7 @@ from __future__ import annotations
 from .application import (
     NO_NODES,
     NO_RESERVATIONS,
+    NO_SPARED,
     Allocation,
     Application,
     Devices,
@@ -45,6 +46,7 @@ __all__ = [
     "NEVER_MS",
     "NO_NODES",
     "NO_RESERVATIONS",
+    "NO_SPARED",
     "Allocation",
     "Application",
     "Devices",

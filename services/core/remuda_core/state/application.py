@@ -361,6 +361,8 @@ class TaskGroup:
 
 
 NO_NODES: frozenset[str] = frozenset()
+# Shared by asks that are spared nothing. Never mutated.
+NO_SPARED: Mapping[str, int] = {}
 # Nodes that are not offered to an ask: those that the RM has refused for it, or for its class.
 Refusals = frozenset[str] | PredicateClass
 NO_RESERVATIONS: dict[str, None] = {}  # shared, never written to
@@ -390,6 +392,8 @@ class PendingAsk(msgspec.Struct, eq=False):
     past: tuple[PastConstraint, ...] = ()
     # When preemption for it last started; 0: never.
     preempted_at_ms: int = 0
+    # Allocations that the RM spares this ask, by UUID, and until when.
+    spared: Mapping[str, int] = NO_SPARED
     preemption: Preemption | None = None
     # When a reservation for it timed out last, and on which node; 0: never.
     timed_out_ms: int = 0

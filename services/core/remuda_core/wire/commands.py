@@ -125,7 +125,9 @@ def read_predicate_answers(message: inbox_pb2.PredicateAnswers) -> Iterable[comm
             verdicts = tuple(map(read_verdict, answer.verdicts))
             yield commands.AnswerPredicates(answer.partition, answer.question, verdicts, answer.reason)
             continue
-        yield commands.AnswerPredicate(answer.partition, answer.question, answer.success, answer.reason)
+        yield commands.AnswerPredicate(
+            answer.partition, answer.question, answer.success, answer.reason, tuple(answer.spared)
+        )
 
 
 ACTIONS: Final[dict[str, type[actions.Action]]] = {

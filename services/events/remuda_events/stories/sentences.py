@@ -188,6 +188,9 @@ def preemption_asked(fact: log_pb2.PreemptionAsked) -> str:
 
 
 def preemption_answered(fact: log_pb2.PreemptionAnswered) -> str:
+    if fact.spared:
+        spared = plural(len(fact.spared), "allocation")
+        return f"the RM spares {spared} that {name(fact)} would preempt{because(fact.reason)}"
     answer = "would start" if fact.success else "would not start"
     return f"the RM says that {name(fact)} {answer} on {fact.node_id}{because(fact.reason)}"
 

@@ -10,6 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import structlog
 from google.protobuf.message import DecodeError
@@ -17,6 +18,7 @@ from google.protobuf.message import DecodeError
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Headers, Message, Refused
 from remuda_bus.limits import HEADER_ROOM_BYTES
+from remuda_proto.bounds import ID_BYTES
 from remuda_proto.guests import is_guest
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2, predicates_pb2
 from remuda_proto.si.v1 import si_pb2 as si
@@ -129,18 +131,20 @@ class PredicateClient:
             else:
                 if is_batch(question):
                     return batch_answer(question, reply.payload)
-                return answer_of(question, refusal_in(reply, question))
+                return answer_of(question, refusal_in(reply, question), spared_in(reply, question))
         return None
 
 
-def answer_of(question: Question, refusal: str) -> inbox_pb2.PredicateAnswer:
-    """Returns the answer for the core. `refusal`: why the RM refuses; "": the RM agrees."""
+def answer_of(question: Question, refusal: str, spared: Sequence[str] = ()) -> inbox_pb2.PredicateAnswer:
+    """Returns the answer for the core. `refusal`: why the RM refuses; "": the RM agrees. `spared`: victims that must
+    not go for now."""
     return inbox_pb2.PredicateAnswer(
         partition=question.partition,
         question=question.question,
         success=not refusal,
         reason=refusal[: limits.PREDICATE_REASON_CHARACTERS],
         of_class=isinstance(question, log_pb2.PredicatesAsked),
+        spared=spared,
     )
 
 
@@ -178,7 +182,21 @@ def refusal_in(reply: Message, question: Question) -> str:
         response = si.PreemptionPredicatesResponse.FromString(reply.payload)
     except DecodeError as error:
         return f"the answer is not a PreemptionPredicatesResponse: {error}"
+    if response.sparedAllocationKeys and not response.success:
+        return "the RM spares some of the victims"
     return "" if response.success else "the RM says it would not start there even then"
+
+
+def spared_in(reply: Message, question: Question) -> list[str]:
+    """Returns the keys of the allocations that the RM spares, as many as are read."""
+    if not isinstance(question, log_pb2.PreemptionAsked):
+        return []
+    try:
+        response = si.PreemptionPredicatesResponse.FromString(reply.payload)
+    except DecodeError:
+        return []  # a refusal
+    keys = (key for key in response.sparedAllocationKeys if len(key.encode()) <= ID_BYTES)
+    return list(dict.fromkeys(islice(keys, limits.SPARED_KEYS)))
 
 
 def header_text(header: str) -> str:
