@@ -26,6 +26,7 @@ from remuda_kubernetes.api.objects import (
     ConfigMap,
     CsiDriver,
     CsiNode,
+    DeviceClass,
     DisruptionBudget,
     JobSet,
     ListMetadata,
@@ -304,6 +305,7 @@ PRIORITY_CLASSES: Final = Resource("/apis/scheduling.k8s.io/v1/priorityclasses",
 # Of other schedulers and controllers; an API server need not have them.
 # A budget's refusal has the status of an overload (429), and that of several budgets the status of a fault (500).
 _BUDGET: Final = re.compile(r"disruption ?budget", re.IGNORECASE)
+DEVICE_CLASSES: Final = Resource("/apis/resource.k8s.io/v1/deviceclasses", DeviceClass)
 BUDGETS: Final = Resource("/apis/policy/v1/poddisruptionbudgets", DisruptionBudget)
 GROUP_OBJECTS: Final[dict[str, Resource[Any]]] = {
     names.NATIVE_PODGROUPS: Resource("/apis/scheduling.k8s.io/v1alpha2/podgroups", PodGroup),

@@ -125,8 +125,13 @@ class Port(Api):
     protocol: str = "TCP"
 
 
+class RestartRule(Api):
+    action: str = ""
+
+
 class Container(Api):
     name: str = ""
+    restart_policy_rules: list[RestartRule] = []
     resources: Resources | None = None
     ports: list[Port] = []
     restart_policy: str = ""
@@ -275,6 +280,19 @@ class Pod(Object):
         return self.status.phase in ("Succeeded", "Failed")
 
 
+# Dynamic resource allocation
+
+
+class DeviceClassSpec(Api):
+    """`extended_resource_name`: pods that request this resource get devices of the class."""
+
+    extended_resource_name: str = ""
+
+
+class DeviceClass(Object):
+    spec: DeviceClassSpec = DeviceClassSpec()
+
+
 # Disruption budgets
 
 
@@ -380,6 +398,9 @@ class NodeSpec(Api):
 
 
 class NodeStatus(Api):
+    """`declared_features`: what the kubelet can do, from 1.35."""
+
+    declared_features: list[str] = []
     allocatable: Quantities | None = None
     conditions: list[Condition] = []
 

@@ -330,6 +330,9 @@ class PluginPolicy(ShimPolicy):
         is_ignored = pod.metadata.annotation(names.IGNORE_APPLICATION) == pod_reading.TRUE
         return not is_ignored and pod_reading.names_application(pod)
 
+    def leaves_devices(self, pod: Pod) -> bool:
+        return self.holds(pod)
+
     def problem_of(self, pod: Pod) -> str:
         return "" if self.holds(pod) else ShimPolicy.problem_of(self, pod)
 

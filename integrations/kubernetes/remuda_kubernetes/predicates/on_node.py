@@ -19,6 +19,9 @@ from remuda_kubernetes.api.objects import (
 )
 
 UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+# The action of a container's restart rule, and the feature of the nodes that know it.
+RESTART_ALL: Final = "RestartAllContainers"
+RESTARTS_ALL: Final = "RestartAllContainersOnContainerExits"
 KEEPS_AWAY: Final = ("NoSchedule", "NoExecute")
 
 
@@ -31,7 +34,16 @@ def refusal(spec: PodSpec, node: Node) -> str:
             return f"node has the taint {taint.key}={taint.value}:{taint.effect} that the pod does not tolerate"
     if not is_selected(spec, node):
         return "node does not match the pod's node selector or affinity"
+    if missing := [name for name in features_of(spec) if name not in node.status.declared_features]:
+        return f"node does not declare {', '.join(missing)}"
     return ""
+
+
+def features_of(spec: PodSpec) -> list[str]:
+    """The features that a node has to declare for the pod (NodeDeclaredFeatures, from 1.35)."""
+    containers = (*spec.containers, *spec.init_containers)
+    restarts_all = any(rule.action == RESTART_ALL for one in containers for rule in one.restart_policy_rules)
+    return [RESTARTS_ALL] if restarts_all else []
 
 
 def is_selected(spec: PodSpec, node: Node) -> bool:

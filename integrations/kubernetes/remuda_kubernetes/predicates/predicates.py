@@ -173,6 +173,8 @@ def class_of(pod: Pod, attempt: int, *, alone: bool = False) -> str:
     spec, metadata = pod.spec, pod.metadata
     labels = {key: value for key, value in (metadata.labels or NOTHING).items() if key not in _OF_ONE_POD}
     of_node = spec.node_selector, spec.affinity, spec.tolerations
+    if features := on_node.features_of(spec):
+        of_node = (*of_node, features)  # type: ignore[assignment]
     return blake2b(_ENCODER.encode((metadata.namespace, labels, of_node)), digest_size=16).hexdigest()
 
 
@@ -186,7 +188,8 @@ def _shape_of(pod: Pod) -> Shape:
     """Pods of one shape may start on the same nodes, as far as that depends on nodes alone."""
     spec = pod.spec
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
-    return _ENCODER.encode((spec.node_selector, affinity, spec.tolerations, spec.topology_spread_constraints))
+    features = on_node.features_of(spec)
+    return _ENCODER.encode((spec.node_selector, affinity, spec.tolerations, spec.topology_spread_constraints, features))
 
 
 def _first(refusals: Iterable[str]) -> str:

@@ -260,13 +260,23 @@ class Applications:
         """Whether the pod cannot run yet, wherever it is placed. It is told why."""
         policy = self._cache.policy
         reason = (
-            entry.problem or policy.problem_of(entry.pod) or (self._volumes.hold(entry) if policy.predicates else "")
+            entry.problem
+            or policy.problem_of(entry.pod)
+            or self._devices_of_others(entry)
+            or (self._volumes.hold(entry) if policy.predicates else "")
         )
         if reason and entry.condition[1] != reason:
             entry.condition = "Unschedulable", reason
             self._cache.emit(SetCondition(entry.name, *entry.condition))
             self._cache.record(entry, "FailedScheduling", reason, warn=True)
         return bool(reason)
+
+    def _devices_of_others(self, entry: PodEntry) -> str:
+        """Why a pod waits that requests devices as an extended resource, for which this front end allocates none."""
+        served = [] if self._cache.policy.leaves_devices(entry.pod) else self._cache.served_by_devices(entry.size)
+        if not served:
+            return ""
+        return f"its {', '.join(served)} (dynamic resource allocation) is allocated by the default scheduler only"
 
     def _reserve(self, application: ApplicationEntry, pods: list[PodEntry]) -> None:
         bound: dict[str, int] = {}

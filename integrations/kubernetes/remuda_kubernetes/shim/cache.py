@@ -9,7 +9,7 @@ from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Namespace, Node, Pod, PriorityClass
 from remuda_kubernetes.predicates.among_pods import PodGroups
 from remuda_kubernetes.predicates.volumes import Storage, claim_names
-from remuda_kubernetes.shim import pod_reading
+from remuda_kubernetes.shim import names, pod_reading
 from remuda_kubernetes.shim.effects import Effect, PodName, RecordEvent, name_of
 from remuda_kubernetes.shim.other_gangs import GroupObjects
 from remuda_kubernetes.shim.pod_reading import GroupKey
@@ -51,6 +51,10 @@ class ShimPolicy:
         if pod.spec.resource_claims:
             return "its resourceClaims (dynamic resource allocation) are allocated by the default scheduler only"
         return ""
+
+    def leaves_devices(self, pod: Pod) -> bool:
+        """Whether another scheduler allocates the devices of the pod."""
+        return False
 
     def gates_of(self, pod: Pod) -> list[str]:
         """The scheduling gates that a pod waits for before it is asked for."""
@@ -178,6 +182,7 @@ class Cache:
         self.is_live = False
         self.groups = PodGroups()
         self.storage = Storage()
+        self.device_classes: dict[str, str] = {}  # name -> the extended resource that it serves
         self.group_objects = GroupObjects()
         self.nodes_version = 0  # changes with what predicates depend on, of any node
         self.refused: dict[str, None] = {}  # asks that predicates have refused on some node; an ordered set
@@ -228,6 +233,18 @@ class Cache:
                 users.pop(pod.uid, None)
             if not users:
                 del self._claim_users[key]
+
+    def served_by_devices(self, size: Amounts) -> list[str]:
+        """The resources among these amounts that no node has, because dynamic resource allocation serves them."""
+        served = set(self.device_classes.values())
+        return [
+            name
+            for name in size
+            if (name in served or name.startswith(names.DEVICE_CLASS_RESOURCE))
+            and not any(
+                node.node.status.allocatable and name in node.node.status.allocatable for node in self.nodes.values()
+            )
+        ]
 
     def users_of(self, claim: tuple[str, str]) -> Collection[str]:
         """UIDs of the pods on nodes, also of those about to be bound, that have this claim (namespace, name)."""

@@ -53,6 +53,9 @@ PIN: Final = "remuda.io/pin"  # an annotation of a namespace
 APPROVED_AT: Final = "remuda.io/approved-at"  # an annotation of a pod
 APPROVED: Final = "remuda.io/QuotaApproved"  # a condition of a pod
 
+# The resource by which a pod requests devices of a class by its name (dynamic resource allocation).
+DEVICE_CLASS_RESOURCE: Final = "deviceclass.resource.kubernetes.io/"
+
 # Of other schedulers and controllers: which group of pods a pod belongs to.
 
 # Where the object of a group is: the plural and the API group.

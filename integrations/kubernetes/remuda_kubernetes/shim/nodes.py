@@ -159,7 +159,9 @@ class Nodes:
 
 def _inputs(node: Node) -> tuple[object, ...]:
     """What predicates depend on."""
-    return node.metadata.labels, node.spec.taints, node.spec.unschedulable
+    inputs = node.metadata.labels, node.spec.taints, node.spec.unschedulable
+    # Without features, as before there were any: the digest of a node's inputs is in the attributes that are reported.
+    return (*inputs, node.status.declared_features) if node.status.declared_features else inputs
 
 
 def _selected_by(entry: NodeEntry) -> str:

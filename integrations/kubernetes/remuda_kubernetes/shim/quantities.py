@@ -96,6 +96,12 @@ def request_of(pod: Pod) -> Amounts:
     return {name: min(value, INT64_MAX) for name, value in total.items() if value > 0}
 
 
+def request_names(pod: Pod) -> set[str]:
+    """The names of the resources that the containers of a pod request."""
+    containers = (*pod.spec.containers, *pod.spec.init_containers)
+    return {name for one in containers if one.resources is not None for name in one.resources.requests or ()}
+
+
 def measured(pod: Pod, before: Amounts) -> tuple[Amounts, str]:
     """The request of a pod, and why it cannot be read; then it counts as `before`, or as one pod."""
     try:

@@ -12,7 +12,7 @@ that it has kept, `report()` tells it everything. After it, changes are told.
 from __future__ import annotations
 
 from remuda_kubernetes import limits
-from remuda_kubernetes.api.objects import Namespace, Node, Pod, PriorityClass
+from remuda_kubernetes.api.objects import DeviceClass, Namespace, Node, Pod, PriorityClass
 from remuda_kubernetes.predicates.predicates import Predicates
 from remuda_kubernetes.shim import messages
 from remuda_kubernetes.shim.applications import Applications
@@ -31,7 +31,7 @@ from remuda_kubernetes.shim.effects import (
 )
 from remuda_kubernetes.shim.namespaces import Quotas
 from remuda_kubernetes.shim.nodes import Nodes
-from remuda_kubernetes.shim.quantities import measured
+from remuda_kubernetes.shim.quantities import measured, request_names
 from remuda_kubernetes.shim.questions import Questions
 from remuda_kubernetes.shim.resume import KeptState, Resumption
 from remuda_kubernetes.shim.volumes import Volumes
@@ -151,6 +151,9 @@ class Shim:
     def _measure(self, entry: PodEntry) -> None:
         before, problem = entry.size, entry.problem
         entry.size, entry.problem = measured(entry.pod, before)
+        if self.cache.policy.leaves_devices(entry.pod):
+            for name in self.cache.served_by_devices(entry.size):
+                del entry.size[name]  # no node has it: the scheduler would find none
         if entry.problem not in ("", problem):
             self.applications.unreadable(entry)
         if before and before != entry.size:
@@ -234,6 +237,26 @@ class Shim:
 
     def node_gone(self, node: Node) -> None:
         self.nodes.gone(node)
+
+    def device_class_changed(self, device_class: DeviceClass) -> None:
+        self._serve(device_class.metadata.name, device_class.spec.extended_resource_name)
+
+    def device_class_gone(self, device_class: DeviceClass) -> None:
+        self._serve(device_class.metadata.name, "")
+
+    def _serve(self, name: str, resource: str) -> None:
+        """A class serves this resource from now on; empty: none."""
+        classes = self.cache.device_classes
+        if classes.get(name, "") == resource:
+            return
+        before = classes.pop(name, "")
+        if resource:
+            classes[name] = resource
+        for entry in self.cache.pods.values():
+            if entry.is_waiting and {before, resource} & request_names(entry.pod):
+                self._measure(entry)
+                if not entry.is_asked and entry.application and self.cache.is_live:
+                    self._seen_waiting(entry)
 
     def namespace_changed(self, namespace: Namespace) -> None:
         self.quotas.changed(namespace)
