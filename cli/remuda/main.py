@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from .client.names import Named, OfRm
-from .commands import act, administer, archive, configuration, keys, pools, settings, show, start
+from .commands import act, administer, archive, configuration, history, keys, pools, settings, show, start
 from .commands.options import ArchiveOptions, ArchiveStore
 from .terminal import exit_status, quick_start
 from .terminal.formats import with_formats, with_watch
@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
         show.status, show.top, show.queues, show.applications, show.nodes, show.topology, show.usage, show.pools,
         show.explain, show.story, show.events, show.action, show.dump, show.dead_letters,
     ),
+    "Past": (history.diff, history.bisect, history.replay),
     "Act": (act.kill, act.move, act.hold, act.unhold, act.drain, act.undrain, act.priority, act.release),
     "Administer": (
         administer.rebuild, administer.resume, administer.log, administer.backup, administer.restore,
@@ -61,6 +62,11 @@ HELP: dict[str, dict[tuple[str, ...], str]] = {
         ("action",): "Show what was decided about actions of operators.",
         ("dead-letters",): "Show requests that could not be processed.",
         ("dump", "pools"): "Show all of an RM's state as JSON; pools of Peloton.",
+    },
+    "Past": {
+        ("diff",): "Show what changed between two moments, and who did it.",
+        ("bisect",): "Find the commit after which a condition holds.",
+        ("replay",): "Play a period again with changes: what would have been.",
     },
     "Act": {
         ("kill", "move"): "End an application; move it to another queue.",

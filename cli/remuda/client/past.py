@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
+
+import msgspec
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, Entry, Message, Refused, Unanswered
@@ -38,6 +41,13 @@ class Moment:
 
 
 _selected: Moment | None = None
+_answered_ms = 0
+
+
+class _Timed(msgspec.Struct):
+    """Of an answer, the time of the state that it shows."""
+
+    at_ms: int = 0
 
 
 def select(at: str | None, archive: str | None, options: tuple[str, ...]) -> None:
@@ -58,6 +68,17 @@ def select(at: str | None, archive: str | None, options: tuple[str, ...]) -> Non
 
 def _text(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1_000).astimezone().isoformat(timespec="milliseconds")
+
+
+def now_ms() -> float:
+    """The time for which a command shows the state, in ms since 1970: now, or that of the last answer about the
+    past."""
+    return _answered_ms if _selected is not None and _answered_ms else time.time() * 1_000
+
+
+def _note_time(answer: Message) -> None:
+    global _answered_ms  # noqa: PLW0603 - as the selected moment
+    _answered_ms = msgspec.json.decode(answer.payload, type=_Timed).at_ms
 
 
 def selected() -> Moment | None:
@@ -83,7 +104,9 @@ class PastBus:
             raise _not_then()
         asked = json.dumps({**json.loads(payload or b"{}"), "at": self._moment.at}).encode()
         try:
-            return await self._ask(rm, kind, asked, headers)
+            answer = await self._ask(rm, kind, asked, headers)
+            _note_time(answer)
+            return answer
         except Refused as refused:
             if refused.code == NOT_FOUND:
                 raise UserError(f"at {self._moment.at}: {refused.reason}") from None

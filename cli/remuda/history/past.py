@@ -139,7 +139,7 @@ class Past:
             if until.seq is not None and chain.head.seq >= until.seq:
                 return
             header, records = await self._content(segment)
-            if header.begins and chain.head.seq:
+            if header.begins and chain.head.seq and header.first > behind:
                 return
             if header.after.seq > chain.head.seq:
                 raise NoPast(f"the archive does not have the commits behind {chain.head.seq} before {header.first}")

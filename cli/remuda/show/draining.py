@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from rich.text import Text
 from remuda_operations.queries.core import pages_of
 from remuda_operations.queries.rows import Draining, DrainingApplication, Queue, Rows
 
+from ..client import past
 from ..client.connections import bus_at
 from ..terminal import event_loop
 from ..terminal.output import console
@@ -27,7 +27,7 @@ def draining(url: str, rm: str, as_json: bool) -> None:
     if as_json:
         print(json.dumps(found))
     elif found:
-        console.print(table(found, time.time() * 1_000))
+        console.print(table(found, past.now_ms()))
     else:
         console.print(f"{rm}: no queue is draining", markup=False)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from remuda_operations.queries import core as queries
 from remuda_operations.queries.rows import ExplainedAsk, Explanation, WhatIf
 
 from .. import limits
+from ..client import past
 from ..client.connections import bus_at
 from ..errors import UserError
 from ..terminal import event_loop
@@ -109,7 +109,7 @@ def _show_waiting(rm: str, found: Explanation) -> None:
         row = (ask.queue, ask.application, reasons_of(ask)[0])
         pieces[row] += max(1, ask.pending)
         since_ms[row] = min(ask.since_ms, since_ms.get(row, ask.since_ms))
-    now_ms = time.time() * 1_000
+    now_ms = past.now_ms()
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for name in ("queue", "application"):
         table.add_column(name, overflow="fold")
@@ -130,7 +130,7 @@ def _show_explanation(what: str, found: Result) -> None:
             console.print(
                 f"  last: {at(found.last.at_ms)}  {with_units(found.last.text)}", markup=False, soft_wrap=True
             )
-    now_ms = time.time() * 1_000
+    now_ms = past.now_ms()
     for ask, *others in alike(found.waiting):
         more = f" ({ask.pending} pending)" if ask.pending > 1 else ""
         console.print(Text.assemble((f"{ask.key}{more}", "bold")))

@@ -1,0 +1,299 @@
+"""Measures a history from its facts, whether it happened or was played: waits, use over time, preemptions, gangs. Pure.
+
+The wait of an allocation is the time from the acceptance of its ask to it. Asks that still wait in the end count with
+their time so far, in numbers of their own. Work is lost by preemption: the amount of the allocation, times how long it
+ran.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any
+
+from remuda_core import facts
+from remuda_core.facts import Fact
+from remuda_core.rules import lifecycle
+from remuda_core.state import State
+
+# Points of a series over the whole period.
+POINTS = 120
+MS_PER_HOUR = 3_600_000
+Key = tuple[str, str, str]
+
+
+class Series:
+    """The integral of an amount over each of POINTS equal parts of a period, from its changes."""
+
+    __slots__ = ("_areas", "_begin_ms", "_levels", "_width")
+
+    def __init__(self, begin_ms: int, end_ms: int) -> None:
+        self._begin_ms = begin_ms
+        self._width = max(1.0, (end_ms - begin_ms) / POINTS)
+        self._levels = [0.0] * (POINTS + 1)
+        self._areas = [0.0] * POINTS
+
+    def change(self, amount: int, at_ms: int) -> None:
+        """From then on, there is so much more."""
+        place = max(0.0, (at_ms - self._begin_ms) / self._width)
+        number = int(place)
+        if number < POINTS:
+            self._areas[number] += amount * (number + 1 - place)
+            self._levels[number + 1] += amount
+
+    def means(self) -> list[float]:
+        levels = list(accumulate(self._levels))
+        return [level + area for level, area in zip(levels, self._areas, strict=False)]
+
+
+@dataclass(slots=True)
+class Waits:
+    """In ms. `still`: of asks that wait in the end, so far."""
+
+    ended: list[int] = field(default_factory=list)
+    still: list[int] = field(default_factory=list)
+
+    def row(self) -> dict[str, Any]:
+        every = sorted(self.ended)
+        return {
+            "count": len(every),
+            "mean_ms": sum(every) / len(every) if every else 0,
+            **{f"p{percent}_ms": quantile(every, percent) for percent in (50, 95, 99)},
+            "most_ms": every[-1] if every else 0,
+            "still_waiting": len(self.still),
+            "still_waiting_most_ms": max(self.still, default=0),
+        }
+
+
+def quantile(ordered: list[int], percent: int) -> int:
+    """The smallest value that at least so many per cent of the values do not exceed; 0: there are none."""
+    return ordered[max(0, -(-len(ordered) * percent // 100) - 1)] if ordered else 0
+
+
+@dataclass(slots=True)
+class _Running:
+    application: tuple[str, str]
+    resource: Mapping[str, int]
+    since_ms: int
+
+
+class Measures:
+    """Of the period from `begin_ms` to `end_ms`, at whose beginning there is `state`."""
+
+    def __init__(self, state: State, begin_ms: int, end_ms: int) -> None:
+        self._begin_ms, self._end_ms = begin_ms, end_ms
+        self._applications: dict[tuple[str, str], tuple[str, str]] = {}  # queue and user
+        self._asked: dict[Key, list[int]] = {}  # since when, and how many
+        self._placeholders: set[Key] = set()
+        self._running: dict[str, _Running] = {}
+        self._nodes: dict[tuple[str, str], Mapping[str, int]] = {}
+        self._gangs: dict[tuple[str, str], int] = {}
+        self._used: dict[tuple[str, str, str], Series] = {}  # kind, name, resource
+        self.waits: dict[tuple[str, str], Waits] = defaultdict(Waits)  # kind, name
+        self.by_application: dict[str, list[int]] = defaultdict(lambda: [0, 0])  # sum of waits, count
+        self.gang_ms: list[int] = []
+        self.preemptions = 0
+        self.lost: dict[str, float] = defaultdict(float)  # amount · hours
+        self.finished_applications = 0
+        for partition in state.partitions.values():
+            for node in partition.nodes.values():
+                self._node(partition.name, node.id, node.capacity, begin_ms)
+            for application in partition.applications.values():
+                name = (partition.name, application.id)
+                self._applications[name] = application.queue.path, application.user
+                for key, pending in application.asks.items():
+                    self._asked[(*name, key)] = [pending.at_ms, pending.pending]
+                    if pending.ask.placeholder:
+                        self._placeholders.add((*name, key))
+                for uuid, allocation in application.allocations.items():
+                    self._begun(uuid, name, allocation.fact.resource, begin_ms)
+
+    def take(self, fact: Fact, now_ms: int) -> None:
+        match fact:
+            case facts.Allocated():
+                self._allocated(fact, now_ms)
+            case facts.AllocationRecovered(allocation):
+                name = (allocation.partition, allocation.application_id)
+                self._begun(allocation.uuid, name, allocation.resource, now_ms)
+            case facts.PlaceholderReplaced(allocation, placeholder):
+                self._over(placeholder, now_ms)
+                self._allocated(allocation, now_ms)
+            case facts.AllocationReleased():
+                running = self._over(fact.uuid, now_ms)
+                if running is not None and fact.termination_type == facts.PREEMPTED_BY_SCHEDULER:
+                    self.preemptions += 1
+                    for resource, amount in running.resource.items():
+                        self.lost[resource] += amount * (now_ms - running.since_ms) / MS_PER_HOUR
+            case facts.AskAccepted(ask):
+                key = (ask.partition, ask.application_id, ask.allocation_key)
+                self._asked[key] = [now_ms, ask.max_allocations]
+                if ask.placeholder:
+                    self._placeholders.add(key)
+            case facts.AskReleased():
+                self._asked.pop((fact.partition, fact.application_id, fact.allocation_key), None)
+            case facts.ApplicationAccepted():
+                name = (fact.partition, fact.application_id)
+                self._applications[name] = fact.queue, fact.user
+                if fact.placeholder_ask:
+                    self._gangs[name] = now_ms
+            case facts.ApplicationStateChanged():
+                self._state_changed(fact, now_ms)
+            case facts.ApplicationMoved():
+                self._moved(fact, now_ms)
+            case facts.NodeAdded() | facts.NodeChanged():
+                self._node(fact.partition, fact.node_id, fact.capacity, now_ms)
+            case facts.NodeRemoved():
+                self._node(fact.partition, fact.node_id, {}, now_ms)
+            case facts.RmStopped(_, True) | facts.RmRegistered(_, _, _, _, _, _, "" | "report"):
+                self._dropped(now_ms)
+
+    def take_all(self, decided: Iterable[Fact], now_ms: int) -> None:
+        for fact in decided:
+            self.take(fact, now_ms)
+
+    def finish(self) -> None:
+        """Count what still waits in the end."""
+        for key, (since_ms, count) in self._asked.items():
+            if key not in self._placeholders:
+                queue, user = self._applications.get(key[:2], ("", ""))
+                for name in _groups(queue, user):
+                    self.waits[name].still += [self._end_ms - since_ms] * count
+
+    def _allocated(self, fact: facts.Allocated, now_ms: int) -> None:
+        name, key = (fact.partition, fact.application_id), (fact.partition, fact.application_id, fact.allocation_key)
+        self._begun(fact.uuid, name, fact.resource, now_ms)
+        asked = self._asked.get(key)
+        if asked is None:
+            return
+        asked[1] -= 1
+        if asked[1] <= 0:
+            del self._asked[key]
+        if fact.placeholder:
+            return
+        wait_ms = now_ms - asked[0]
+        queue, user = self._applications.get(name, ("", ""))
+        for group in _groups(queue, user):
+            self.waits[group].ended.append(wait_ms)
+        total = self.by_application[fact.application_id]
+        total[0] += wait_ms
+        total[1] += 1
+
+    def _begun(self, uuid: str, name: tuple[str, str], resource: Mapping[str, int], now_ms: int) -> None:
+        self._running[uuid] = _Running(name, resource, now_ms)
+        self._use(name, resource, 1, now_ms)
+
+    def _over(self, uuid: str, now_ms: int) -> _Running | None:
+        running = self._running.pop(uuid, None)
+        if running is not None:
+            self._use(running.application, running.resource, -1, now_ms)
+        return running
+
+    def _use(self, name: tuple[str, str], resource: Mapping[str, int], sign: int, now_ms: int) -> None:
+        queue, user = self._applications.get(name, ("", ""))
+        for kind, group in (("queue", queue), ("user", user), ("all", "")):
+            for one, amount in resource.items():
+                self._series(kind, group, one).change(sign * amount, now_ms)
+
+    def _series(self, kind: str, name: str, resource: str) -> Series:
+        found = self._used.get((kind, name, resource))
+        if found is None:
+            found = self._used[kind, name, resource] = Series(self._begin_ms, self._end_ms)
+        return found
+
+    def _node(self, partition: str, node_id: str, capacity: Mapping[str, int], now_ms: int) -> None:
+        for sign, amounts in ((-1, self._nodes.pop((partition, node_id), {})), (1, capacity)):
+            for resource, amount in amounts.items():
+                self._series("capacity", "", resource).change(sign * amount, now_ms)
+        if capacity:
+            self._nodes[partition, node_id] = capacity
+
+    def _moved(self, fact: facts.ApplicationMoved, now_ms: int) -> None:
+        name = (fact.partition, fact.application_id)
+        running = [one for one in self._running.values() if one.application == name]
+        for one in running:
+            self._use(name, one.resource, -1, now_ms)
+        self._applications[name] = fact.queue, self._applications.get(name, ("", ""))[1]
+        for one in running:
+            self._use(name, one.resource, 1, now_ms)
+
+    def _state_changed(self, fact: facts.ApplicationStateChanged, now_ms: int) -> None:
+        name = (fact.partition, fact.application_id)
+        if fact.state == lifecycle.RUNNING and (since_ms := self._gangs.pop(name, None)) is not None:
+            self.gang_ms.append(now_ms - since_ms)
+        self.finished_applications += fact.state == lifecycle.COMPLETED
+
+    def _dropped(self, now_ms: int) -> None:
+        for uuid in list(self._running):
+            self._over(uuid, now_ms)
+        for partition, node_id in list(self._nodes):
+            self._node(partition, node_id, {}, now_ms)
+        self._asked.clear()
+
+    def report(self) -> dict[str, Any]:
+        """As JSON: waits by queue and user, mean use by resource, series, preemptions, gangs, fairness."""
+        capacity = {one: self._used[kind, name, one].means() for kind, name, one in self._used if kind == "capacity"}
+        series: dict[str, dict[str, dict[str, list[float]]]] = {"queue": {}, "user": {}, "all": {}}
+        for (kind, name, resource), found in self._used.items():
+            if kind != "capacity":
+                series[kind].setdefault(name, {})[resource] = found.means()
+        used = {resource: sum(means) / POINTS for resource, means in series["all"].get("", {}).items()}
+        whole = {resource: sum(means) / POINTS for resource, means in capacity.items()}
+        ordered = sorted(self.gang_ms)
+        return {
+            "waits": {
+                kind: {name: waits.row() for (of, name), waits in sorted(self.waits.items()) if of == kind}
+                for kind in ("all", "queue", "user")
+            },
+            "use": {
+                resource: {"mean": mean, "capacity": whole.get(resource, 0), "share": _share(mean, whole.get(resource))}
+                for resource, mean in sorted(used.items())
+            },
+            "fairness": _fairness(series["user"], capacity),
+            "preemptions": {"count": self.preemptions, "lost_amount_hours": dict(sorted(self.lost.items()))},
+            "gangs": {"count": len(ordered), "p50_ms": quantile(ordered, 50), "p95_ms": quantile(ordered, 95)},
+            "applications_completed": self.finished_applications,
+            "series": {"queue": series["queue"], "all": series["all"].get("", {}), "capacity": capacity},
+        }
+
+
+def _groups(queue: str, user: str) -> Iterable[tuple[str, str]]:
+    """A wait counts for its queue and those above it, its user, and all."""
+    names = queue.split(".") if queue else []
+    yield "all", ""
+    yield "user", user
+    for count in range(1, len(names) + 1):
+        yield "queue", ".".join(names[:count])
+
+
+def _share(mean: float, whole: float | None) -> float:
+    return mean / whole if whole else 0.0
+
+
+def _fairness(users: Mapping[str, Mapping[str, list[float]]], capacity: Mapping[str, list[float]]) -> dict[str, Any]:
+    """Jain's index of the users' dominant shares: 1 if all users with allocations have the same, 1/n if one of n has
+    everything. `over_time`: of each part of the period; 0 where nobody has anything."""
+
+    def shares(number: int) -> list[float]:
+        return [
+            max(
+                (means[number] / capacity[one][number] for one, means in used.items() if _has(capacity, one, number)),
+                default=0.0,
+            )
+            for used in users.values()
+        ]
+
+    over_time = [_jain(shares(number)) for number in range(POINTS)]
+    busy = [one for one in over_time if one]
+    return {"mean": sum(busy) / len(busy) if busy else 0.0, "over_time": over_time}
+
+
+def _has(capacity: Mapping[str, list[float]], resource: str, number: int) -> bool:
+    return resource in capacity and capacity[resource][number] > 0
+
+
+def _jain(values: list[float]) -> float:
+    some = [one for one in values if one > 1e-9]
+    squares = len(some) * sum(one * one for one in some)
+    return sum(some) ** 2 / squares if squares else 0.0

@@ -1,0 +1,252 @@
+"""Plays a period again with changes: `remuda replay`. Every replay is played twice, unchanged and changed, because the
+model of the RM has an error: what is attributed to a change is the difference between these two.
+
+Variants run in forked children at the lowest priority, several at once; they read nothing and write into a pipe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from remuda_core.core import Core
+from remuda_core.trials.play import copy_of
+from remuda_core.wire.facts import read_fact
+from remuda_core.wire.schema import Fact as FactMessage
+from remuda_replication.child import CHILD_NICENESS, Child, ChildFailed
+
+from .changes import Change, check, events_with
+from .exact import Compared, compare
+from .goal import Goal, smallest
+from .measures import Measures
+from .past import At, Past, Restored
+from .workload import Extraction, Workload
+from .world import LOSE, REQUEUE, World
+
+UNCHANGED = Change()
+# A report of which more than this part of the run times was drawn is marked as unreliable.
+CENSORED_MOST = 0.2
+GAINED = 5
+_NICENESS = 19
+_PROGRESS_STEPS = 200
+# Lines of a child: how far it is, then its report.
+_PROGRESS, _REPORT, _REFUSED = b"p", b"r", b"x"
+Progress = Callable[[str, float], None]
+
+
+class Refused(ValueError):
+    """A change names something that does not exist. The text is for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """What all variants have in common. `start`: the state at the beginning, which only children change. `actual`: the
+    measures of what happened."""
+
+    start: Core
+    workload: Workload
+    actual: dict[str, Any]
+    compared: Compared
+    on_preemption: str
+
+
+async def period_of(
+    past: Past, since: At | None, until: At, on_preemption: str | None, progress: Progress, exact: bool = True
+) -> Period:
+    """Read a period: arrivals, run times, what happened, and whether deciding it again gives the same. `since`: None:
+    all that the archive has without a gap. `on_preemption`: None: as the RM did most often. Raises what `Past`
+    raises."""
+    begin, end_ms = await _begin(past, since), await _end_ms(past, until)
+    start = copy_of(begin.core)
+    again = Restored(copy_of(begin.core), begin.position, begin.read_behind)
+    extraction = Extraction(begin.core)
+    extraction.found.begin_ms, extraction.found.end_ms = begin.now_ms or (await past.span())[0], end_ms
+    actual = Measures(start.state, extraction.found.begin_ms, end_ms)
+    span = max(1, end_ms - extraction.found.begin_ms)
+    async for step in past.steps(begin, until):
+        commit = step.entry.commit
+        for decision in commit.decisions:
+            decided = [read_fact(FactMessage.FromString(one.SerializeToString())) for one in decision.facts]
+            actual.take_all(decided, commit.now_ms)
+        extraction.take(commit, step.inbox)
+        progress("reading", (commit.now_ms - extraction.found.begin_ms) / span)
+    actual.finish()
+    workload = extraction.finish()
+    compared = await compare(past, again, until) if exact else Compared()
+    if on_preemption is None:
+        on_preemption = LOSE if workload.preempted > 2 * workload.asked_again else REQUEUE
+    return Period(start, workload, _with_applications(actual), compared, on_preemption)
+
+
+async def _begin(past: Past, since: At | None) -> Restored:
+    if since is not None:
+        return await past.restore(since)
+    return [one async for one, _ in past.stretches()][-1]
+
+
+async def _end_ms(past: Past, until: At) -> int:
+    if until.seq is not None:
+        return (await past.restore(until)).now_ms
+    last_ms = (await past.span())[1]
+    return last_ms if until.ms is None else min(until.ms, last_ms)
+
+
+async def replay(period: Period, changes: Sequence[Change], progress: Progress) -> dict[str, Any]:
+    """The report: what happened, the unchanged replay, and each variant. Raises Refused, ChildFailed."""
+    for change in changes:
+        try:
+            check(change.with_count(1) if change.searches else change, period.start, period.workload)
+        except ValueError as error:
+            raise Refused(str(error)) from None
+    runs = await play_all(period, [UNCHANGED, *changes], progress)
+    unchanged = runs[0]
+    variants = [
+        {"change": change.text, **_shown(run), "differences": _differences(unchanged, run)}
+        for change, run in zip(changes, runs[1:], strict=True)
+    ]
+    return {**_head(period, unchanged), "actual": _shown(period.actual), "unchanged": _shown(unchanged),
+            "variants": variants}  # fmt: skip
+
+
+async def search(period: Period, change: Change, goal: Goal, most: int, progress: Progress) -> dict[str, Any]:
+    """The report of the smallest number of added nodes with which the goal is reached. Raises Refused, ChildFailed."""
+    try:
+        check(change.with_count(1), period.start, period.workload)
+    except ValueError as error:
+        raise Refused(str(error)) from None
+    known: dict[int, dict[str, Any]] = {}
+
+    async def reached(counts: Sequence[int]) -> list[bool]:
+        new = [count for count in counts if count not in known]
+        runs = await play_all(period, [change.with_count(one) for one in new], progress)
+        known.update(zip(new, runs, strict=True))
+        return [goal.reached(known[count]) for count in counts]
+
+    found = await smallest(reached, most)
+    report = await replay(period, [change.with_count(found.count)] if found.count else [], progress)
+    tried = [
+        {"count": count, "value": goal.value(run), "reached": goal.reached(run)} for count, run in sorted(known.items())
+    ]
+    return {
+        **report,
+        "goal": {"text": goal.text, "count": found.count, "tried": tried, "contradicts": found.contradicts},
+    }
+
+
+async def play_all(period: Period, changes: Sequence[Change], progress: Progress) -> list[dict[str, Any]]:
+    """At most as many at once as there are processors. In the order of `changes`."""
+    turns = asyncio.Semaphore(max(1, os.cpu_count() or 1))
+
+    async def played(change: Change) -> dict[str, Any]:
+        async with turns:
+            return await _in_child(period, change, lambda part: progress(change.text, part))
+
+    return list(await asyncio.gather(*map(played, changes)))
+
+
+async def _in_child(period: Period, change: Change, progress: Callable[[float], None]) -> dict[str, Any]:
+    child, rest = Child(lambda: _lines(period, change)), b""
+    try:
+        async for part in child.output():
+            *lines, rest = (rest + part).split(b"\n")
+            for line in lines:
+                if line.startswith(_PROGRESS):
+                    progress(int(line[1:]) / _PROGRESS_STEPS)
+                elif line.startswith(_REFUSED):
+                    raise Refused(line[1:].decode())
+                else:
+                    found: dict[str, Any] = msgspec.json.decode(line[1:])
+                    return found
+    finally:
+        await child.close()
+    raise ChildFailed("it has ended without a report")
+
+
+def _lines(period: Period, change: Change) -> Iterator[bytes]:
+    os.nice(_NICENESS - CHILD_NICENESS)
+    lines: list[int] = []
+    try:
+        yield from _played(period, change, lines)
+    except ValueError as error:
+        yield b"%b%b\n" % (_REFUSED, str(error).encode())
+
+
+def _played(period: Period, change: Change, done: list[int]) -> Iterator[bytes]:
+    workload = period.workload
+    world = World(period.start, workload, events_with(change, period.start, workload), period.on_preemption)
+    span = max(1, workload.end_ms - workload.begin_ms)
+    for now_ms in world.moments():
+        step = (now_ms - workload.begin_ms) * _PROGRESS_STEPS // span
+        if not done or step > done[-1]:
+            done[:] = [step]
+            yield b"%b%d\n" % (_PROGRESS, step)
+    played = world.played
+    report = {
+        **_with_applications(played.measures),
+        "model": {"runs": played.runs, "censored": played.censored, "asked": played.asked, "facts": played.decisions},
+    }
+    yield b"%b%b\n" % (_REPORT, msgspec.json.encode(report))
+
+
+def _with_applications(measures: Measures) -> dict[str, Any]:
+    means = {name: total / count for name, (total, count) in measures.by_application.items() if count}
+    return {**measures.report(), "applications": means}
+
+
+# The report
+
+
+def _head(period: Period, unchanged: dict[str, Any]) -> dict[str, Any]:
+    workload, compared, model = period.workload, period.compared, unchanged["model"]
+    censored = model["censored"] / model["runs"] if model["runs"] else 0.0
+    return {
+        "rm": workload.rm,
+        "since_ms": workload.begin_ms,
+        "until_ms": workload.end_ms,
+        "identity": {
+            "commits": compared.commits, "different": compared.different, "distance": compared.distance,
+            "unread": compared.unread, "first": str(compared.differences[0]) if compared.differences else "",
+        },
+        "model": {
+            "on_preemption": period.on_preemption,
+            "preempted": workload.preempted,
+            "asked_again": workload.asked_again,
+            "confirm_ms": workload.confirm_ms,
+            "censored": censored,
+            "reliable": censored <= CENSORED_MOST,
+            "commands_unread": workload.unread,
+            "questions_accepted": model["asked"],
+            "error": _errors(period.actual, unchanged),
+        },
+    }  # fmt: skip
+
+
+def _errors(actual: dict[str, Any], unchanged: dict[str, Any]) -> dict[str, Any]:
+    """|unchanged − actual|: what the model gets wrong."""
+    one, other = (found["waits"]["all"].get("", {}) for found in (actual, unchanged))
+    return {
+        **{name: abs(other.get(name, 0) - one.get(name, 0)) for name in ("mean_ms", "p50_ms", "p95_ms", "p99_ms")},
+        "use": {
+            resource: abs(unchanged["use"].get(resource, {}).get("share", 0.0) - use["share"])
+            for resource, use in actual["use"].items()
+        },
+    }
+
+
+def _shown(run: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in run.items() if name != "applications"}
+
+
+def _differences(unchanged: dict[str, Any], changed: dict[str, Any]) -> dict[str, Any]:
+    """The applications whose mean wait gained and lost most, in ms; negative: it waits less."""
+    before, after = unchanged["applications"], changed["applications"]
+    by = sorted((after[name] - before[name], name) for name in before.keys() & after.keys())
+    return {
+        "gained": [{"application": name, "ms": ms} for ms, name in by[:GAINED] if ms < 0],
+        "lost": [{"application": name, "ms": ms} for ms, name in reversed(by[-GAINED:]) if ms > 0],
+    }

@@ -1,0 +1,246 @@
+"""What happened to an RM from outside in a period, from an archive: arrivals, run times, changes of nodes, actions of
+operators. Nothing that the scheduler decided is part of it, except how long allocations ran.
+
+The n-th allocation of an ask runs as long as its n-th did. Where that was cut off (preempted, timed out, its node lost,
+still running in the end), or where there was none, the time is *censored*: `run_ms` draws one from what the same user's
+work took, given that it takes longer. The draw follows from the names alone, so that a replay can be repeated.
+"""
+
+from __future__ import annotations
+
+import zlib
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from statistics import median
+
+from remuda_bus.bus import Message
+from remuda_core import commands, facts
+from remuda_core.commands import Command
+from remuda_core.core import Core
+from remuda_core.wire.codec import CommitCodec
+from remuda_core.wire.facts import read_fact
+from remuda_core.wire.schema import Fact as FactMessage
+from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
+
+Key = tuple[str, str, str]  # partition, application, allocation key
+# A user with fewer finished allocations than this is like all users.
+OWN_RUNS = 5
+# What an RM takes to confirm a release or to answer a question, where the period has no example.
+CONFIRMED_MS = 1_000
+ANSWERED_MS = 5
+
+# Between a name and the number of its clone.
+CLONE = "~~"
+
+
+def clone_of(name: str, number: int) -> str:
+    """The name of a clone; the original has the number 0."""
+    return f"{name}{CLONE}{number}" if number else name
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """`ms`: how long an allocation ran. `over`: it ended by itself then; else it would have run longer."""
+
+    ms: int
+    over: bool
+
+
+@dataclass(slots=True)
+class Workload:
+    """`events`: commands in the order in which they were decided, with their time. `runs`: of each ask, its allocations
+    in their order. `running`: by UUID, how long allocations ran that ran already at the beginning, from there.
+    `finished`: run times of allocations that ended by themselves, sorted, by user; "": all. `until_removed`: numbers of
+    the events that remove applications which had nothing left: the RM sends them when their work is done. `queues`:
+    where each application was placed. `preempted`, `asked_again`: how many allocations were preempted, and how many of
+    their asks came again under the same key. `unread`: requests that the archive does not have."""
+
+    rm: str
+    begin_ms: int
+    end_ms: int
+    events: list[tuple[int, Command]] = field(default_factory=list)
+    runs: dict[Key, list[Run]] = field(default_factory=dict)
+    running: dict[str, Run] = field(default_factory=dict)
+    finished: dict[str, list[int]] = field(default_factory=dict)
+    until_removed: set[int] = field(default_factory=set)
+    queues: dict[str, str] = field(default_factory=dict)
+    confirm_ms: int = CONFIRMED_MS
+    preempted: int = 0
+    asked_again: int = 0
+    unread: int = 0
+
+    def run_ms(self, key: Key, number: int, user: str) -> tuple[int | None, bool]:
+        """How long the allocation with this number (from 0) of an ask runs, and whether that is known. None: nothing
+        is known of any."""
+        partition, application, allocation_key = key
+        runs = self.runs.get((partition, application.partition(CLONE)[0], allocation_key.partition(CLONE)[0]), ())
+        run = runs[number] if number < len(runs) else Run(0, over=False)
+        return self.completed(run, (*key, number), user)
+
+    def completed(self, run: Run, name: tuple[object, ...], user: str) -> tuple[int | None, bool]:
+        if run.over:
+            return run.ms, True
+        like = self.finished.get(user, [])
+        like = like if len(like) >= OWN_RUNS else self.finished.get("", [])
+        longer = len(like) - bisect_right(like, run.ms)
+        if not longer:
+            return (2 * run.ms or None), False
+        drawn = zlib.crc32(repr(name).encode()) % longer
+        return like[len(like) - longer + drawn], False
+
+
+class Extraction:
+    """Takes the commits of a period in their order. `core`: at its beginning; it follows."""
+
+    def __init__(self, core: Core) -> None:
+        state = core.state
+        self.found = Workload(state.rm_id, state.now_ms, state.now_ms)
+        self._core = core
+        self._registers = state.registered is None  # the next registration is part of the world
+        self._alive: dict[str, tuple[Key, int, str, int]] = {}  # UUID -> ask, number, user, since
+        self._numbers: dict[Key, int] = defaultdict(int)
+        self._asked: set[Key] = set()
+        self._preempted: set[Key] = set()
+        self._requested: dict[str, int] = {}
+        self._confirmed: list[int] = []
+        self._at_begin: set[str] = set()
+        for partition in state.partitions.values():
+            for uuid, one in partition.allocations.items():
+                key = (partition.name, one.application.id, one.fact.allocation_key)
+                self._alive[uuid] = key, -1, one.application.user, state.now_ms
+                self._at_begin.add(uuid)
+            for application in partition.applications.values():
+                self._asked.update((partition.name, application.id, one) for one in application.asks)
+
+    def take(self, commit: log_pb2.Commit, inbox: Iterable[Message]) -> None:
+        now_ms, found = commit.now_ms, self.found
+        found.end_ms = max(found.end_ms, now_ms)
+        messages = {message.seq: message for message in inbox}
+        for decision in commit.decisions:
+            decided = [read_fact(FactMessage.FromString(one.SerializeToString())) for one in decision.facts]
+            if decision.inbox_seq and decision.command != "Unreadable":
+                if (message := messages.get(decision.inbox_seq)) is None:
+                    found.unread += 1
+                else:
+                    command = inbox_pb2.Command.FromString(message.payload)
+                    for one in self._arrivals(CommitCodec().read(command)[1], decided):
+                        found.events.append((now_ms, one))
+            for fact in decided:
+                self._note(fact, decision.command, now_ms)
+            self._core.replay(decided, now_ms)
+        self._core.state.now_ms = now_ms
+
+    def _arrivals(self, asked: Iterable[Command], decided: list[facts.Fact]) -> Iterator[Command]:
+        """What of a request is part of the world: not answers to the scheduler, and not what an RM repeats."""
+        accepted = {
+            (fact.ask.application_id, fact.ask.allocation_key)
+            for fact in decided
+            if isinstance(fact, facts.AskAccepted | facts.AskChanged)
+        }
+        rejected = {fact.allocation_key for fact in decided if isinstance(fact, facts.AskRejected)}
+        withdrawn = {fact.allocation_key for fact in decided if isinstance(fact, facts.AskReleased)}
+        killed = {
+            fact.application_id for fact in decided if isinstance(fact, facts.AskReleased | facts.AllocationReleased)
+        }
+        recovered = {fact.allocation.uuid for fact in decided if isinstance(fact, facts.AllocationRecovered)}
+        for command in asked:
+            match command:
+                case commands.Register():
+                    if self._registers:
+                        self._registers = False
+                        yield command
+                case commands.SubmitAsk(ask):
+                    name = (ask.application_id, ask.allocation_key)
+                    key = (_partition_of(decided, ask.partition), *name)
+                    if name in accepted:
+                        if key in self._preempted:
+                            self._preempted.discard(key)
+                            self.found.asked_again += 1
+                            self._numbers[key] -= 1  # the same work: how long it runs in the end is what counts
+                        else:
+                            yield command
+                        self._asked.add(key)
+                    elif ask.allocation_key in rejected:
+                        yield command
+                case commands.RemoveApplication(_, application_id):
+                    if application_id not in killed:
+                        self.found.until_removed.add(len(self.found.events))
+                    yield command
+                case commands.ReleaseAsk(_, _, key_given):
+                    if withdrawn and (not key_given or key_given in withdrawn):
+                        yield command
+                case commands.RecoverAllocation(allocation):
+                    if allocation.uuid in recovered:
+                        yield command
+                case commands.ReleaseAllocation() | commands.AnswerPredicate() | commands.AnswerPredicates():
+                    pass
+                case _:
+                    yield command
+
+    def _note(self, fact: facts.Fact, command: str, now_ms: int) -> None:
+        match fact:
+            case facts.Allocated():
+                self._started(fact, now_ms)
+            case facts.AllocationRecovered(allocation) | facts.GuestKept(allocation):
+                self._started(allocation, now_ms)
+            case facts.PlaceholderReplaced(allocation, placeholder):
+                self._ended(placeholder, over=True, now_ms=now_ms)
+                self._started(allocation, now_ms)
+            case facts.ApplicationAccepted():
+                self.found.queues[fact.application_id] = fact.queue
+            case facts.ReleaseRequested():
+                self._requested[fact.uuid] = now_ms
+            case facts.AllocationReleased():
+                self._released(fact, command, now_ms)
+            case facts.RmStopped(_, True) | facts.RmRegistered(_, _, _, _, _, _, "" | "report"):
+                if isinstance(fact, facts.RmStopped):
+                    self._registers = True
+                for uuid in list(self._alive):
+                    self._ended(uuid, over=False, now_ms=now_ms)
+
+    def _started(self, fact: facts.Allocated, now_ms: int) -> None:
+        key = (fact.partition, fact.application_id, fact.allocation_key)
+        application = self._core.state.partitions[fact.partition].applications.get(fact.application_id)
+        self._alive[fact.uuid] = key, self._numbers[key], application.user if application else "", now_ms
+        self._numbers[key] += 1
+
+    def _released(self, fact: facts.AllocationReleased, command: str, now_ms: int) -> None:
+        if (requested_ms := self._requested.pop(fact.uuid, None)) is not None:
+            self._confirmed.append(now_ms - requested_ms)
+        if fact.termination_type == facts.PREEMPTED_BY_SCHEDULER:
+            self.found.preempted += 1
+            self._preempted.add((fact.partition, fact.application_id, fact.allocation_key))
+        by_rm = command == "UpdateAllocation" and requested_ms is None and not fact.node_removed
+        self._ended(fact.uuid, over=by_rm, now_ms=now_ms)
+
+    def _ended(self, uuid: str, over: bool, now_ms: int) -> None:
+        if (known := self._alive.pop(uuid, None)) is None:
+            return
+        key, number, user, since_ms = known
+        run = Run(now_ms - since_ms, over)
+        if uuid in self._at_begin:
+            self.found.running[uuid] = run
+        else:
+            runs = self.found.runs.setdefault(key, [])
+            runs.extend(Run(0, over=False) for _ in range(number + 1 - len(runs)))
+            runs[number] = run
+            if over:
+                self.found.finished.setdefault(user, []).append(run.ms)
+
+    def finish(self) -> Workload:
+        found = self.found
+        for uuid in list(self._alive):
+            self._ended(uuid, over=False, now_ms=found.end_ms)
+        found.finished[""] = [one for some in found.finished.values() for one in some]
+        for some in found.finished.values():
+            some.sort()
+        if self._confirmed:
+            found.confirm_ms = int(median(self._confirmed))
+        return found
+
+
+def _partition_of(decided: list[facts.Fact], given: str) -> str:
+    """The scheduler's name of the partition."""
+    return next((fact.ask.partition for fact in decided if isinstance(fact, facts.AskAccepted)), given)

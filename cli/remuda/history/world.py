@@ -1,0 +1,251 @@
+"""Plays a workload against the scheduler in virtual time, with decisions made anew: a simulated RM that starts, ends
+and confirms as the workload says. It has no clock: time goes to the next event.
+
+The model of the RM. It confirms a release that the scheduler asks for after the median time of the period. It accepts
+every node that it is asked about. A preempted allocation is asked for again at once (`requeue`), and runs its whole
+time again, or is lost (`lose`). The RM removes an application no earlier than it did, and not before its work is done.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+from msgspec.structs import replace
+
+from remuda_core import actions, commands, facts
+from remuda_core.commands import Command
+from remuda_core.core import Core, next_tick_ms
+from remuda_core.facts import Fact
+from remuda_core.limits import ALLOCATIONS_PER_PASS, CLEAN_QUEUES_MS
+from remuda_core.state import Application
+
+from .measures import Measures
+from .workload import ANSWERED_MS, Key, Workload
+
+REQUEUE, LOSE = "requeue", "lose"
+# Passes at one moment. A pass that is bounded goes on; one that changes nothing ends it.
+PASSES_AT_ONCE = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """What the RM does about an allocation, unless it has gone by then. `termination_type`: of the release."""
+
+    partition: str
+    application: str
+    uuid: str
+    termination_type: int
+
+
+@dataclass(slots=True)
+class Played:
+    """`runs`, `censored`: how many allocations started, and how many of their run times were drawn. `asked`: questions
+    of the scheduler about nodes, all accepted."""
+
+    measures: Measures
+    runs: int = 0
+    censored: int = 0
+    asked: int = 0
+    decisions: int = 0
+
+
+class World:
+    """`core` is at the beginning of the workload, and changes. `events`: those of the workload, perhaps changed."""
+
+    def __init__(
+        self, core: Core, workload: Workload, events: Iterator[tuple[int, int, Command]], on_preemption: str = REQUEUE
+    ) -> None:
+        self._core = core
+        self._workload = workload
+        self._events = events
+        self._requeues = on_preemption == REQUEUE
+        self._later: list[tuple[int, int, Command | Later]] = []
+        self._number = 0
+        self._started: Counter[Key] = Counter()
+        self._asks: dict[Key, facts.Ask] = {}
+        self._to_remove: dict[tuple[str, str], commands.RemoveApplication] = {}
+        self._last_tick_ms = 0
+        self._clean_ms: int | None = None
+        self.played = Played(Measures(core.state, workload.begin_ms, workload.end_ms))
+        self._begin()
+
+    def _begin(self) -> None:
+        """What runs already ends as it did; what waits may be asked for again."""
+        workload, now_ms = self._workload, self._workload.begin_ms
+        for partition in self._core.state.partitions.values():
+            for application in partition.applications.values():
+                for key, pending in application.asks.items():
+                    self._asks[partition.name, application.id, key] = pending.ask
+            for uuid, allocation in partition.allocations.items():
+                fact, application = allocation.fact, allocation.application
+                run = workload.running.get(uuid)
+                if fact.placeholder or run is None:
+                    continue
+                ms, known = workload.completed(run, (uuid,), application.user)
+                self._count(known)
+                if ms is not None:
+                    self._in(max(0, ms) + now_ms, _end(fact))
+                if allocation.releasing:
+                    self._in(now_ms + workload.confirm_ms, _confirm(fact, allocation.releasing))
+
+    def play(self) -> Played:
+        """The whole workload."""
+        for _ in self.moments():
+            pass
+        return self.played
+
+    def moments(self) -> Iterator[int]:
+        """Play, and yield the virtual time after each moment at which something happened, in ms."""
+        upcoming = next(self._events, None)
+        end_ms, now_ms = self._workload.end_ms, self._workload.begin_ms
+        while True:
+            times = [one for one in (self._tick_ms(), self._clean_ms) if one is not None]
+            if upcoming is not None:
+                times.append(upcoming[0])
+            if self._later:
+                times.append(self._later[0][0])
+            if not times or (at_ms := max(now_ms, min(times))) > end_ms:
+                break
+            now_ms = at_ms
+            due = list[Command]()
+            while upcoming is not None and upcoming[0] <= now_ms:
+                due += self._arrived(upcoming[1], upcoming[2])
+                if isinstance(upcoming[2], commands.Register):  # what is changed follows when there are partitions
+                    self._handle(due, now_ms)
+                    due = []
+                upcoming = next(self._events, None)
+            while self._later and self._later[0][0] <= now_ms:
+                due += self._due(heappop(self._later)[2])
+            self._decide(due, now_ms)
+            yield now_ms
+        self.played.measures.finish()
+
+    # Deciding, as the leader does
+
+    def _tick_ms(self) -> int | None:
+        return next_tick_ms(self._core.state, self._last_tick_ms)
+
+    def _decide(self, due: list[Command], now_ms: int) -> None:
+        facts_before = self.played.decisions
+        if due:
+            self._handle(due, now_ms)
+        if (tick_ms := self._tick_ms()) is not None and tick_ms <= now_ms:
+            self._last_tick_ms = now_ms
+            self._handle([commands.Tick()], now_ms)
+        if self._clean_ms is not None and self._clean_ms <= now_ms:
+            self._clean_ms = None
+            self._handle([commands.CleanQueues()], now_ms)
+        for _ in range(PASSES_AT_ONCE):
+            count = self._handle([commands.Schedule(ALLOCATIONS_PER_PASS)], now_ms)
+            if count < ALLOCATIONS_PER_PASS and not self._core.index.unfinished:
+                break
+        if self._clean_ms is None and self.played.decisions > facts_before:
+            self._clean_ms = now_ms + CLEAN_QUEUES_MS
+
+    def _handle(self, due: list[Command], now_ms: int) -> int:
+        decided = self._core.handle_all(due, now_ms)
+        self.played.decisions += len(decided)
+        measures = self.played.measures
+        for fact in decided:
+            measures.take(fact, now_ms)
+            self._react(fact, now_ms)
+        return len(decided)
+
+    # The RM
+
+    def _arrived(self, number: int, command: Command) -> Iterator[Command]:
+        if isinstance(command, commands.RemoveApplication) and number in self._workload.until_removed:
+            for partition in self._core.state.partitions.values():
+                application = partition.applications.get(command.application_id)
+                if application is not None and not _is_done(application):
+                    self._to_remove[partition.name, application.id] = command
+                    return
+        if isinstance(command, commands.Administer) and isinstance(command.action, actions.ReleaseOneAllocation):
+            return  # it names an allocation of the actual history
+        yield command
+
+    def _due(self, one: Command | Later) -> Iterator[Command]:
+        if not isinstance(one, Later):
+            yield one
+            return
+        partition = self._core.state.partitions.get(one.partition)
+        if partition is not None and one.uuid in partition.allocations:
+            yield commands.ReleaseAllocation(one.partition, one.application, one.uuid, one.termination_type)
+
+    def _react(self, fact: Fact, now_ms: int) -> None:
+        match fact:
+            case facts.Allocated():
+                self._starts(fact, now_ms)
+            case facts.AllocationRecovered(allocation):
+                self._starts(allocation, now_ms)
+            case facts.PlaceholderReplaced(allocation):
+                self._starts(allocation, now_ms)
+            case facts.AskAccepted(ask) | facts.AskChanged(ask):
+                self._asks[ask.partition, ask.application_id, ask.allocation_key] = ask
+            case facts.ReleaseRequested():
+                later = Later(fact.partition, fact.application_id, fact.uuid, fact.termination_type)
+                self._in(now_ms + self._workload.confirm_ms, later)
+            case facts.AllocationReleased():
+                self._released(fact, now_ms)
+            case facts.ApplicationRemoved():
+                self._to_remove.pop((fact.partition, fact.application_id), None)
+            case facts.PredicatesAsked():
+                verdicts = tuple(map(commands.Verdict, fact.node_ids))
+                self._answer(commands.AnswerPredicates(fact.partition, fact.question, verdicts), now_ms)
+            case facts.PredicateAsked() | facts.ReplacementAsked() | facts.PreemptionAsked():
+                self._answer(commands.AnswerPredicate(fact.partition, fact.question, True), now_ms)
+
+    def _starts(self, fact: facts.Allocated, now_ms: int) -> None:
+        if fact.placeholder:
+            return  # it ends when it is replaced
+        key = (fact.partition, fact.application_id, fact.allocation_key)
+        application = self._core.state.partitions[fact.partition].applications.get(fact.application_id)
+        number = self._started[key]
+        self._started[key] += 1
+        ms, known = self._workload.run_ms(key, number, application.user if application is not None else "")
+        self._count(known)
+        if ms is not None:
+            self._in(now_ms + ms, _end(fact))
+
+    def _count(self, known: bool) -> None:
+        self.played.runs += 1
+        self.played.censored += not known
+
+    def _released(self, fact: facts.AllocationReleased, now_ms: int) -> None:
+        preempted = fact.termination_type == facts.PREEMPTED_BY_SCHEDULER or fact.node_removed
+        partition = self._core.state.partitions.get(fact.partition)
+        application = partition.applications.get(fact.application_id) if partition is not None else None
+        key = (fact.partition, fact.application_id, fact.allocation_key)
+        ask = self._asks.get(key)
+        if preempted and self._requeues and ask is not None and application is not None:
+            # It runs its whole time again, as the same one.
+            self._started[key] = max(0, self._started[key] - 1)
+            pending = application.asks.get(fact.allocation_key)
+            again = replace(ask, max_allocations=(pending.pending if pending is not None else 0) + 1)
+            self._in(now_ms, commands.SubmitAsk(again))
+        name = (fact.partition, fact.application_id)
+        if name in self._to_remove and (application is None or _is_done(application)):
+            self._in(now_ms, self._to_remove.pop(name))
+
+    def _answer(self, command: Command, now_ms: int) -> None:
+        self.played.asked += 1
+        self._in(now_ms + ANSWERED_MS, command)
+
+    def _in(self, at_ms: int, one: Command | Later) -> None:
+        self._number += 1
+        heappush(self._later, (at_ms, self._number, one))
+
+
+def _is_done(application: Application) -> bool:
+    return not application.asks and not application.allocations
+
+
+def _end(fact: facts.Allocated) -> Later:
+    return Later(fact.partition, fact.application_id, fact.uuid, facts.STOPPED_BY_RM)
+
+
+def _confirm(fact: facts.Allocated, termination_type: int) -> Later:
+    return Later(fact.partition, fact.application_id, fact.uuid, termination_type)

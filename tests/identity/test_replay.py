@@ -1,0 +1,215 @@
+"""What would have been is what is, where both can be had: a period is lived twice, with two configurations. A replay of
+the one with the configuration of the other is compared with what that really gave."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from remuda.history import page
+from remuda.history.changes import AddedNodes, Change, arrivals_of, nodes_of, without_of
+from remuda.history.goal import Goal, goal_of, smallest
+from remuda.history.past import At, Past
+from remuda.history.replay import Period, Refused, period_of, replay, search
+from remuda_archive.holdings import segment_name
+from remuda_archive.segments import encode
+from remuda_archive.store import Store
+from remuda_config import load
+from remuda_core.settings import Configuration
+from remuda_core.wire.configuration import read_configuration
+from tests.identity import live, recorder
+
+QUEUES = """
+partitions:
+  - name: default
+    preemption: {{enabled: true}}
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - name: prod
+            resources: {{guaranteed: {{vcore: {0}}}, max: {{vcore: {1}}}}}
+            properties: {{preemption.delay: 30s}}
+          - {{name: batch, resources: {{guaranteed: {{vcore: {2}}}, max: {{vcore: {3}}}}}}}
+"""
+A, B = QUEUES.format(20, 30, 4, 60), QUEUES.format(40, 60, 4, 30)
+HOURS, NODES, APPS = 1.0, 4, 6
+SEEDS = range(4)
+
+
+@cache
+def lived(text: str, seed: int) -> live.Live:
+    one = live.Live(load(text), seed, HOURS, NODES, APPS)
+    asyncio.run(one.run())
+    return one
+
+
+async def past_of(one: live.Live, directory: Path) -> Past:
+    store = Store.open(str(directory))
+    for header, records in recorder.segments(live.RM, one.log, one.inbox):
+        await store.put(segment_name(live.RM, header.since_ms, header.first, header.end.seq), encode(header, records))
+    return await Past.open(store, live.RM)
+
+
+@pytest.fixture(scope="module", params=SEEDS)
+def seed(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
+async def period(one: live.Live, directory: Path, end_ms: int, on_preemption: str | None = None) -> Period:
+    past = await past_of(one, directory)
+    return await period_of(past, None, At(ms=end_ms), on_preemption, lambda *_: None)
+
+
+def configuration(text: str) -> Configuration:
+    return read_configuration(load(text))
+
+
+def nothing(*_: object) -> None:
+    pass
+
+
+def lives(seed: int) -> tuple[live.Live, live.Live]:
+    """With A and with B. Each lives in a loop of its own."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lived, A, seed).result(), pool.submit(lived, B, seed).result()
+
+
+async def test_a_replay_with_b_is_what_b_really_gave(seed: int, tmp_path: Path) -> None:
+    with_a, with_b = lives(seed)
+    end_ms = with_a.end_ms
+    of_a = await period(with_a, tmp_path / "a", end_ms)
+    of_b = await period(with_b, tmp_path / "b", end_ms)
+    assert of_a.compared.different == of_b.compared.different == 0
+    report = await replay(of_a, [Change("B", queues=configuration(B))], nothing)
+    assert report["identity"]["distance"] == 0
+    # Unchanged, it is what happened.
+    assert report["model"]["error"]["p95_ms"] == 0
+    assert all(share < 0.001 for share in report["model"]["error"]["use"].values())
+    really, played = of_b.actual, report["variants"][0]
+    differs = [really["waits"]["queue"][name]["p95_ms"] != of_a.actual["waits"]["queue"][name]["p95_ms"]
+               for name in live.QUEUES]  # fmt: skip
+    assert any(differs), "the two configurations have to differ in something"
+    for name in live.QUEUES:
+        for measure in ("p50_ms", "p95_ms"):
+            one, other = really["waits"]["queue"][name][measure], played["waits"]["queue"][name][measure]
+            assert abs(one - other) <= max(0.05 * one, 1_000), (name, measure, one, other)
+    for resource, use in really["use"].items():
+        assert abs(use["mean"] - played["use"][resource]["mean"]) <= 0.01 * use["mean"], (resource, use, played["use"])
+
+
+@pytest.fixture
+async def of_a(tmp_path: Path) -> Period:
+    with_a, _ = lives(0)
+    return await period(with_a, tmp_path / "a", with_a.end_ms)
+
+
+async def test_the_same_replay_gives_the_same_report_and_no_change_is_none(of_a: Period) -> None:
+    none = Change("none", added=(AddedNodes(0, like="n00"),), queues=None)
+    first = await replay(of_a, [none, Change("again", arrivals=arrivals_of("x1"))], nothing)
+    again = await replay(of_a, [none, Change("again", arrivals=arrivals_of("x1"))], nothing)
+    assert json.dumps(first) == json.dumps(again)
+    unchanged = {name: value for name, value in first["unchanged"].items() if name != "model"}
+    for variant in first["variants"]:
+        assert {name: variant[name] for name in unchanged} == unchanged
+        assert variant["differences"] == {"gained": [], "lost": []}
+
+
+async def test_more_and_fewer_nodes_users_and_asks(of_a: Period) -> None:
+    changes = [
+        Change("more", added=(nodes_of("+4:vcore=16,memory=64Gi"),)),  # type: ignore[arg-type]
+        Change("fewer", removed=("n03",)),
+        Change("without alice", without=(without_of("user:alice"),)),
+        Change("without prod", without=(without_of("queue:root.prod"),)),
+        Change("half", arrivals=arrivals_of("x0.5")),
+        Change("twice", arrivals=arrivals_of("x2")),
+    ]
+    report = await replay(of_a, changes, nothing)
+    runs = {one["change"]: one for one in report["variants"]}
+    whole = report["unchanged"]
+    assert runs["more"]["use"]["vcore"]["capacity"] == pytest.approx(2 * whole["use"]["vcore"]["capacity"], rel=0.01)
+    assert runs["fewer"]["use"]["vcore"]["capacity"] == pytest.approx(
+        0.75 * whole["use"]["vcore"]["capacity"], rel=0.01
+    )
+    assert {*whole["waits"]["user"]} - {*runs["without alice"]["waits"]["user"]} == {"alice"}
+    assert "root.prod" not in runs["without prod"]["waits"]["queue"]
+    counts = {name: _asks(run) for name, run in runs.items()}
+    assert counts["twice"] == 2 * _asks(whole)
+    assert 0.35 * _asks(whole) < counts["half"] < 0.65 * _asks(whole)
+    text = page.page(report)
+    assert text.count("<svg") > 4 and "without alice" in text and "src=" not in text and "href=" not in text
+
+
+def _asks(run: dict[str, Any]) -> int:
+    row = run["waits"]["all"][""]
+    return row["count"] + row["still_waiting"]
+
+
+async def test_a_goal_finds_the_smallest_number_of_nodes(of_a: Period) -> None:
+    """As trying every number does."""
+    goal = goal_of("wait.p95 < 3m")
+    change = Change("+?", queues=configuration(QUEUES.format(20, 400, 4, 400)), added=(nodes_of("+?:like=n00"),))  # type: ignore[arg-type]
+    found = (await search(of_a, change, goal, 8, nothing))["goal"]
+    every = await replay(of_a, [change.with_count(count) for count in range(7)], nothing)
+    reached = [goal.reached(run) for run in every["variants"]]
+    assert found["count"] is not None and found["count"] > 0
+    assert reached.index(True) == found["count"] or found["contradicts"]
+
+
+async def test_what_does_not_exist_is_refused(of_a: Period) -> None:
+    with pytest.raises(Refused, match="partition 'gpu'"):
+        await replay(of_a, [Change("x", added=(AddedNodes(1, (("vcore", 1),), partition="gpu"),))], nothing)
+
+
+async def test_halving_names_what_contradicts_it() -> None:
+    async def reached(counts: object) -> list[bool]:
+        return [count in (5, 6, 8) for count in counts]  # type: ignore[attr-defined]
+
+    found = await smallest(reached, 100)
+    assert (found.count, found.contradicts) == (5, (7,))
+
+    async def never(counts: object) -> list[bool]:
+        return [False for _ in counts]  # type: ignore[attr-defined]
+
+    assert (await smallest(never, 100)).count is None
+
+
+@pytest.mark.parametrize(
+    ("text", "of", "what", "kind", "name", "sign", "limit"),
+    [
+        ("wait.p95[root.prod] < 5m", "wait", "p95_ms", "queue", "root.prod", "<", 300_000),
+        ("wait.p50<30s", "wait", "p50_ms", "all", "", "<", 30_000),
+        ("wait.still[user:eve] <= 3", "wait", "still_waiting", "user", "eve", "<=", 3),
+        ("use.vcore > 62.5%", "use", "vcore", "all", "", ">", 0.625),
+        ("preemptions < 10", "preemptions", "", "all", "", "<", 10),
+    ],
+)
+def test_goals(text: str, of: str, what: str, kind: str, name: str, sign: str, limit: float) -> None:
+    assert goal_of(text) == Goal(text, of, what, kind, name, sign, limit)
+
+
+@pytest.mark.parametrize("text", ["", "wait < 5m", "wait.p95 < soon", "wait.p42 < 5m", "use.vcore > 5", "use > 5%"])
+def test_goals_that_are_none(text: str) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        goal_of(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["20:vcore=4", "+x:vcore=4", "+2:", "+2:vcore", "+2:vcore=many", "+2:like=n1,vcore=4", "-"]
+)
+def test_nodes_that_are_none(text: str) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        nodes_of(text)
+
+
+@pytest.mark.parametrize("text", ["", "x0", "x-1", "x1e9", "many", "xnan"])
+def test_arrivals_that_are_none(text: str) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        arrivals_of(text)
