@@ -15,13 +15,15 @@ from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Message, Refused
 from remuda_bus.status_codes import NOT_FOUND
 from remuda_operations.queries import configuration
-from remuda_operations.queries.core import ask_core
+from remuda_operations.queries.core import ask_core, ask_past
 from remuda_replication.rms.halts import Halt
 from remuda_web import limits
 from remuda_web.event_tail import ALL_EVENTS, EventTail, event_of
 from remuda_web.source import LISTS, Events, Group, Row, Unreadable
 
 log = structlog.get_logger()
+# More digits than a stream has sequences.
+SEQ_DIGITS: Final = 18
 # States of the record of an RM that a core serves.
 SERVED: Final = ("registered", "report_wanted")
 
@@ -115,7 +117,11 @@ class BusSource:
         return await self.page(rm, "stats")
 
     async def page(self, rm: str, kind: str, **arguments: Any) -> Row:
+        at = arguments.pop("at", None)
         try:
+            if at is not None:
+                moment = int(at) if at.isascii() and at.isdigit() and len(at) <= SEQ_DIGITS else at
+                return await ask_past(self._bus, kind, dict[str, Any], rm=rm, at=moment, **arguments)
             return await ask_core(self._bus, kind, dict[str, Any], rm=rm, **arguments)
         except (BusError, msgspec.DecodeError) as error:
             raise _unreadable(error) from error

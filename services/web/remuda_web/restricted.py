@@ -1,4 +1,5 @@
 """What an operator may read where reading is restricted: about queues that the operator may submit to or administer.
+The rights of now count, also for what was there in the past (`at`): a right that was withdrawn shows nothing any more.
 
 Nodes, totals of partitions and the names of RMs stay visible, and so do the names and quotas of queues above. The
 configuration names every queue and everybody in access lists, so it does not, nor do the placement rules of a
@@ -89,7 +90,7 @@ class VisibleQueues:
     def shown(self, row: Row) -> Row | None:
         """The row of a queue as the operator sees it; None: not at all."""
         place = row["partition"], row["path"]
-        if self._seen.get(place):
+        if self.sees(*place):  # also in the past, of a queue that is no more
             return row
         return _QUEUE.of(row) if place in self._above else None
 
@@ -106,8 +107,8 @@ class RestrictedSource:
         self._source = source
         self._operator = operator
         self._queues: dict[str, VisibleQueues] = {}
-        self._applications: dict[str, frozenset[Place]] = {}
-        self._names: dict[str, frozenset[str]] = {}  # of those applications
+        self._applications: dict[tuple[str, str | None], frozenset[Place]] = {}  # of an RM, at a time
+        self._names: dict[tuple[str, str | None], frozenset[str]] = {}  # of those applications
 
     def rms(self) -> Sequence[str]:
         return self._source.rms()
@@ -123,8 +124,8 @@ class RestrictedSource:
     async def page(self, rm: str, kind: str, **arguments: Any) -> Row:
         """As many rows as can be shown without a `next` that names a row which the operator does not see. For an
         application of others the answer is that it does not exist."""
-        named = arguments.get("application")
-        if kind in _OF_APPLICATIONS and named is not None and named not in await self._visible_names(rm):
+        named, at = arguments.get("application"), arguments.get("at")
+        if kind in _OF_APPLICATIONS and named is not None and named not in await self._visible_names(rm, at):
             raise Unreadable(f"application {named[:64]!r} does not exist", NOT_FOUND)
         if kind == "overview":
             return await self._overview(rm)
@@ -170,7 +171,7 @@ class RestrictedSource:
         of them. Rows of others before those are passed over in the largest pages."""
         while True:
             answer = await self._source.page(rm, kind, **asked)
-            shown = [await self._shown(rm, kind, [row]) for row in answer[LISTS[kind]]]
+            shown = [await self._shown(rm, kind, [row], asked.get("at")) for row in answer[LISTS[kind]]]
             seen = [number for number, rows in enumerate(shown, 1) if rows]
             ends = answer.get("next") is None or seen[-1:] == [len(shown)]
             if ends and len(seen) <= most:
@@ -186,7 +187,7 @@ class RestrictedSource:
         most, asked = _limit_of(asked), {**asked, "limit": limits.PAGE_ROWS}
         while True:
             answer = await self._source.page(rm, "asks", **asked)
-            seen = [bool(await self._shown(rm, "asks", [row])) for row in answer["asks"]]
+            seen = [bool(await self._shown(rm, "asks", [row], asked.get("at"))) for row in answer["asks"]]
             if any(seen):
                 break
             if answer.get("next") is None:
@@ -202,7 +203,7 @@ class RestrictedSource:
         return await self._page(rm, "explain", {**asked, "limit": min(most, together)}, most)
 
     async def rows(self, rm: str, kind: str, **filters: str) -> list[Row]:
-        return await self._shown(rm, kind, await self._source.rows(rm, kind, **filters))
+        return await self._shown(rm, kind, await self._source.rows(rm, kind, **filters), filters.get("at"))
 
     async def sees_queue(self, rm: str, partition: str, path: str) -> bool:
         """Whether the operator sees what is used in the queue."""
@@ -258,16 +259,18 @@ class RestrictedSource:
             return False
         return record.type == si.EventRecord.NODE and not record.referenceID
 
-    async def _shown(self, rm: str, kind: str, rows: list[Row]) -> list[Row]:
+    async def _shown(self, rm: str, kind: str, rows: list[Row], at: str | None = None) -> list[Row]:
         if kind == "nodes":
-            known = await self._visible_applications(rm) if any(row["reserved_for"] for row in rows) else frozenset()
+            known = (
+                await self._visible_applications(rm, at) if any(row["reserved_for"] for row in rows) else frozenset()
+            )
             return [_node(row, known) for row in rows]
         if kind == "topology":
             return rows
         if kind == "actions":
             return [row for row in rows if row["operator"] == self._operator.name]
         if kind == "allocations":
-            known = await self._visible_applications(rm) if rows else frozenset()
+            known = await self._visible_applications(rm, at) if rows else frozenset()
             return [row for row in rows if (row["partition"], row["application"]) in known]
         visible = await self._visible(rm)
         if kind == "queues":
@@ -283,16 +286,16 @@ class RestrictedSource:
             self._queues[rm] = VisibleQueues(await self._source.rows(rm, "queues"), self._operator)
         return self._queues[rm]
 
-    async def _visible_applications(self, rm: str) -> frozenset[Place]:
-        if rm not in self._applications:
-            rows = await self.rows(rm, "applications")
-            self._applications[rm] = frozenset((row["partition"], row["id"]) for row in rows)
-        return self._applications[rm]
+    async def _visible_applications(self, rm: str, at: str | None) -> frozenset[Place]:
+        if (rm, at) not in self._applications:
+            rows = await self.rows(rm, "applications", **({} if at is None else {"at": at}))
+            self._applications[rm, at] = frozenset((row["partition"], row["id"]) for row in rows)
+        return self._applications[rm, at]
 
-    async def _visible_names(self, rm: str) -> frozenset[str]:
-        if rm not in self._names:
-            self._names[rm] = frozenset(name for _, name in await self._visible_applications(rm))
-        return self._names[rm]
+    async def _visible_names(self, rm: str, at: str | None = None) -> frozenset[str]:
+        if (rm, at) not in self._names:
+            self._names[rm, at] = frozenset(name for _, name in await self._visible_applications(rm, at))
+        return self._names[rm, at]
 
     def _forbidden(self) -> Unreadable:
         reason = f"{self._operator.name} may read about some queues only, and not the configuration (web.restricted)"

@@ -71,7 +71,7 @@ class Source(Protocol):
         ...
 
     async def page(self, rm: str, kind: str, **arguments: Any) -> Row:
-        """The answer to one query, as it is."""
+        """The answer to one query, as it is. `at`: of the past, a time or a commit, as text."""
         ...
 
     async def partitions(self, rm: str) -> list[Row]:

@@ -54,11 +54,11 @@ async def test_a_path_that_leads_to_another_is_escaped(client: AsyncClient) -> N
 @pytest.mark.parametrize(
     ("path", "parameter", "known"),
     [
-        ("/api/v1/rms/rm-1/applications?user=x", "user", "application, queue, after, limit, min_log_seq"),
-        ("/api/v1/rms/rm-1/nodes?node=x", "node", "after, limit, min_log_seq"),
-        ("/api/v1/rms/rm-1/usage?limit=1&nonsense=x", "nonsense", "user, group, after, limit, min_log_seq"),
+        ("/api/v1/rms/rm-1/applications?user=x", "user", "application, queue, after, limit, min_log_seq, at"),
+        ("/api/v1/rms/rm-1/nodes?node=x", "node", "after, limit, min_log_seq, at"),
+        ("/api/v1/rms/rm-1/usage?limit=1&nonsense=x", "nonsense", "user, group, after, limit, min_log_seq, at"),
         ("/api/v1/rms/rm-1/watch/nodes?node=x", "node", "none"),
-        ("/api/v1/rms/rm-1/stats?nonsense=x", "nonsense", "none"),
+        ("/api/v1/rms/rm-1/stats?nonsense=x", "nonsense", "at"),
         ("/api/v1/rms?rm=x", "rm", "none"),
         ("/api/v1/rms/rm-1/queue-history?queue=root&user=x", "user", "queue, partition"),
         ("/api/v1/events?rm=x", "rm", "count"),
@@ -90,7 +90,7 @@ async def test_the_document_lists_the_filters_of_each_kind(client: AsyncClient) 
     def parameters(kind: str) -> set[str]:
         return {one["name"] for one in paths[f"/api/v1/rms/{{rm}}/{kind}"]["get"]["parameters"]}
 
-    page = {"rm", "after", "limit", "min_log_seq"}
+    page = {"rm", "after", "limit", "min_log_seq", "at"}
     assert parameters("nodes") == page
     assert parameters("queues") == {*page, "draining"}
     assert parameters("explain") == {*page, "application", "queue", "key"}

@@ -146,3 +146,43 @@ async def test_of_a_queue_above_only_public_fields_are_shown() -> None:
     assert msgspec.convert(root, rows.Queue) == msgspec.convert(msgspec.to_builtins(public), rows.Queue)
     assert list(root) == [one for one in above if one != "of_a_newer_core"]
     assert own == queue("root.own", "eve")
+
+
+class Past(Source):
+    """Had another queue and other applications at `then`. Rights were others, too."""
+
+    THEN = {
+        "queues": [queue("root"), queue("root.own"), queue("root.own.gone"), queue("root.secret", "eve")],
+        "applications": [application("old-1", "root.own.gone"), application("old-2", "root.secret")],
+        "allocations": [
+            {"partition": "default", "uuid": "1", "application": "old-1"},
+            {"partition": "default", "uuid": "2", "application": "old-2"},
+        ],
+        "nodes": [{"reserved_for": {"application": name}, "partition": "default"} for name in ("old-1", "old-2")],
+    }
+
+    async def rows(self, rm: str, kind: str, **filters: str) -> list[Row]:
+        return self.THEN[kind] if filters.get("at") == "then" else await super().rows(rm, kind)
+
+    async def page(self, rm: str, kind: str, limit: int = 1_000, after: Any = None, **given: Any) -> Row:
+        if given.get("at") == "then":
+            return {"log_seq": 1, LISTS[kind]: self.THEN[kind]}
+        return await super().page(rm, kind, limit, after)
+
+
+async def test_the_past_of_what_is_visible_now_is_shown_and_no_other() -> None:
+    eve = RestrictedSource(Past(), Operator("eve"))  # type: ignore[arg-type]
+
+    async def at_that_time(kind: str, **given: Any) -> list[Row]:
+        found: list[Row] = (await eve.page("rm", kind, at="then", **given))[LISTS[kind]]
+        return found
+
+    paths = [row["path"] for row in await at_that_time("queues")]
+    assert paths == ["root", "root.own", "root.own.gone"], "root.secret was eve's then, and is not now"
+    assert [row["id"] for row in await at_that_time("applications")] == ["old-1"]
+    assert [row["uuid"] for row in await at_that_time("allocations")] == ["1"]
+    reserved = [row["reserved_for"] for row in await at_that_time("nodes")]
+    assert reserved == [{"application": "old-1"}, None]
+    with pytest.raises(Unreadable, match="does not exist"):
+        await at_that_time("applications", application="old-2")
+    assert [row["id"] for row in (await eve.page("rm", "applications"))["applications"]] != ["old-1"]

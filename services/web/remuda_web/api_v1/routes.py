@@ -40,6 +40,7 @@ _OF_PAGE: Final = {
     "after": Filter,
     "limit": Annotated[int | None, Query(ge=1, le=limits.PAGE_ROWS)],
     "min_log_seq": Annotated[int | None, Query(ge=0, lt=2**63)],
+    "at": Filter,
 }
 _FLAGS: Final = {"draining": bool | None}
 
@@ -84,7 +85,7 @@ class Api:
             ("/welcome", self.welcome, "Where a resource manager connects to", schemas.answers(schemas.WELCOME), ()),
             ("/me", self.me, "The operator in whose name requests act", schemas.answers(schemas.ME), ()),
             ("/rms/{rm}/stats", self.stats, "Totals of an RM, and its registration", schemas.answers(schemas.STATS),
-             ()),
+             ("at",)),
             ("/rms/{rm}/queue-history", self.queue_history, "What a queue used, wanted and might use in the last day",
              schemas.answers(schemas.QUEUE_HISTORY), ("queue", "partition")),
             *(
@@ -118,8 +119,8 @@ class Api:
         found = await self._overviews.read(source_for(request, self._source), time.time_ns() // 1_000_000)
         return tagged(request, found)
 
-    async def stats(self, request: Request, rm: str) -> Response:
-        return tagged(request, await self._asked(request, rm, "stats"))
+    async def stats(self, request: Request, rm: str, at: Filter = None) -> Response:
+        return tagged(request, await self._asked(request, rm, "stats", **({} if at is None else {"at": at})))
 
     async def queue_history(
         self, request: Request, rm: str,
