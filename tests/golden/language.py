@@ -247,6 +247,11 @@ PROPERTIES: Final = {
     "quotadelay": "quota.preemption.delay",
     "runtimedefault": "runtime.default",
     "runtimemost": "runtime.most",
+    "halflife": "fair.half-life",
+    "ahead": "fair.ahead",
+    "patience": "fair.patience",
+    "weight": "fair.weight",
+    "first": "fair.guaranteed",
 }
 
 

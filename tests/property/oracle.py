@@ -16,7 +16,7 @@ from remuda_core.rules.share import scales_of, weight
 from remuda_core.settings import Limit
 from remuda_core.state import Allocation, Application, Node, Partition, PendingAsk, PredicateClass, Queue
 
-from . import topology_oracle
+from . import memory_oracle, topology_oracle
 from .node_oracle import (
     bound_to,
     counts,
@@ -50,7 +50,7 @@ class Next:
 def next_step(partition: Partition, now_ms: int, reservation_delay_ms: int) -> Next | None:
     """None if no ask fits and none may reserve a node."""
     held = {queue for queue in partition.queues.values() if any(above.hold for above in queue.path_to_root)}
-    everyone = [ask for ask in in_order(partition, partition.root) if ask.application.queue not in held]
+    everyone = [ask for ask in in_order(partition, partition.root, now_ms) if ask.application.queue not in held]
     asks = [ask for ask in everyone if may_run(ask) and fits_limits(ask) and fits_maxima(ask)]
     for own in (True, False):
         for ask in asks:
@@ -60,6 +60,25 @@ def next_step(partition: Partition, now_ms: int, reservation_delay_ms: int) -> N
     for ask in everyone:
         if ask.free and awaits_place(ask) and (nodes := places(partition, ask)):
             return Next(ReplacementStarted, ask.application.id, ask.ask.allocation_key, nodes)
+    found = _step(partition, asks, now_ms, reservation_delay_ms)
+    if found is None:
+        return None
+    for ask in memory_oracle.late(asks, now_ms):
+        if not ask.free or awaits_place(ask) or not has_its_turn(ask.application):
+            continue
+        if topology_oracle.member(ask) is not None or not memory_oracle.goes_before(ask, ask_of(partition, found)):
+            continue
+        if nodes := packed_node(partition, ask) or best_nodes(partition, ask):
+            return Next(Allocated, ask.application.id, ask.ask.allocation_key, nodes)
+    return found
+
+
+def ask_of(partition: Partition, found: Next) -> PendingAsk:
+    return partition.applications[found.application_id].asks[found.allocation_key]
+
+
+def _step(partition: Partition, asks: list[PendingAsk], now_ms: int, reservation_delay_ms: int) -> Next | None:
+    """Of asks that fit their quotas, in the order of queues."""
     too_young = set()
     for ask in asks:
         if not ask.free or awaits_place(ask) or not has_its_turn(ask.application):
@@ -157,14 +176,14 @@ def something_is_too_small(partition: Partition) -> bool:
     )
 
 
-def in_order(partition: Partition, queue: Queue) -> Iterator[PendingAsk]:
+def in_order(partition: Partition, queue: Queue, now_ms: int) -> Iterator[PendingAsk]:
     if queue.leaf:
-        for application in sorted(asking(queue), key=lambda a: application_rank(partition, queue, a)):
+        for application in sorted(asking(queue), key=lambda a: application_rank(partition, queue, a, now_ms)):
             yield from sorted(waiting(application), key=lambda a: (-a.ask.priority, a.seq))
         return
     children = [child for child in queue.children.values() if any(pending(child))]
-    for child in sorted(children, key=lambda c: queue_rank(partition, queue, c)):
-        yield from in_order(partition, child)
+    for child in sorted(children, key=lambda c: queue_rank(partition, queue, c, now_ms)):
+        yield from in_order(partition, child, now_ms)
 
 
 def pending(queue: Queue) -> Iterator[PendingAsk]:
@@ -196,13 +215,15 @@ def priority_of(queue: Queue) -> int:
     return max(-(2**31), min(2**31 - 1, max(below) + offset))  # an int32, like the priority of an ask
 
 
-def queue_rank(partition: Partition, parent: Queue, queue: Queue) -> tuple[Any, ...]:
-    priority, share = -priority_of(queue), share_of(partition, queue)
+def queue_rank(partition: Partition, parent: Queue, queue: Queue, now_ms: int) -> tuple[Any, ...]:
+    priority, share = -priority_of(queue), share_of(partition, queue, now_ms)
     first = (priority, share) if by_priority(parent) else (share, priority)
     return (*first, -weight(queue.pending, scales_of(partition.total)), queue.path)
 
 
-def share_of(partition: Partition, queue: Queue) -> Fraction | list[Fraction]:
+def share_of(partition: Partition, queue: Queue, now_ms: int) -> Any:
+    if queue.parent is not None and memory_oracle.half_life_ms(queue.parent):
+        return memory_oracle.queue_share(queue.parent, queue, due_to(partition, queue), now_ms)
     if partition.yunikorn_1_4:
         return raw_shares(queue, queue.allocated)
     shares = [Fraction(0)]
@@ -214,15 +235,25 @@ def share_of(partition: Partition, queue: Queue) -> Fraction | list[Fraction]:
     return max(shares)
 
 
+def due_to(partition: Partition, queue: Queue) -> Resource:
+    limits = [queue.settings.guaranteed, *(q.settings.max for q in queue.path_to_root), partition.total]
+    return {name: amount for limit in reversed(limits) for name, amount in limit.items()}
+
+
 def raw_shares(queue: Queue, used: Resource) -> list[Fraction]:
     guaranteed = queue.settings.guaranteed
     return sorted((Fraction(n, guaranteed.get(name) or 1) for name, n in used.items() if n), reverse=True)
 
 
-def application_rank(partition: Partition, queue: Queue, application: Application) -> tuple[Any, ...]:
+def application_rank(partition: Partition, queue: Queue, application: Application, now_ms: int) -> tuple[Any, ...]:
     priority = -max(a.ask.priority for a in waiting(application))
     then: Any = application.seq
-    if queue.settings.properties.get("application.sort.policy") == "fair":
+    if queue.settings.properties.get("application.sort.policy") == "fair-users":
+        share, seq = memory_oracle.share_in_leaf(partition, queue, application, now_ms), application.seq
+        return (priority, *share, seq) if by_priority(queue) else (*share, priority, seq)
+    if queue.settings.properties.get("application.sort.policy") == "fair" and memory_oracle.half_life_ms(queue):
+        then = memory_oracle.share_in_leaf(partition, queue, application, now_ms)
+    elif queue.settings.properties.get("application.sort.policy") == "fair":
         shares = [
             Fraction(used, partition.total[name]) if partition.total.get(name) else Fraction(1)
             for name, used in application.allocated.items()

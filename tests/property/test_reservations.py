@@ -155,7 +155,7 @@ class Closing:
 def left_out(partition: Partition) -> list[PendingAsk]:
     """The asks that fit their quotas and a node they may have, and have none. Of equal asks of a queue the first has
     its turn."""
-    asks = [ask for ask in in_order(partition, partition.root) if ask.free and not awaits_place(ask)]
+    asks = [ask for ask in in_order(partition, partition.root, 0) if ask.free and not awaits_place(ask)]
     first: dict[object, PendingAsk] = {}
     for ask in asks:
         application = ask.application

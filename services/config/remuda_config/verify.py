@@ -14,7 +14,7 @@ from remuda_config import limits
 from remuda_config.problems import Finding, Path
 from remuda_config.rules import placement, properties, user_limits
 from remuda_config.schema import Backfill, ChildTemplate, Partition, Preemption, Queue, Queues
-from remuda_proto import access_list, durations, quantities
+from remuda_proto import access_list, durations, fair, quantities
 from remuda_proto.bounds import shown
 from remuda_proto.names import PARTITION, QUEUE
 
@@ -77,6 +77,8 @@ def _verify(queues: Queues, left_out: list[Path], compatibility: str) -> Iterato
         yield from _verify_devices(partition, (*path, "devices"), compatibility)
         yield from _verify_topology(partition, path, compatibility)
         yield from _verify_backfill(partition.backfill, (*path, "backfill"), compatibility)
+        if compatibility != "none" and partition.queues is not None:
+            yield from _verify_without_memory(*partition.root(path), compatibility)
     if queues.partitionhierarchy == "same":
         yield from _verify_hierarchy(queues)
 
@@ -114,6 +116,21 @@ def _verify_partition(partition: Partition, path: Path, trees_known: bool) -> It
         yield from user_limits.check_against_queue(root, root_path)
     bounds = user_limits.tightest_below(root, "root", {})
     yield from _verify_below(root, root_path, AncestorLimits("root", bounds=bounds))
+
+
+def _verify_without_memory(queue: Queue, path: Path, compatibility: str) -> Iterator[Finding]:
+    """Refuse what gives orders a memory, in the queue and below it: the compatibility has nothing like it."""
+    found: list[tuple[Path, Mapping[str, str]]] = [((*path, "properties"), queue.properties)]
+    if queue.childtemplate is not None:
+        found.append(((*path, "childtemplate", "properties"), queue.childtemplate.properties))
+    for where, values in found:
+        for name in fair.NAMES:
+            if name in values:
+                yield (*where, name), f"compatibility: {compatibility} has no such property"
+        if values.get(properties.SORT_POLICY, "").lower() == properties.FAIR_USERS:
+            yield (*where, properties.SORT_POLICY), f"compatibility: {compatibility} has no {properties.FAIR_USERS}"
+    for place, child in enumerate(queue.queues or ()):
+        yield from _verify_without_memory(child, (*path, "queues", place), compatibility)
 
 
 def _verify_devices(partition: Partition, path: Path, compatibility: str) -> Iterator[Finding]:

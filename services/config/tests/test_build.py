@@ -100,6 +100,9 @@ def test_topology() -> None:
     )
     built = remuda_config.load(partition(text)).partitions[0]
     assert [(one.level, one.attribute) for one in built.topology] == [("zone", "si/zone"), ("rack", "si/rackname")]
+    with pytest.raises(remuda_config.Invalid, match=r"half-life.*compatibility: yunikorn-1\.4 has no such property"):
+        remembers = "queues: [{name: root, queues: [{name: a, properties: {fair.half-life: 1h}}]}]"
+        remuda_config.load(partition(remembers), compatibility="yunikorn-1.4")
     with pytest.raises(remuda_config.Invalid, match=r"compatibility: yunikorn-1\.4 has no topology"):
         remuda_config.load(partition(text), compatibility="yunikorn-1.4")
 

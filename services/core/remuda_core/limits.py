@@ -15,8 +15,14 @@ MOST_ALLOCATIONS_PER_PASS: Final = 20_000
 STEPS_PER_PASS: Final = 9_000
 STEPS_PER_PLACEMENT: Final = 4
 STEPS_PER_QUEUE: Final = 2
+# A member is ranked again because time has passed (8 us).
+STEPS_PER_RANK: Final = 2
 # Besides the branches it looks into: a search for a node begins (1 us), and the node found changes its place (4 us).
 STEPS_PER_SEARCH: Final = 2
+
+# Asks that have waited longer than the patience of their queue, and that a pass looks at beside the ask that is next
+# (2 us each, once in a pass while they are blocked).
+LATE_ASKS_PER_PASS: Final = 500
 
 # Node groups that a pass checks for reservations (10 ms); the rest waits for the next pass.
 # Demands without a node to reserve that one freed node wakes.
@@ -219,6 +225,9 @@ LEFTOVERS: Final = 64
 ENTRIES_PER_THING: Final = 4
 # A sum with more names removes its zeros. It keeps fewer, because finding a name is faster than inserting it.
 NAMES_KEPT: Final = 32
+
+# Accounts of users and queues that use nothing, of one RM: as many as an RM with many users has, and 40 MB at most.
+IDLE_ACCOUNTS_KEPT: Final = 100_000
 
 # Queues that operators hold, and nodes that they drain, of one RM: more than its operators overlook. Both may outlive
 # their queues and nodes.

@@ -86,6 +86,7 @@ class SnapshotRecord(_message.Message):
     PREDICATE_CLASS_FIELD_NUMBER: _builtins.int
     LEFT_GUEST_FIELD_NUMBER: _builtins.int
     RUNTIME_FIELD_NUMBER: _builtins.int
+    ACCOUNT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def rm(self) -> Global___RmRecord: ...
     @_builtins.property
@@ -124,6 +125,8 @@ class SnapshotRecord(_message.Message):
     def left_guest(self) -> Global___LeftGuestRecord: ...
     @_builtins.property
     def runtime(self) -> Global___RuntimeRecord: ...
+    @_builtins.property
+    def account(self) -> Global___AccountRecord: ...
     def __init__(
         self,
         *,
@@ -146,12 +149,13 @@ class SnapshotRecord(_message.Message):
         predicate_class: Global___PredicateClassRecord | None = ...,
         left_guest: Global___LeftGuestRecord | None = ...,
         runtime: Global___RuntimeRecord | None = ...,
+        account: Global___AccountRecord | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "allocation", b"allocation", "application", b"application", "ask", b"ask", "drain", b"drain", "hold", b"hold", "left_guest", b"left_guest", "node", b"node", "partition", b"partition", "predicate_class", b"predicate_class", "preemption", b"preemption", "question", b"question", "queue", b"queue", "record", b"record", "rejection", b"rejection", "replacement", b"replacement", "rm", b"rm", "runtime", b"runtime", "task_group", b"task_group", "timer", b"timer"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["account", b"account", "action", b"action", "allocation", b"allocation", "application", b"application", "ask", b"ask", "drain", b"drain", "hold", b"hold", "left_guest", b"left_guest", "node", b"node", "partition", b"partition", "predicate_class", b"predicate_class", "preemption", b"preemption", "question", b"question", "queue", b"queue", "record", b"record", "rejection", b"rejection", "replacement", b"replacement", "rm", b"rm", "runtime", b"runtime", "task_group", b"task_group", "timer", b"timer"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "allocation", b"allocation", "application", b"application", "ask", b"ask", "drain", b"drain", "hold", b"hold", "left_guest", b"left_guest", "node", b"node", "partition", b"partition", "predicate_class", b"predicate_class", "preemption", b"preemption", "question", b"question", "queue", b"queue", "record", b"record", "rejection", b"rejection", "replacement", b"replacement", "rm", b"rm", "runtime", b"runtime", "task_group", b"task_group", "timer", b"timer"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["account", b"account", "action", b"action", "allocation", b"allocation", "application", b"application", "ask", b"ask", "drain", b"drain", "hold", b"hold", "left_guest", b"left_guest", "node", b"node", "partition", b"partition", "predicate_class", b"predicate_class", "preemption", b"preemption", "question", b"question", "queue", b"queue", "record", b"record", "rejection", b"rejection", "replacement", b"replacement", "rm", b"rm", "runtime", b"runtime", "task_group", b"task_group", "timer", b"timer"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_record: _TypeAlias = _typing.Literal["rm", "partition", "queue", "node", "application", "ask", "allocation", "task_group", "question", "replacement", "preemption", "rejection", "timer", "hold", "drain", "action", "predicate_class", "left_guest", "runtime"]  # noqa: Y015
+    _WhichOneofReturnType_record: _TypeAlias = _typing.Literal["rm", "partition", "queue", "node", "application", "ask", "allocation", "task_group", "question", "replacement", "preemption", "rejection", "timer", "hold", "drain", "action", "predicate_class", "left_guest", "runtime", "account"]  # noqa: Y015
     _WhichOneofArgType_record: _TypeAlias = _typing.Literal["record", b"record"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_record) -> _WhichOneofReturnType_record | None: ...
 
@@ -1155,3 +1159,70 @@ class ActionRecord(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ActionRecord: _TypeAlias = ActionRecord  # noqa: Y015
+
+@_typing.final
+class AccountRecord(_message.Message):
+    """What a queue, a user of a leaf queue or an application has used in the past, weighted by a half-life. What it uses now
+    follows from other records.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    HALF_LIFE_MS_FIELD_NUMBER: _builtins.int
+    AT_MS_FIELD_NUMBER: _builtins.int
+    PAST_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    queue: _builtins.str
+    kind: _builtins.str
+    """"queue", "user" or "application", and the name of the latter two."""
+    name: _builtins.str
+    half_life_ms: _builtins.int
+    at_ms: _builtins.int
+    """Up to which time the past is summed."""
+    @_builtins.property
+    def past(self) -> _containers.RepeatedCompositeFieldContainer[Global___AccountPast]: ...
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        queue: _builtins.str = ...,
+        kind: _builtins.str = ...,
+        name: _builtins.str = ...,
+        half_life_ms: _builtins.int = ...,
+        at_ms: _builtins.int = ...,
+        past: _abc.Iterable[Global___AccountPast] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "half_life_ms", b"half_life_ms", "kind", b"kind", "name", b"name", "partition", b"partition", "past", b"past", "queue", b"queue"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AccountRecord: _TypeAlias = AccountRecord  # noqa: Y015
+
+@_typing.final
+class AccountPast(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    SUM_FIELD_NUMBER: _builtins.int
+    resource: _builtins.str
+    sum: _builtins.str
+    """Hexadecimal digits."""
+    def __init__(
+        self,
+        *,
+        resource: _builtins.str = ...,
+        sum: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource", "sum", b"sum"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AccountPast: _TypeAlias = AccountPast  # noqa: Y015

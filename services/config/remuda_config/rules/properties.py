@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from remuda_proto import durations
+from remuda_proto import durations, fair
 from remuda_proto.bounds import shown
 
 SORT_POLICY = "application.sort.policy"
 FIFO = "fifo"
 STATE_AWARE = "stateaware"
-SORT_POLICIES = (FIFO, "fair", STATE_AWARE)
+FAIR_USERS = "fair-users"
+SORT_POLICIES = (FIFO, "fair", FAIR_USERS, STATE_AWARE)
 _CHOICES = {
     "application.sort.priority": ("enabled", "disabled"),
     "priority.policy": ("default", "fence"),
@@ -25,7 +26,7 @@ QUOTA_DELAY_1_8 = "preemption.quota.delay"  # its name in the released YuniKorn 
 BACKOFF = "application.unschedasks.backoff"
 BACKOFF_DELAY = "application.unschedasks.backoff.delay"
 _RUNTIMES = ("runtime.default", "runtime.most")
-NAMES = (SORT_POLICY, *_CHOICES, _OFFSET, _DELAY, QUOTA_DELAY, QUOTA_DELAY_1_8, BACKOFF, BACKOFF_DELAY, *_RUNTIMES)
+NAMES = (SORT_POLICY, *_CHOICES, _OFFSET, _DELAY, QUOTA_DELAY, QUOTA_DELAY_1_8, BACKOFF, BACKOFF_DELAY, *_RUNTIMES, *fair.NAMES)
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 
@@ -35,6 +36,8 @@ def check(properties: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for name, value in properties.items():
         if problem := _check(name, value):
             yield name, problem
+    yield from fair.problems(properties)
+    yield from fair.problems_together(properties)
 
 
 def _check(name: str, value: str) -> str | None:
@@ -64,16 +67,16 @@ def canonical(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _canonical(name: str, value: str) -> str:
-    if name == SORT_POLICY or name in _CHOICES:
+    if name == SORT_POLICY or name in _CHOICES or name == fair.GUARANTEED:
         return value.lower()
     return str(int(value)) if name == _OFFSET else value
 
 
 def inherit(above: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """Returns the effective properties of a queue: its own, else the parent's. Priority fences, offsets and
-    preemption fences are not inherited; `preemption.policy: disabled` is.
+    """Returns the effective properties of a queue: its own, else the parent's. Priority fences, offsets, preemption
+    fences and weights are not inherited; `preemption.policy: disabled` is.
     """
-    inherited = dict(above)
+    inherited = {name: value for name, value in above.items() if name != fair.WEIGHT}
     for name, start in (("priority.policy", "default"), (_OFFSET, "0"), ("preemption.policy", "default")):
         if name in inherited and inherited[name] != "disabled":
             inherited[name] = start

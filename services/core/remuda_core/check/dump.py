@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from ..rules.resource import Items, Resource, items_of
-from ..state import Application, Node, Partition, PendingAsk, PredicateClass, Queue, State, TaskGroup
+from ..state import Account, Application, Node, Partition, PendingAsk, PredicateClass, Queue, State, TaskGroup
+from ..state.accounts import shown
 
 
 def dump(state: State) -> dict[str, Any]:
@@ -25,6 +26,7 @@ def dump(state: State) -> dict[str, Any]:
         "holds": sorted((*key, msgspec.to_builtins(hold)) for key, hold in state.holds.items()),
         "drains": sorted((*key, msgspec.to_builtins(drain)) for key, drain in state.drains.items()),
         "actions": list(state.actions.values()),
+        **_accounts(state),
         "left_guests": msgspec.to_builtins(state.left_guests),
         "timers": sorted(state.timers),
         "partitions": {name: _partition(partition) for name, partition in state.partitions.items()},
@@ -34,6 +36,22 @@ def dump(state: State) -> dict[str, Any]:
 def digest(state: State) -> str:
     """SHA-256 of the dump, in hexadecimal. Equal states have equal digests, in whatever order maps were filled."""
     return sha256(msgspec.json.encode(dump(state), order="deterministic")).hexdigest()
+
+
+def _accounts(state: State) -> dict[str, Any]:
+    """The past of accounts, and in which order idle ones are forgotten. Nothing if there are no accounts."""
+    kept = [(*key, *_account(account)) for key, account in state.accounts.items() if account.decay is not None]
+    own = [
+        (partition.name, application.id, *_account(application.account))
+        for partition in state.partitions.values()
+        for application in partition.applications.values()
+        if application.account is not None and application.account.key is None
+    ]
+    return {"accounts": kept, "own_accounts": sorted(own, key=lambda one: one[:2])} if kept or own else {}
+
+
+def _account(account: Account) -> tuple[int, int, int, dict[str, str]]:
+    return account.half_life_ms, account.at_ms, account.members, shown(account.past)
 
 
 def _partition(partition: Partition) -> dict[str, Any]:

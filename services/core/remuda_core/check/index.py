@@ -21,6 +21,7 @@ from ..index.preemption import can_preempt
 from ..index.priced_nodes import ALL, SEVERAL, PricedNodes
 from ..index.queues import ParentOrder
 from ..index.reservations import ReservedNodes
+from ..index.users import UserRanking
 from ..rules import lifecycle
 from ..rules.prices import CPU
 from ..rules.properties import is_state_aware
@@ -33,7 +34,7 @@ from .devices import available_with_devices, obtainable_with_devices
 from .topology import Membership, check_closed, check_topology, membership
 
 
-def check_index(partition: Partition, index: PartitionIndex) -> None:
+def check_index(partition: Partition, index: PartitionIndex, now_ms: int) -> None:
     """Raises AssertionError with the difference."""
     assert index.partition is partition, f"{partition.name}: the index is another partition's"
     check_nodes(partition, index)
@@ -51,6 +52,8 @@ def check_index(partition: Partition, index: PartitionIndex) -> None:
     check_reserved_nodes(partition, index)
     check_candidates(partition, index, ask_classes)
     assert index.parked.limits().keys() <= set(ask_classes), f"{partition.name}: ask classes are parked that are gone"
+    index.moments.begin_pass(now_ms)  # accounts may have been settled since the last pass
+    index.moments.catch_up(at_any_cost=True)
     if not index.shares_are_stale:
         for queue, leaf in leaves.items():
             check_leaf_ranks(queue, leaf)
@@ -88,8 +91,9 @@ def checked_leaves(queue: Queue, index: PartitionIndex) -> Iterator[tuple[Queue,
 def _check_settings(order: LeafOrder | ParentOrder, anew: LeafOrder | ParentOrder, index: PartitionIndex) -> None:
     """The order has the settings that a new one would read from its queue."""
     names = ["by_parents_priority", "by_priority", "limited", "maxima"]
-    names += [] if index.shares_are_stale else ["due"]
-    names += ["fair", "held"] if isinstance(order, LeafOrder) else []
+    names += [] if index.shares_are_stale else ["due", "fair_due"]
+    names += ["moment"]
+    names += ["fair", "by_user", "held"] if isinstance(order, LeafOrder) else []
     for name in names:
         kept, read = getattr(order, name), getattr(anew, name)
         assert kept == read, f"queue {order.queue.path}: {name} is {kept}, its settings say {read}"
@@ -612,7 +616,13 @@ def check_members(queue: Queue, order: ParentOrder) -> None:
     assert parked <= there, f"queue {queue.path}: {parked} gave up below it, where there are {there}"
 
 
-def check_ranking(ranking: LazyRanking, where: str) -> None:  # type: ignore[type-arg]
+def check_ranking(ranking: LazyRanking | UserRanking, where: str) -> None:  # type: ignore[type-arg]
+    if isinstance(ranking, UserRanking):
+        for part in ranking.parts():
+            check_ranking(part, where)
+        members = [member for part in list(ranking.parts())[1:] for member in part.members]
+        assert ranking.members.keys() == set(members), f"{where}: members of no user"
+        return
     ranks = ranking.ranks()
     assert ranks.keys() == ranking.members.keys(), f"{where}: members without a rank"
     for member, rank in ranks.items():

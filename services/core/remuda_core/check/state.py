@@ -15,6 +15,7 @@ from ..rules.required_node import is_protected
 from ..rules.resource import Resource, items_of, show, total_of
 from ..state import NEVER_MS, Application, Node, Partition, PredicateClass, Queue, State, TaskGroup, Timer, after
 from ..timeouts import of_class_question, of_verdicts
+from .accounts import check_accounts
 from .devices import check_devices
 from .guests import check_left_guests, check_unreported
 from .index import check_index
@@ -27,6 +28,7 @@ def check(state: State, index: Index | None = None, *, grown: bool = True) -> No
     if grown:
         check_sizes(state, index)
     check_left_guests(state)
+    check_accounts(state)
     for name, partition in state.partitions.items():
         assert partition.name == name, f"partition {name}: it calls itself {partition.name}"
         assert partition.yunikorn_1_4 == state.yunikorn_1_4, f"partition {name}: other rules than asked"
@@ -46,7 +48,7 @@ def check(state: State, index: Index | None = None, *, grown: bool = True) -> No
         check_preemption(state, partition)
         check_held(partition)
         if index is not None and (found := index.find(partition)) is not None:
-            check_index(partition, found)
+            check_index(partition, found, state.now_ms)
 
 
 # Queues, applications, allocations

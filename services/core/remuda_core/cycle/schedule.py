@@ -118,6 +118,7 @@ def place_pending(
     """Step 2: all other asks, in the order of queues. Returns how many were placed, at most `limit`; a reservation
     counts as one. Ends early when the work of the pass is over."""
     placed, budget, packing, asks_first, freed = 0, index.budget, index.packing, state.predicates, index.freed_nodes
+    late = index.late_asks
     while placed < limit and budget.left > 0:
         # Gangs come first.
         if index.gangs_to_serve:
@@ -130,12 +131,18 @@ def place_pending(
         budget.left -= STEPS_PER_PLACEMENT
         budget.found = True
         pending, demand = ask_class.first(), ask_class.demand
-        if demand.group_of_asks is not None:
+        node = None
+        if late.late:  # asks that have waited longer than the patience of their queue
+            for ask, of_ask in late.before(pending):
+                if (node := index.node_for(ask, of_ask)) is not None:
+                    pending, demand = ask, of_ask
+                    break
+                late.pass_over(ask)
+        if node is None and demand.group_of_asks is not None:
             placed += yield from place_group(state, partition, index, demand, pending, now_ms)
             continue
         # b. Which node is best?
-        node = None
-        if packing is not None and index.some_node_fits(demand):
+        if node is None and packing is not None and index.some_node_fits(demand):
             node = packing.best(pending.application, demand)
         if node is None:
             node = index.nodes.best(demand) if demand.open else index.best_freed_node(demand)

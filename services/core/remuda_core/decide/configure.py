@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from remuda_proto import fair
 from remuda_proto.bounds import SETTINGS, VERSION_BYTES, joined, problem_of_map, shown, too_long, too_many
 from remuda_proto.constants import CONFIG_REQUIRES, REQUIRES, REQUIRES_DEVICES, REQUIRES_TOPOLOGY, TOPOLOGY_HOST
 from remuda_proto.patterns import BadPattern, compiled
@@ -25,7 +26,7 @@ from ..rules.connection import REPLAY, REPORT, RESYNC
 from ..rules.devices import problem_of_node
 from ..rules.placement_rules import RULES
 from ..rules.prices import LARGEST_UNIT, PRICES
-from ..rules.properties import FIFO, SORT_POLICY, is_state_aware
+from ..rules.properties import FAIR_USERS, FIFO, SORT_POLICY, is_state_aware, sort_policy
 from ..settings import (
     APPLICATION,
     BACKFILL_ORDERS,
@@ -131,6 +132,7 @@ def problems_of(configuration: Configuration) -> list[str]:
         problems += problems_of_devices(partition, configuration.compatibility)
         problems += problems_of_topology(partition, configuration.compatibility)
         problems += problems_of_backfill(partition, configuration.compatibility)
+        problems += problems_of_memory(partition, configuration.compatibility)
         if partition.pack not in PACKINGS:
             expected = f"{APPLICATION}, {TOPOLOGY} or none"
             problems.append(f"partition {partition.name}: pack {shown(partition.pack)}, expected {expected}")
@@ -180,6 +182,20 @@ def problems_of_backfill(partition: PartitionSettings, compatibility: str) -> It
         yield f"{where} {shown(partition.backfill)}, expected {EASY} or none"
     if partition.backfill_order not in BACKFILL_ORDERS:
         yield f"{where} order {shown(partition.backfill_order)}, expected {SHORTEST} or none"
+
+
+def problems_of_memory(partition: PartitionSettings, compatibility: str) -> Iterator[str]:
+    """Half-lives, weights and what belongs to them: values that are none, and a compatibility that has none."""
+    for path, _, queue in flatten(partition):
+        where = f"partition {partition.name}: queue {path}"
+        for properties in (queue.properties, queue.child_template.properties if queue.child_template else {}):
+            if not properties:
+                continue
+            if compatibility != "none":
+                forgotten = [name for name in fair.NAMES if name in properties]
+                forgotten += [SORT_POLICY] if sort_policy(properties) == FAIR_USERS else []
+                yield from (f"{where}: {name}: compatibility {compatibility} has none" for name in forgotten)
+            yield from (f"{where}: {name} {problem}" for name, problem in fair.problems(properties))
 
 
 def problems_of_requires(extra_config: facts.Tags, configuration: Configuration) -> Iterator[str]:

@@ -8,6 +8,7 @@ from .. import facts
 from ..limits import ACTIONS_KEPT
 from ..rules.resource import add
 from ..state import Application, Hold, Queue, State, Tracker
+from .accounts import enter_accounts, leave_accounts, settle_queue
 from .booking import book_held, count_running, prioritise_queue, track, untrack
 
 
@@ -56,14 +57,17 @@ def application_moved(state: State, fact: facts.ApplicationMoved) -> Moved:
         count_running(application, False)
     book_held(application, held, -1)
     untrack(application)
+    leave_accounts(state, application)
     prioritise_queue(application.queue, priority, None)
     _book_in_queues(application, -1)
     del application.queue.applications[application.id]
     application.queue = queue = partition.queues[fact.queue]
     _enter(queue, application)
+    settle_queue(state, queue)
     _book_in_queues(application, 1)
     prioritise_queue(queue, None, priority)
     track(application)
+    enter_accounts(state, fact.partition, application)
     book_held(application, held, 1)
     if running:
         count_running(application, True)

@@ -37,7 +37,7 @@ def allocated(state: State, fact: facts.Allocated) -> PendingAsk:
     pending.pending -= 1
     pending.free -= 1
     allocation = Allocation(fact, node, application, state.now_ms, pending.seq, pending.at_ms)
-    book_pending_as_allocated(partition, allocation)
+    book_pending_as_allocated(partition, allocation, state.now_ms)
     if fact.placeholder:
         count_coming(application, application.task_groups[fact.task_group], -1)
         placeholder_comes(state, partition, allocation)
@@ -95,7 +95,7 @@ def book_running(state: State, allocation: facts.Allocated, node: Node) -> Alloc
     allocation_comes(partition, booked)
     partition.holders.add_holder(allocation.allocation_key, application.id)
     partition.names.add_names(allocation.resource)
-    book_allocated(application, node, allocation.resource, 1, placeholder=allocation.placeholder)
+    book_allocated(application, node, allocation.resource, 1, state.now_ms, allocation.placeholder)
     book_devices(node, allocation, 1)
     if not application.counts_as_running:
         count_running(application, True)
@@ -143,7 +143,7 @@ def allocation_goes(state: State, partition: Partition, uuid: str) -> Allocation
         if not of_key:
             del application.by_key[fact.allocation_key]
     keep_peak(application, fact.placeholder)
-    book_allocated(application, node, fact.resource, -1, fact.placeholder)
+    book_allocated(application, node, fact.resource, -1, state.now_ms, fact.placeholder)
     if fact.devices:
         book_devices(node, fact, -1)
     if fact.placeholder:

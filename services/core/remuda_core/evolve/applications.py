@@ -5,6 +5,7 @@ from __future__ import annotations
 from .. import facts, timeouts
 from ..rules import lifecycle
 from ..state import Application, Partition, RejectedApplication, State
+from .accounts import enter_accounts, leave_accounts
 from .booking import count_running, free_no_more, track, untrack
 
 
@@ -25,6 +26,7 @@ def application_accepted(state: State, fact: facts.ApplicationAccepted) -> None:
     partition.applications[fact.application_id] = application
     queue.applications[fact.application_id] = application
     track(application)
+    enter_accounts(state, fact.partition, application)
 
 
 def application_rejected(state: State, fact: facts.ApplicationRejected) -> None:
@@ -51,7 +53,7 @@ def application_state_changed(state: State, fact: facts.ApplicationStateChanged)
         if application.counts_as_running:
             count_running(application, False)
         if became != lifecycle.COMPLETING:
-            _leave_queue(application)
+            _leave_queue(state, application)
             if application not in partition.ended:
                 application.forget_what_is_over()
                 partition.ended.add_application(application)
@@ -80,12 +82,13 @@ def application_removed(state: State, fact: facts.ApplicationRemoved) -> Applica
     partition.ended.discard_application(application)
     if application.counts_as_running:
         count_running(application, False)
-    _leave_queue(application)
+    _leave_queue(state, application)
     return application
 
 
-def _leave_queue(application: Application) -> None:
+def _leave_queue(state: State, application: Application) -> None:
     """Does nothing if it has left: its ID may have been used again since."""
     if application.queue.applications.get(application.id) is application:
         del application.queue.applications[application.id]
         untrack(application)
+        leave_accounts(state, application)

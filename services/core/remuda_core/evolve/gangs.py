@@ -61,7 +61,7 @@ def placeholder_replaced(state: State, fact: facts.PlaceholderReplaced) -> Alloc
     allocation = Allocation(real, node, application, state.now_ms, pending.seq, pending.at_ms)
     allocation.replaced = fact.placeholder
     allocation_comes(partition, allocation)
-    book_allocated(application, node, real.resource, 1)
+    book_allocated(application, node, real.resource, 1, state.now_ms)
     book_devices(node, real, 1)
     if real.execution_timeout_ms > 0:
         state.timers.put(timeouts.of_allocation(allocation))

@@ -39,7 +39,7 @@ def predicate_asked(state: State, fact: facts.PredicateAsked) -> PendingAsk:
     pending.free -= 1
     pending.asked += 1
     book_pending(application, fact.resource, -1)
-    book_allocated(application, node, fact.resource, 1)
+    book_allocated(application, node, fact.resource, 1, state.now_ms)
     book_devices(node, fact, 1)
     node.allocations_left -= 1
     if not pending.pending:
@@ -70,7 +70,7 @@ def predicate_withdrawn(state: State, fact: facts.PredicateWithdrawn) -> Questio
 def _pending_again(state: State, pending: PendingAsk, question: Question) -> None:
     state.timers.cancel(timeouts.of_question(question))
     pending.asked -= 1
-    _free(question)
+    _free(state, question)
     one_more_pending(pending)
 
 
@@ -83,14 +83,14 @@ def questions_dropped(
     for question in dropped:
         del partition.questions[question.fact.question]
         state.timers.cancel(timeouts.of_question(question))
-        _free(question)
+        _free(state, question)
     pending.asked = 0
     return tuple(dropped)
 
 
-def _free(question: Question) -> None:
+def _free(state: State, question: Question) -> None:
     """Free the resources that the question has booked."""
-    book_allocated(question.application, question.node, question.fact.resource, -1)
+    book_allocated(question.application, question.node, question.fact.resource, -1, state.now_ms)
     book_devices(question.node, question.fact, -1)
     question.node.allocations_left += 1
     count_claims(question.application, -1)

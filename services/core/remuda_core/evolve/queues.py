@@ -7,7 +7,10 @@ from msgspec.structs import replace
 from .. import facts, timeouts
 from ..limits import DRAIN_REPORTED_MS
 from ..rules.limits import limits_others
+from ..rules.properties import memory_properties, sort_policy
+from ..settings import QueueSettings
 from ..state import Partition, Queue, QuotaExcess, State
+from .accounts import account_again, account_queue, unaccount_queue
 from .booking import mapped_priority, prioritise_queue, track_again
 from .devices import devices_changed, set_prices
 
@@ -19,6 +22,7 @@ def partition_added(state: State, fact: facts.PartitionAdded) -> None:
     partition.batch_predicates = state.batch_predicates
     set_prices(partition)
     partition.names.add_names(fact.config.root.max, fact.config.resource_weights)
+    account_queue(state, fact.partition, root)
 
 
 def partition_changed(state: State, fact: facts.PartitionChanged) -> None:
@@ -32,6 +36,7 @@ def partition_changed(state: State, fact: facts.PartitionChanged) -> None:
     set_prices(partition)
     if limits_others(before, root.settings):
         track_again(root)
+    _remembers_otherwise(state, fact.partition, root, before)
     root.priority = mapped_priority(root)
     partition.names.add_names(fact.config.root.max, fact.config.resource_weights)
     partition.draining = False
@@ -46,6 +51,7 @@ def partition_removed(state: State, fact: facts.PartitionRemoved) -> None:
     for application in partition.applications.values():  # all have ended
         state.timers.cancel(timeouts.of_state(partition.name, application, state.timing))
     for queue in partition.queues.values():
+        unaccount_queue(state, queue)
         state.timers.cancel(timeouts.of_draining(partition.name, queue))
         state.timers.cancel(timeouts.of_quota(partition.name, queue))
 
@@ -57,6 +63,7 @@ def queue_added(state: State, fact: facts.QueueAdded) -> None:
     queue.hold = state.holds.get((fact.partition, fact.queue)) if state.holds else None
     partition.names.add_names(fact.config.max)
     partition.queues[fact.queue] = parent.children[fact.config.name] = queue
+    account_queue(state, fact.partition, queue)
 
 
 def queue_changed(state: State, fact: facts.QueueChanged) -> None:
@@ -69,8 +76,16 @@ def queue_changed(state: State, fact: facts.QueueChanged) -> None:
     partition.names.count_removed(partition)
     if limits_others(was, queue.settings):
         track_again(queue)
+    _remembers_otherwise(state, fact.partition, queue, was)
     queue.priority = mapped_priority(queue)
     prioritise_queue(queue.parent, had, queue.priority if queue.priorities else None)
+
+
+def _remembers_otherwise(state: State, partition: str, queue: Queue, was: QueueSettings) -> None:
+    """Follow other settings of the queue, if they change which accounts there are."""
+    before, now = was.properties, queue.settings.properties
+    if memory_properties(before) != memory_properties(now) or sort_policy(before) != sort_policy(now):
+        account_again(state, partition, queue)
 
 
 def queue_draining(state: State, fact: facts.QueueDraining) -> None:
@@ -102,6 +117,7 @@ def queue_removed(state: State, fact: facts.QueueRemoved) -> Queue:
     queue = partition.queues.pop(fact.queue)
     state.timers.cancel(timeouts.of_draining(fact.partition, queue))
     state.timers.cancel(timeouts.of_quota(fact.partition, queue))
+    unaccount_queue(state, queue)
     partition.names.count_removed(partition)
     for like in queue.refusals:
         partition.set_aside.pop((queue.path, like), None)

@@ -25,6 +25,7 @@ def _forget_everything(state: State, keeps_guests: bool) -> None:
     """Drop the partitions and the timers. IDs may be used again."""
     if keeps_guests:
         leave_guests(state)
+    state.accounts.leave_all(state.now_ms)
     state.partitions.clear()
     state.configuration = None
     state.timing = Timing()

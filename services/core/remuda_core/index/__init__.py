@@ -31,9 +31,11 @@ The modules, from what a pass asks down to what the answers are made of. Each im
     partition      the index of a partition: its parts, and the questions above
     gangs          gangs whose real asks can replace placeholders
     leaves         the ask classes of a leaf queue by rank; turns of stateaware queues
+    users          rankings of users, and of what each of them has
     queues         queues by rank and their headroom; dormant queues
     preemption     which ask may try to preempt
     reservations   which demands may reserve, what bounds reserved nodes, which reserved ask has room
+    patience       which asks have waited so long that they go before others
     asks           ask classes, and the asks of an application by priority and age
     groups         groups of asks and where their next members are placed; which domains they are bound to
     demands        which demands are open, reserving or closed; freed nodes; sets of demands as bits
@@ -45,6 +47,7 @@ The modules, from what a pass asks down to what the answers are made of. Each im
     node_groups    demands and node groups
     scores         the scores of the node sort policies
     limits         which quota or limit keeps an ask from being allocated
+    moments        when effective shares are measured, and what has to be ranked again as time passes
     trees          trees that are searched by bits; the budget of a pass
     ordered        a list that is searched by room; a ranking that computes ranks when they are compared
 """

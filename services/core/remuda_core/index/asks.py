@@ -23,6 +23,7 @@ from .limits import BlockedBy, in_the_way
 from .node_groups import Demand
 from .ordered import Entry, LazyRanking, Rank
 from .trees import BitTree
+from .users import UserRanking
 
 
 class PriorityFifo:
@@ -173,6 +174,8 @@ class Leaf(Protocol):
     def order(self) -> BitTree[AskClass]: ...
     @property
     def dirty_ask_classes(self) -> list[AskClass]: ...
+    def new_ranking(self) -> LazyRanking[Any] | UserRanking[Any]: ...
+    def member_rank(self, application: Application) -> Rank: ...
     def application_rank(self, application: Application) -> Rank: ...
     def taken(self, line: ApplicationAsks) -> None: ...
     def enter(self, more: int = 0, bits: int = 0) -> None: ...
@@ -189,7 +192,7 @@ class AskClass:
     # Whether its applications are under limits; else only maxima and nodes constrain it.
     limited: bool = field(init=False)
     # The asks of each application, by the rank of the application.
-    ranking: LazyRanking[ApplicationAsks] = field(default_factory=LazyRanking)
+    ranking: LazyRanking[ApplicationAsks] | UserRanking[ApplicationAsks] = field(init=False)
     # Distinguishes ask classes of the same rank. Grows with each ask class of the leaf.
     number: int = field(init=False)
     # The rank in the order of the leaf has to be computed again. None: the class is not in the order, because it is
@@ -213,6 +216,7 @@ class AskClass:
     bits: int = 0
 
     def __post_init__(self) -> None:
+        self.ranking = self.leaf.new_ranking()
         self.hidden, application_limits, trackers = self.admission
         self.limited = bool(application_limits or trackers)
         self.leaf.numbers += 1
@@ -352,4 +356,4 @@ class ApplicationAsks(PriorityFifo):
 
     def rank(self) -> Rank:
         """The rank of its application, which has one entry in each ask class."""
-        return self.ask_class.leaf.application_rank(self.application)
+        return self.ask_class.leaf.member_rank(self.application)

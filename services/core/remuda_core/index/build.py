@@ -20,7 +20,7 @@ from ..evolve.administration import Moved
 from ..limits import INDEXED_PER_STEP, REORDERED_AT_ONCE, REORDERED_SHARE
 from ..rules.devices import place_name
 from ..rules.limits import limits_others
-from ..rules.properties import preemption_delay_ms, sort_policy, sorts_by_priority
+from ..rules.properties import memory_properties, preemption_delay_ms, sort_policy, sorts_by_priority
 from ..settings import PartitionSettings, QueueSettings, Timing
 from ..state import Application, Partition, Queue
 from . import gangs
@@ -43,10 +43,10 @@ from .updates import (
 # The whole index
 
 
-def build(partition: Partition, timing: Timing, spare: int = 0) -> PartitionIndex:
+def build(partition: Partition, timing: Timing, spare: int = 0, now_ms: int = 0) -> PartitionIndex:
     """The whole index at once. O(nodes + queues + applications + asks). `spare`: places for names of resources that no
-    node has yet."""
-    items = _build(partition, timing, spare)
+    node has yet. `now_ms`: when shares are measured, until the next pass."""
+    items = _build(partition, timing, spare, now_ms)
     while True:
         try:
             next(items)
@@ -55,9 +55,11 @@ def build(partition: Partition, timing: Timing, spare: int = 0) -> PartitionInde
             return index
 
 
-def build_in_steps(partition: Partition, timing: Timing, spare: int = 0) -> Generator[None, None, PartitionIndex]:
+def build_in_steps(
+    partition: Partition, timing: Timing, spare: int = 0, now_ms: int = 0
+) -> Generator[None, None, PartitionIndex]:
     """The whole index, with a pause after every INDEXED_PER_STEP items. The rest as `build`."""
-    items, count = _build(partition, timing, spare), 0
+    items, count = _build(partition, timing, spare, now_ms), 0
     while True:
         try:
             next(items)
@@ -69,7 +71,7 @@ def build_in_steps(partition: Partition, timing: Timing, spare: int = 0) -> Gene
             yield
 
 
-def _build(partition: Partition, timing: Timing, spare: int) -> Generator[None, None, PartitionIndex]:
+def _build(partition: Partition, timing: Timing, spare: int, now_ms: int) -> Generator[None, None, PartitionIndex]:
     """Yields after each item: a node, a queue, an application or an ask."""
     settings = partition.settings
     names = {*settings.resource_weights, *(place_name(resource, 0) for resource in settings.devices)}
@@ -79,7 +81,7 @@ def _build(partition: Partition, timing: Timing, spare: int) -> Generator[None, 
     for node in partition.unreported.values():
         names.update(node.allocated)
         yield
-    index = PartitionIndex(partition, timing, sorted(names), spare)
+    index = PartitionIndex(partition, timing, sorted(names), spare, now_ms)
     in_order = sorted(partition.nodes.values(), key=attrgetter("id"))
     yield from index.nodes.fill(in_order)
     if index.groups is not None:
@@ -179,6 +181,8 @@ def is_reordered_later(index: PartitionIndex, queue: Queue) -> bool:
     order = index.order_of(queue)
     if order is None:
         return False
+    if memory_properties(order.settings.properties) != memory_properties(queue.settings.properties):
+        return True  # other ranks in and below the queue
     was, now, moved = order.settings, queue.settings, 0
     if isinstance(order, LeafOrder) and (not queue.leaf or _is_sorted_otherwise(was, now)):
         moved = sum(len(application.asks) for application in queue.applications.values())
@@ -345,6 +349,9 @@ def move_application(index: PartitionIndex, moved: Moved) -> None:
     wake_at(index, (*slots, *moved.trackers))
     fill(index, (application,))
     index.leaf_of(application).changed()
+    for leaf in (old, index.leaf_of(application)):
+        if leaf.by_user:  # the user has other applications there
+            leaf.user_changed(application.user)
     nodes = index.partition.nodes
     kept = [nodes[node_id] for ask in application.reserving.values() for node_id in ask.reservations]
     wake_reservations(index, kept)

@@ -51,7 +51,7 @@ class Gang:
 
     def rank(self) -> Rank:
         """The rank of the application."""
-        return self.leaf.application_rank(self.application)
+        return self.leaf.member_rank(self.application)
 
     def waits(self, ask: PendingAsk) -> bool:
         """Whether the ask has to wait for a placeholder."""

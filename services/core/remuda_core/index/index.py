@@ -35,7 +35,8 @@ class Index:
         """The index of the partition. Built if there is none."""
         found = self.partitions.get(partition.name)
         if found is None:
-            found = self.partitions[partition.name] = build(partition, state.timing, self._spare.get(partition.name, 0))
+            spare = self._spare.get(partition.name, 0)
+            found = self.partitions[partition.name] = build(partition, state.timing, spare, state.now_ms)
         return found
 
     def build_in_steps(self, state: State) -> Iterator[None]:
@@ -44,7 +45,9 @@ class Index:
         for partition in list(state.partitions.values()) if state.rm_state == RUNNING else ():
             if partition.name not in self.partitions:
                 spare = self._spare.get(partition.name, 0)
-                self.partitions[partition.name] = yield from build_in_steps(partition, state.timing, spare)
+                self.partitions[partition.name] = yield from build_in_steps(
+                    partition, state.timing, spare, state.now_ms
+                )
 
     def find(self, partition: Partition) -> PartitionIndex | None:
         """The index of the partition. None: it has not been scheduled here, or not since the index was dropped."""

@@ -15,17 +15,19 @@ from typing import Any, Protocol
 
 from ..limits import LEFTOVERS
 from ..rules import lifecycle
-from ..rules.properties import FAIR, STATE_AWARE, sort_policy, sorts_by_priority
-from ..rules.share import raw_shares, share_list, weight
+from ..rules.properties import FAIR, FAIR_USERS, STATE_AWARE, sort_policy, sorts_by_priority
+from ..rules.share import dominant_share, raw_shares, share_list, weight
 from ..state import Application, PendingAsk, Queue, Tracker
 from .asks import Admission, ApplicationAsks, AskClass
 from .demands import FreedNodes
 from .limits import BlockedBy, held_queue
 from .node_groups import Demand
 from .ordered import LazyRanking, Member, Rank, Vector, covers
+from .patience import LateAsks
 from .preemption import Preemptors
 from .queues import ParentOrder, QueueIndex, QueueOrder
 from .trees import BitTree
+from .users import UserRanking
 
 
 class LeafQueueIndex(QueueIndex, Protocol):
@@ -41,6 +43,8 @@ class LeafQueueIndex(QueueIndex, Protocol):
     def unexplained(self) -> dict[ApplicationAsks, None]: ...
     @property
     def parked(self) -> BlockedBy[AskClass]: ...
+    @property
+    def late_asks(self) -> LateAsks: ...
     @property
     def preemptors(self) -> Preemptors | None: ...
     @property
@@ -58,6 +62,7 @@ class LeafOrder(QueueOrder):
     __slots__ = (
         "ask_classes",
         "by_priority",
+        "by_user",
         "dirty_ask_classes",
         "fair",
         "found",
@@ -67,6 +72,7 @@ class LeafOrder(QueueOrder):
         "held",
         "lines",
         "numbers",
+        "of_user",
         "only",
         "order",
         "stateaware_turn",
@@ -77,7 +83,11 @@ class LeafOrder(QueueOrder):
     def __init__(self, queue: Queue, above: ParentOrder | None, index: LeafQueueIndex) -> None:
         super().__init__(queue, above, index)
         policy = sort_policy(queue.settings.properties)
-        self.fair = policy == FAIR
+        # Whether ranks follow from what applications or users use, and whether users come first.
+        self.by_user = policy == FAIR_USERS
+        self.fair = policy == FAIR or self.by_user
+        # By user: its members of rankings, and these rankings.
+        self.of_user: dict[str, dict[Any, Any]] = {}
         self.stateaware_turn = StateawareTurn() if policy == STATE_AWARE else None
         self.by_priority = sorts_by_priority(queue.settings.properties)
         # Whether an operator holds the queue, or a queue above.
@@ -93,13 +103,17 @@ class LeafOrder(QueueOrder):
         self.order: BitTree[AskClass] = BitTree(index.budget)
         self.dirty_ask_classes: list[AskClass] = []
         # Gangs with placeholders that can be replaced now.
-        self.gangs: LazyRanking[Member] = LazyRanking()
+        self.gangs: LazyRanking[Any] | UserRanking[Any] = self.new_ranking()
         # The ask class found last, the headroom it was found under, and at which count of `Demands.risen`: as long as
         # there is no more headroom and no other demand is schedulable, no ask class before it is next. None: another
         # one may be.
         self.found: AskClass | None = None
         self.found_under: Vector | None = None
         self.found_at = 0
+
+    def new_ranking(self) -> LazyRanking[Any] | UserRanking[Any]:
+        """An empty ranking of what belongs to applications."""
+        return UserRanking(self) if self.by_user else LazyRanking()
 
     def total_changed(self) -> None:
         super().total_changed()
@@ -209,6 +223,8 @@ class LeafOrder(QueueOrder):
                 self.application_asks(application)
         line.add_ask(ask)
         self.index.lines[ask] = line
+        if self.moment is not None and (patience_ms := self.queue.memory.patience_ms):
+            self.index.late_asks.add_ask(ask, patience_ms)
         self._waits_since(line.ask_class, ask)
         if self.only is None:
             line.ask_class.touch()
@@ -229,12 +245,28 @@ class LeafOrder(QueueOrder):
         if ask_class.aside:
             self.index.look_again(ask_class)
         if self.fair:
-            self.application_changed(line.application)
+            self.share_changed(line.application)
         if self.only is None:
             ask_class.touch()
 
+    def member_rank(self, application: Application) -> Rank:
+        """The rank of what belongs to the application, in a ranking of the leaf: by users within its user."""
+        if not self.by_user:
+            return self.application_rank(application)
+        return (-application.priority, application.seq)
+
     def application_rank(self, application: Application) -> Rank:
         """The rank of the application under the sort policy of the queue: the lowest is next."""
+        if self.by_user:
+            share = self._share_of(application, application.user)
+            if self.by_priority:
+                return (-application.priority, *share, application.seq)
+            return (*share, -application.priority, application.seq)
+        if self.fair and self.moment is not None:
+            share = self._share_of(application, application)
+            if self.by_priority:
+                return (-application.priority, *share, application.id)
+            return (*share, -application.priority, application.id)
         if self.fair:
             if self.index.raw_shares:
                 shares = raw_shares(application.allocated, self.queue.settings.guaranteed)
@@ -246,6 +278,45 @@ class LeafOrder(QueueOrder):
         if self.by_priority:
             return (-application.priority, application.seq)
         return (application.seq, -application.priority)
+
+    def _share_of(self, application: Application, member: Any) -> tuple[float, ...]:
+        """The share of the application, or of its user. `member`: which of the two it is."""
+        account, total = application.account, self.index.partition.total
+        assert account is not None, "it has an account by the settings of the queue"
+        if self.moment is None:
+            return (dominant_share(account.used, total),)
+        if member not in self.growing:
+            self.grows(member, self.moment, account.used)
+        return self.moment.share(account, total)
+
+    def rank_again(self, member: Any) -> None:
+        if self.by_user:
+            self.user_changed(member)
+        elif member in self.lines or member in self.index.gangs:
+            self.application_changed(member)
+
+    def settle_ranks(self) -> None:
+        if self.only is not None:
+            self.only.first()
+        self._settle()
+        self.gangs.first()
+
+    def share_changed(self, application: Application) -> None:
+        """Rank the application again, or its user: it uses more or less than before."""
+        if self.by_user:
+            self.user_changed(application.user)
+        else:
+            self.application_changed(application)
+
+    def user_changed(self, user: str) -> None:
+        """Rank the user again in each ask class in which it has asks, and its gangs."""
+        for member, users in self.of_user.get(user, {}).items():
+            users.ranking.touch(member)
+            if users is not self.gangs:
+                ask_class = member.first().ask_class
+                ask_class.touch()
+                if ask_class.aside:
+                    self.index.look_again(ask_class)
 
     def application_changed(self, application: Application) -> None:
         """Rank the application again: its share or priority changed, so another ask may be first in its ask classes."""
@@ -322,6 +393,7 @@ class LeafOrder(QueueOrder):
         self.index.unexplained.pop(line, None)  # not while it is looked at
         if not lines:
             del self.lines[line.application]
+            self.growing.pop(line.application, None)
         self._leave(ask_class, line)
 
     def _leave(self, ask_class: AskClass, line: ApplicationAsks) -> None:

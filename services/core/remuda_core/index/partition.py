@@ -26,10 +26,12 @@ from .gangs import AwaitingAsks, Gang
 from .groups import Groups, is_used
 from .leaves import LeafOrder
 from .limits import BlockedBy
+from .moments import Moments
 from .node_groups import Demand
 from .nodes import NodeIndex, Packing
 from .ordered import Rank, Vector
 from .packed_nodes import PackedNodes
+from .patience import LateAsks
 from .preemption import BoundPreemptors, Preemptors
 from .priced_nodes import PricedNodes
 from .queues import UNLIMITED, ParentOrder
@@ -40,7 +42,7 @@ from .trees import PassBudget
 class PartitionIndex:
     """The index of one partition. `build` makes one."""
 
-    def __init__(self, partition: Partition, timing: Timing, names: Iterable[str], spare: int) -> None:
+    def __init__(self, partition: Partition, timing: Timing, names: Iterable[str], spare: int, now_ms: int) -> None:
         """Empty except for root: `build` adds nodes, queues and asks. `names`: every resource that a node has, in the
         order of the places of a vector. An ask for any other resource fits no node, and nothing of it is used. `spare`:
         how many places vectors have for names that are not known yet."""
@@ -62,6 +64,8 @@ class PartitionIndex:
         # The place of each resource in vectors.
         self.names = {name: place for place, name in enumerate(names)}
         self.budget = PassBudget()
+        self.moments = Moments(self.budget, now_ms)
+        self.late_asks = LateAsks(self)
         nodes = NodeIndex if partition.prices is None else PricedNodes
         if partition.settings.pack == TOPOLOGY:
             nodes = PackedNodes
@@ -116,6 +120,8 @@ class PartitionIndex:
         """Begin a pass. `delay_ms`: the age at which an ask may reserve a node. `steps`: how much work the pass may do
         in the partition."""
         self.budget.begin_pass(steps)
+        self.moments.begin_pass(now_ms)
+        self.late_asks.begin_pass(now_ms)
         self.reservations.begin_pass()
         self.bound.begin_pass(now_ms)
         if self.preemptors is not None:
@@ -135,6 +141,8 @@ class PartitionIndex:
             return None
         if self.shares_are_stale:
             self.measure()
+        if not self.moments.catch_up():
+            return None
         found = self.root.first(None)
         if found is None and self.budget.left > 0:
             self.freed_nodes.open_all()  # what fits them is held back by maxima or limits
@@ -150,10 +158,19 @@ class PartitionIndex:
             return self.freed_nodes.only_node(demand) or self.nodes.best(demand)
         return None
 
+    def node_for(self, ask: PendingAsk, demand: Demand) -> Node | None:
+        """The best node for an ask with this demand, which is in no group; None: no node fits it. O(log n)."""
+        if not self.some_node_fits(demand):
+            return None
+        node = self.packing.best(ask.application, demand) if self.packing is not None else None
+        if node is None:
+            node = self.nodes.best(demand) if demand.open else self.best_freed_node(demand)
+        return node
+
     def next_gang(self) -> Gang | None:
         """The ready gang that is next, in the order of queues and applications."""
         self.measure()
-        return gangs.first(self.root)
+        return gangs.first(self.root) if self.moments.catch_up() else None
 
     def block(self, gang: Gang) -> None:
         """Set the gang aside until a node changes: no ask of it finds a place."""

@@ -17,12 +17,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from remuda_proto.fair import WEIGHT_ONE
+
 from ..limits import STEPS_PER_QUEUE
-from ..rules.properties import sorts_by_priority
+from ..rules.properties import fair_weight, sorts_by_priority
 from ..rules.share import dominant_share, due_to_queue, raw_shares
 from ..state import Node, Partition, Queue
 from .asks import AskClass
 from .demands import Demands
+from .moments import Moment, Moments
 from .ordered import Entry, LazyRanking, Rank, Vector
 from .reservations import Reservations
 from .trees import BitTree, PassBudget
@@ -53,6 +56,8 @@ class QueueIndex(Protocol):
     def budget(self) -> PassBudget: ...
     @property
     def demands(self) -> Demands: ...
+    @property
+    def moments(self) -> Moments: ...
 
 
 class QueueOrder:
@@ -68,9 +73,12 @@ class QueueOrder:
         "dormant_rank",
         "due",
         "entry",
+        "fair_due",
+        "growing",
         "index",
         "limited",
         "maxima",
+        "moment",
         "parked",
         "queue",
         "serving",
@@ -86,6 +94,10 @@ class QueueOrder:
         self.index = index
         # Whether priority comes before share in the rank, which a setting of the parent says.
         self.by_parents_priority = above is not None and above.by_priority
+        # The moment at which the effective shares of what is below are measured. None: present use counts. And those
+        # below that use something (`moments`).
+        self.moment: Moment | None = index.moments.of(queue.memory)
+        self.growing: dict[Any, None] = {}
         # The weight of all pending asks below.
         self.weight = 0
         # The place in the ranking of the parent (`Member`), or among its dormant queues. At most one of the two is set.
@@ -104,6 +116,8 @@ class QueueOrder:
         self.stalled: dict[Node, None] = {}
         # What the queue is due of each resource, by which its share is measured.
         self.due = self._due()
+        # The same times the weight, where effective shares are measured.
+        self.fair_due = self._fair_due()
 
     def read_maxima(self) -> None:
         """Read the maxima of the queue. Resources that no node has are left out: nothing of them is ever used."""
@@ -115,10 +129,18 @@ class QueueOrder:
     def due_changed(self) -> bool:
         """Compute again what the queue is due. Returns whether it changed."""
         was, self.due = self.due, self._due()
+        self.fair_due = self._fair_due()
         return was != self.due
 
     def _due(self) -> dict[str, int]:
         return due_to_queue(self.queue.settings.guaranteed, self._fair_max(), self.index.partition.total)
+
+    def _fair_due(self) -> dict[str, int]:
+        """In units of a thousandth, because weights are."""
+        if self.above is None or self.above.moment is None:
+            return self.due
+        weight = fair_weight(self.queue.settings.properties)
+        return {name: amount * weight for name, amount in self.due.items() if amount}
 
     def _fair_max(self) -> dict[str, int]:
         """The nearest maximum of each resource, from this queue up."""
@@ -131,6 +153,12 @@ class QueueOrder:
         """The rank among the siblings: the lowest is next."""
         queue = self.queue
         share: Any
+        above = self.above
+        if above is not None and above.moment is not None:
+            beyond, exponent, mantissa = above.effective_share(self, above.moment)
+            if self.by_parents_priority:
+                return (-queue.priority, beyond, exponent, mantissa, -self.weight, queue.path)
+            return (beyond, exponent, mantissa, -queue.priority, -self.weight, queue.path)
         if self.index.raw_shares:
             share = raw_shares(queue.allocated, queue.settings.guaranteed)
         else:
@@ -139,9 +167,26 @@ class QueueOrder:
             return (-queue.priority, share, -self.weight, queue.path)
         return (share, -queue.priority, -self.weight, queue.path)
 
+    def grows(self, member: Any, moment: Moment, used: Mapping[str, int]) -> None:
+        """Note that a member was ranked: its share changes as time passes if it uses something. One that has stopped is
+        noted until the end of the step."""
+        if any(used.values()):
+            if not self.growing:
+                moment.growing[self] = None
+            self.growing[member] = None
+
+    def rank_again(self, member: Any) -> None:
+        """Note that the rank of a growing member has changed with time. Does nothing if it is gone."""
+        raise NotImplementedError
+
+    def settle_ranks(self) -> None:
+        """Compute the ranks that were noted."""
+        raise NotImplementedError
+
     def total_changed(self) -> None:
         """Measure shares and weights again: the total of the partition changed."""
         self.due = self._due()
+        self.fair_due = self._fair_due()
         self.weight = self._weight()
         if self.above is not None:
             self.above.touch(self)
@@ -246,11 +291,12 @@ class Serving:
 class ParentOrder(QueueOrder):
     """A parent queue: which of its children is next."""
 
-    __slots__ = ("by_priority", "dormant", "gangs", "ranking")
+    __slots__ = ("by_priority", "dormant", "gangs", "guaranteed_first", "ranking")
 
     def __init__(self, queue: Queue, above: ParentOrder | None, index: QueueIndex) -> None:
         super().__init__(queue, above, index)
         self.by_priority = sorts_by_priority(queue.settings.properties)
+        self.guaranteed_first = queue.memory.guaranteed_first
         # The children that may have a schedulable ask; those with asks that had none; those with ready gangs.
         self.ranking: LazyRanking[QueueOrder] = LazyRanking()
         self.dormant: DormantQueues = DormantQueues(index.budget)
@@ -265,6 +311,31 @@ class ParentOrder(QueueOrder):
     def _weight(self) -> int:
         children = (self.index.order_of(child) for child in self.queue.children.values())
         return sum(order.weight for order in children if order is not None)
+
+    def effective_share(self, child: QueueOrder, moment: Moment) -> tuple[bool, int, float]:
+        """Whether the child is beyond what is guaranteed to it, if that comes first, and its effective share."""
+        queue = child.queue
+        account = queue.account
+        assert account is not None, "children of a queue with a half-life have accounts"
+        if child not in self.growing:
+            self.grows(child, moment, account.used)
+        exponent, mantissa = moment.share(account, child.fair_due, WEIGHT_ONE)
+        beyond = self.guaranteed_first and not (queue.settings.guaranteed and not self.is_beyond(queue))
+        return beyond, exponent, mantissa
+
+    def is_beyond(self, child: Queue) -> bool:
+        """Whether the child is beyond what is guaranteed to it, if queues within their guarantees come first."""
+        return self.guaranteed_first and not _is_within(child.allocated, child.settings.guaranteed)
+
+    def rank_again(self, member: Any) -> None:
+        order: QueueOrder = member
+        if self.index.order_of(order.queue) is order:
+            self.touch(order)
+
+    def settle_ranks(self) -> None:
+        self.ranking.first()
+        self.dormant.settle()
+        self.gangs.first()
 
     def touch(self, child: QueueOrder) -> None:
         """Note that the rank of the child may have changed."""
@@ -349,6 +420,11 @@ class ParentOrder(QueueOrder):
 
     def wanted(self) -> int:
         return ANY if self.ranking.members else self.dormant.bits()
+
+
+def _is_within(used: Mapping[str, int], guaranteed: Mapping[str, int]) -> bool:
+    """Whether less is used than is guaranteed, of each resource of which something is."""
+    return bool(guaranteed) and all(used.get(name, 0) < least for name, least in guaranteed.items())
 
 
 class DormantQueues(BitTree[QueueOrder]):

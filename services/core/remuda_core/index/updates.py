@@ -447,7 +447,7 @@ def shares_changed(index: PartitionIndex, application: Application) -> None:
     leaf = index.leaf_of(application)
     leaf.changed()
     if leaf.fair:
-        leaf.application_changed(application)
+        leaf.share_changed(application)
 
 
 # Preemption

@@ -5,8 +5,10 @@ inherited properties into the settings of each queue.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
+from remuda_proto import fair
 from remuda_proto.durations import milliseconds
 
 Properties = Mapping[str, str]
@@ -14,15 +16,16 @@ Properties = Mapping[str, str]
 SORT_POLICY: Final = "application.sort.policy"
 FIFO: Final = "fifo"
 FAIR: Final = "fair"
+FAIR_USERS: Final = "fair-users"
 STATE_AWARE: Final = "stateaware"
 PREEMPTION_DELAY_MS: Final = 30_000
 QUOTA_DELAY: Final = "quota.preemption.delay"
 
 
 def sort_policy(properties: Properties) -> str:
-    """The order of the applications in a leaf queue: fifo, fair or stateaware. Any other value is fifo."""
+    """The order of the applications in a leaf queue: fifo, fair, fair-users or stateaware. Any other value is fifo."""
     policy = properties.get(SORT_POLICY, FIFO)
-    return policy if policy in (FAIR, STATE_AWARE) else FIFO
+    return policy if policy in (FAIR, FAIR_USERS, STATE_AWARE) else FIFO
 
 
 def is_state_aware(properties: Properties) -> bool:
@@ -67,3 +70,58 @@ def quota_preemption_delay_ms(path_to_root: Iterable[Properties]) -> int:
     of its own, so the first queue that has the property counts."""
     delays = (properties[QUOTA_DELAY] for properties in path_to_root if QUOTA_DELAY in properties)
     return milliseconds(next(delays, "")) or 0
+
+
+class Memory(NamedTuple):
+    """How a queue ranks its children, users or applications by what they have used (semantics section 23).
+
+    `half_life_ms`: 0: they are ranked by what they use now, and the other fields mean nothing. `patience_ms`: 0: no ask
+    goes first because it has waited."""
+
+    half_life_ms: int = 0
+    ahead_ms: int = 0
+    patience_ms: int = 0
+    guaranteed_first: bool = False
+
+
+NO_MEMORY: Final = Memory()
+
+
+def memory(path_to_root: Iterable[Properties]) -> Memory:
+    """The memory of a queue. A dynamic queue has no inherited properties of its own, so the first queue from it up that
+    has a property counts."""
+    found: dict[str, str] = {}
+    for properties in path_to_root:
+        for name in (fair.HALF_LIFE, fair.AHEAD, fair.PATIENCE, fair.GUARANTEED):
+            if name in properties:
+                found.setdefault(name, properties[name])
+    if fair.HALF_LIFE not in found:
+        return NO_MEMORY
+    return _memory(*(found.get(name, "") for name in (fair.HALF_LIFE, fair.AHEAD, fair.PATIENCE, fair.GUARANTEED)))
+
+
+@lru_cache(maxsize=1_024)
+def _memory(half_life: str, ahead: str, patience: str, guaranteed: str) -> Memory:
+    half_life_ms, ahead_ms, patience_ms = map(milliseconds, (half_life, ahead, patience))
+    if not half_life_ms:
+        return NO_MEMORY
+    return Memory(
+        half_life_ms,
+        min(fair.AHEAD_MS if ahead_ms is None else ahead_ms, half_life_ms),
+        fair.PATIENCE_MS if patience_ms is None else patience_ms,
+        guaranteed != fair.PLAIN,
+    )
+
+
+def memory_properties(properties: Properties) -> Properties:
+    """Those of the properties on which `memory` and `fair_weight` depend."""
+    return {name: properties[name] for name in fair.NAMES if name in properties} if properties else properties
+
+
+def fair_weight(properties: Properties) -> int:
+    """The weight of a queue among its siblings, in thousandths."""
+    text = properties.get(fair.WEIGHT)
+    return fair.WEIGHT_ONE if text is None else _weight(text)
+
+
+_weight: Final = lru_cache(maxsize=1_024)(lambda text: fair.weight(text) or fair.WEIGHT_ONE)

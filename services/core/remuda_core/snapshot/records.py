@@ -265,6 +265,26 @@ class ActionRecord(Record):
     at_ms: int = 0
 
 
+class AccountPast(Record):
+    """An entry of `Account.past`. `sum`: hexadecimal digits, because it has more bits than an integer of protobuf."""
+
+    resource: str
+    sum: str
+
+
+class AccountRecord(Record):
+    """The past of an account. What it uses now follows from other records. `kind`: "queue", "user" or "application".
+    `name`: the user or the application."""
+
+    partition: str
+    queue: str
+    kind: str
+    name: str
+    half_life_ms: int
+    at_ms: int
+    past: tuple[AccountPast, ...] = ()
+
+
 class TimerRecord(Record):
     at_ms: int
     kind: str

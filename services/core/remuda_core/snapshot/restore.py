@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from .. import facts
 from ..evolve import BY_FACT
+from ..evolve.accounts import enter_accounts
 from ..evolve.booking import (
     allocation_comes,
     book_allocated,
@@ -36,6 +37,7 @@ from ..state import (
     NO_NODES,
     NO_RESERVATIONS,
     NO_SPARED,
+    AccountKey,
     Allocation,
     Application,
     Hold,
@@ -56,6 +58,7 @@ from ..state import (
     TaskGroup,
     Timer,
 )
+from ..state.accounts import APPLICATION
 from ..state.application import FreePlaceholders
 from ..timeouts import of_draining, of_reservation, still_applies
 from . import records
@@ -198,6 +201,7 @@ def _application(state: State, record: records.ApplicationRecord) -> None:
     else:
         queue.applications[application.id] = application
         track(application)
+        enter_accounts(state, partition.name, application)
         if record.counts_as_running:
             count_running(application, True)
 
@@ -255,7 +259,7 @@ def _allocation(state: State, record: records.AllocationRecord) -> None:
     application.asks_over += record.ask_over
     partition.names.add_names(fact.resource)
     allocation_comes(partition, allocation)
-    book_allocated(application, node, fact.resource, 1, placeholder=fact.placeholder)
+    book_allocated(application, node, fact.resource, 1, state.now_ms, fact.placeholder)
     book_devices(node, fact, 1)
     if fact.placeholder:
         application.placeholders += 1
@@ -279,7 +283,7 @@ def _question(state: State, record: records.QuestionRecord) -> None:
     fact = record.fact
     partition, application, node = _places(state, fact)
     partition.questions[fact.question] = Question(fact, node, application)
-    book_allocated(application, node, fact.resource, 1)
+    book_allocated(application, node, fact.resource, 1, state.now_ms)
     book_devices(node, fact, 1)
     node.allocations_left -= 1
 
@@ -310,6 +314,17 @@ def _preemption(state: State, record: records.PreemptionRecord) -> None:
 def _rejection(state: State, record: records.RejectionRecord) -> None:
     rejected = state.partitions[record.fact.partition].rejected
     rejected[record.fact.application_id] = RejectedApplication(record.fact, record.at_ms)
+
+
+def _account(state: State, record: records.AccountRecord) -> None:
+    past = {one.resource: int(one.sum, 16) for one in record.past}
+    key = AccountKey(record.partition, record.queue, record.kind, record.name)
+    if record.kind == APPLICATION:
+        account = state.partitions[record.partition].applications[record.name].account
+    else:
+        account = state.accounts.find(key) or state.accounts.add_idle(key)
+    assert account is not None, "applications with accounts have them by the settings of their queues"
+    account.restore(record.half_life_ms, record.at_ms, past)
 
 
 def _timer(state: State, record: records.TimerRecord) -> None:
@@ -345,5 +360,6 @@ RESTORERS: Final[dict[type[Record], Callable[[State, Any], None]]] = {
     records.ReplacementRecord: _replacement,
     records.PreemptionRecord: _preemption,
     records.RejectionRecord: _rejection,
+    records.AccountRecord: _account,
     records.TimerRecord: _timer,
 }

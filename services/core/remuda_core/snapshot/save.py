@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import facts
-from ..state import NEVER_MS, Application, Node, Partition, PendingAsk, Queue, State, with_rejected
+from ..state import NEVER_MS, Account, AccountKey, Application, Node, Partition, PendingAsk, Queue, State, with_rejected
+from ..state.accounts import APPLICATION, shown
 from . import records
 from .records import Record
 
@@ -22,6 +23,7 @@ def save(state: State) -> Iterator[Record]:
     yield from _save_administration(state)
     for partition in state.partitions.values():
         yield from _save_partition(partition)
+    yield from _save_accounts(state)
     for timer in sorted(state.timers):
         yield records.TimerRecord(*timer)
 
@@ -109,6 +111,26 @@ def _save_predicate_classes(partition: Partition) -> Iterator[Record]:
             partition.name, found.name, tuple(verdicts), found.refusal, _saved_time(found.until_ms),
             found.question, tuple(found.asked), found.answer_by_ms, found.name in partition.idle_classes,
         )  # fmt: skip
+
+
+def _save_accounts(state: State) -> Iterator[Record]:
+    """Those in use by key, then the idle ones in the order in which they will be forgotten, then those of
+    applications. An account without a half-life has no past."""
+    for key, account in state.accounts.items():
+        if account.decay is not None:
+            yield _saved_account(key, account)
+    for partition in state.partitions.values():
+        for application in partition.applications.values():
+            own = application.account
+            if own is not None and own.key is None:
+                yield _saved_account(
+                    AccountKey(partition.name, application.queue.path, APPLICATION, application.id), own
+                )
+
+
+def _saved_account(key: AccountKey, account: Account) -> records.AccountRecord:
+    past = tuple(records.AccountPast(name, text) for name, text in shown(account.past).items())
+    return records.AccountRecord(*key, account.half_life_ms, account.at_ms, past)
 
 
 def _saved_node(partition: str, node: Node) -> records.NodeRecord:

@@ -9,6 +9,7 @@ states need them: `Application.by_key` and `pending_sum`, `Partition.holders`. T
 
 from __future__ import annotations
 
+from .accounts import Account, AccountKey, Accounts
 from .application import (
     NO_NODES,
     NO_RESERVATIONS,
@@ -47,6 +48,9 @@ __all__ = [
     "NO_NODES",
     "NO_RESERVATIONS",
     "NO_SPARED",
+    "Account",
+    "AccountKey",
+    "Accounts",
     "Allocation",
     "Application",
     "Devices",

@@ -14,8 +14,10 @@ from ..facts import Allocated
 from ..limits import ALLOCATIONS_PER_NODE, FIRST_STATES, LAST_STATES
 from ..rules import lifecycle
 from ..rules.devices import names_of, occupied_of, shares_of, unfit_of
+from ..rules.properties import NO_MEMORY, Memory
 from ..rules.resource import Items, Resource, Sums, add, amounts_above, sums, times, total_of
 from ..settings import Limit, QueueSettings
+from .accounts import Account
 from .timers import NEVER_MS
 
 
@@ -483,6 +485,9 @@ class Application:
     # Trackers in which it is counted; and those trackers and queues that limit how many applications run.
     trackers: tuple[Tracker, ...] = ()
     application_limits: tuple[Queue | Tracker, ...] = ()
+    # The account of its user in the queue, or its own; and beside it those of its queues, in all of which it books.
+    account: Account | None = None
+    accounts: tuple[Account, ...] = ()
 
     @property
     def terminal(self) -> bool:
@@ -592,6 +597,10 @@ class Queue:
     # Running applications in it and below; trackers by kind and name of the user or group.
     running: int = 0
     trackers: dict[tuple[str, str], Tracker] = field(default_factory=dict)
+    # How it ranks what is below it; its account, and those of its parents beside it (`evolve.accounts`).
+    memory: Memory = NO_MEMORY
+    account: Account | None = None
+    accounts: tuple[Account, ...] = ()
 
     def __post_init__(self) -> None:
         """Set `path_to_root`: this queue, its parent, … root."""

@@ -10,6 +10,7 @@ from ..limits import ALLOCATIONS_PER_RM
 from ..rules import connection
 from ..rules.predicate_class import BATCH
 from ..settings import Timing
+from .accounts import Accounts
 from .application import Hold
 from .left_guest import LeftGuest
 from .partition import Partition
@@ -46,6 +47,8 @@ class State:
     actions: dict[str, facts.ActionTaken | facts.ActionRefused] = field(default_factory=dict)
     # When these were decided, in ms. For people alone: no digest has it, and older snapshots lack it.
     action_times: dict[str, int] = field(default_factory=dict)
+    # What queues and users have used; these outlive registrations, too.
+    accounts: Accounts = field(default_factory=Accounts)
     # Guests of partitions that are not configured, by partition and application: they wait for their partition.
     left_guests: dict[str, dict[str, LeftGuest]] = field(default_factory=dict)
     # `RmRegistered.life`, and the first four groups of every UUID of that life; see `next_uuid`.

@@ -1,0 +1,159 @@
+"""The moments at which effective shares are measured (semantics section 23), and what has to be ranked again as time
+passes.
+
+A share without present use keeps its place among others of the same half-life: all of them shrink alike. Shares are
+therefore compared on a scale that grows with the clock, and on which the share of a member without use never changes.
+Members with use are ranked again once in each step of the clock. Within a step, and so within a pass, all shares are
+measured at one moment: the end of the step, `ahead` later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import frexp
+from typing import Any, Final, Protocol
+
+from ..limits import STEPS_PER_RANK
+from ..rules import decay
+from ..rules.decay import EPOCH, STEPS
+from ..rules.properties import Memory
+from ..state import Account
+from .trees import PassBudget
+
+# (exponent, mantissa) of a share on the scale that grows with the clock. They compare like numbers of any size.
+Share = tuple[int, float]
+NO_SHARE: Final[Share] = (-(2**60), 0.0)
+# The shortest step: passes follow each other more closely than that.
+STEP_MS: Final = 1_000
+
+
+class Growing(Protocol):
+    """An order that ranks members by their effective shares."""
+
+    # The members with use, whose shares change as time passes.
+    growing: dict[Any, None]
+
+    def rank_again(self, member: Any) -> None: ...
+    def settle_ranks(self) -> None: ...
+
+
+class Moment:
+    """The moment of one half-life and one `fair.ahead`."""
+
+    __slots__ = ("ahead_ms", "clock", "decay", "epoch", "growing", "now_step", "step_ms")
+
+    def __init__(self, half_life_ms: int, ahead_ms: int, now_ms: int) -> None:
+        self.decay = decay.of(half_life_ms)
+        self.ahead_ms = ahead_ms
+        self.step_ms = max(STEP_MS, half_life_ms // STEPS)
+        # The orders that have growing members.
+        self.growing: dict[Growing, None] = {}
+        self.now_step = -1
+        self.epoch = self.clock = 0
+        self.move_to(now_ms)
+
+    def move_to(self, now_ms: int) -> bool:
+        """Follow the time. Returns whether a step has ended."""
+        step = now_ms // self.step_ms
+        if step == self.now_step:
+            return False
+        self.now_step = step
+        at_ms = (step + 1) * self.step_ms + self.ahead_ms
+        self.epoch = self.decay.epoch(now_ms)
+        self.clock = self.decay.at(at_ms, self.epoch)
+        return True
+
+    def share(self, account: Account, due: Mapping[str, int], one: int = 1) -> Share:
+        """The effective share: the highest of value / due over all resources. A resource of which nothing is due counts
+        1 while it is used. `one`: in which part of a unit `due` is given."""
+        if account.epoch != self.epoch:
+            return self._share_since(account, due, one)
+        past, highest, known = account.past, 0.0, 0
+        gained = self.clock - account.clock
+        if gained < 0:  # the pass that the moment was for is over
+            gained = 0
+        for name, amount in account.used.items():
+            if name in past:
+                known += 1
+                value = past[name] + amount * gained
+            else:
+                value = amount * gained
+            whole = due.get(name)
+            if whole:
+                share = value / whole
+                if share > highest:
+                    highest = share
+            elif amount and self.clock / one > highest:
+                highest = self.clock / one
+        if known < len(past):  # of what is not used now
+            highest = max(highest, *(value / due[name] for name, value in past.items() if due.get(name)), 0.0)
+        if not highest:
+            return NO_SHARE
+        mantissa, exponent = frexp(highest)
+        return exponent + EPOCH * self.epoch, mantissa
+
+    def _share_since(self, account: Account, due: Mapping[str, int], one: int) -> Share:
+        """The same for an account that was last settled in an earlier epoch. Or in a later one, if ranks are looked at
+        after the pass they are for."""
+        bits = EPOCH * max(self.epoch - account.epoch, 0)
+        epoch, clock = (self.epoch, self.clock) if bits else (account.epoch, account.clock)
+        used, past, highest = account.used, account.past, NO_SHARE
+        for name, amount in used.items():
+            if amount:
+                value = (past.get(name, 0) - amount * account.clock >> bits) + amount * clock
+                highest = max(highest, _scaled(value / due[name] if due.get(name) else clock / one, epoch))
+        for name, value in past.items():
+            if not used.get(name) and due.get(name):
+                highest = max(highest, _scaled(value / due[name], account.epoch))
+        return highest
+
+
+def _scaled(share: float, epoch: int) -> Share:
+    if not share:
+        return NO_SHARE
+    mantissa, exponent = frexp(share)
+    return exponent + EPOCH * epoch, mantissa
+
+
+class Moments:
+    """The moments of a partition, and the orders whose members have to be ranked again before the next look-up."""
+
+    def __init__(self, budget: PassBudget, now_ms: int) -> None:
+        self._budget = budget
+        self._now_ms = now_ms
+        self._of: dict[tuple[int, int], Moment] = {}
+        self._stale: list[tuple[Growing, list[Any]]] = []
+
+    def of(self, memory: Memory) -> Moment | None:
+        """The moment of a queue with this memory; None: it has none."""
+        if not memory.half_life_ms:
+            return None
+        key = memory.half_life_ms, memory.ahead_ms
+        moment = self._of.get(key)
+        if moment is None:
+            moment = self._of[key] = Moment(*key, self._now_ms)
+        return moment
+
+    def begin_pass(self, now_ms: int) -> None:
+        self._now_ms = now_ms
+        moved = [moment for moment in self._of.values() if moment.move_to(now_ms)]
+        for moment in moved:
+            orders, moment.growing = moment.growing, {}
+            self._stale += [(order, list(order.growing)) for order in orders]
+            for order in orders:
+                order.growing.clear()
+
+    def catch_up(self, *, at_any_cost: bool = False) -> bool:
+        """Rank all growing members again. False: the budget of the pass is spent; the next pass continues."""
+        budget = self._budget
+        while self._stale:
+            order, members = self._stale[-1]
+            while members and (at_any_cost or budget.left > 0):
+                budget.left -= STEPS_PER_RANK
+                order.rank_again(members.pop())
+            order.settle_ranks()
+            if members:
+                budget.found = True  # the next pass continues here, and needs no larger budget
+                return False
+            self._stale.pop()
+        return True
