@@ -26,7 +26,18 @@ QUOTA_DELAY_1_8 = "preemption.quota.delay"  # its name in the released YuniKorn 
 BACKOFF = "application.unschedasks.backoff"
 BACKOFF_DELAY = "application.unschedasks.backoff.delay"
 _RUNTIMES = ("runtime.default", "runtime.most")
-NAMES = (SORT_POLICY, *_CHOICES, _OFFSET, _DELAY, QUOTA_DELAY, QUOTA_DELAY_1_8, BACKOFF, BACKOFF_DELAY, *_RUNTIMES, *fair.NAMES)
+NAMES = (
+    SORT_POLICY,
+    *_CHOICES,
+    _OFFSET,
+    _DELAY,
+    QUOTA_DELAY,
+    QUOTA_DELAY_1_8,
+    BACKOFF,
+    BACKOFF_DELAY,
+    *_RUNTIMES,
+    *fair.NAMES,
+)
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 
