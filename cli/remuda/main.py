@@ -23,6 +23,7 @@ rm_commands = typer.Typer(help="Add, remove, forget and divide resource managers
 peloton_commands = typer.Typer(
     help="Add, list and remove clients of Peloton's resource manager over NATS.", no_args_is_help=True
 )
+kubernetes_commands = typer.Typer(help="Check a Kubernetes cluster for what remuda needs.", no_args_is_help=True)
 archive_commands = typer.Typer(help="Show and check an archive of logs and inboxes.", no_args_is_help=True)
 operator_commands = typer.Typer(help="Add, list and remove operators; set their groups.", no_args_is_help=True)
 
@@ -75,7 +76,7 @@ HELP: dict[str, dict[tuple[str, ...], str]] = {
         ("drain", "undrain"): "Drain a node, so that nothing starts there; end that.",
     },
     "Administer": {
-        ("config",): "Check, preview, import and change queue configurations.",
+        ("config", "kubernetes"): "Check and change configurations; check a cluster.",
         ("settings", "log"): "Show and check settings; change log levels for a while.",
         ("rm", "operator"): "Add and remove RMs and operators; divide, forget RMs.",
         ("pool", "peloton"): "Change pools of Peloton; add and remove its clients.",
@@ -137,6 +138,7 @@ operator_commands.command("groups")(keys.set_groups)
 operator_commands.command("front-end")(keys.set_front_end)
 operator_commands.command("log-levels")(keys.set_log_levels)
 operator_commands.command("remove")(keys.remove_operator)
+kubernetes_commands.command("check")(_with_options(administer.check_cluster))
 peloton_commands.command("add")(keys.add_client)
 peloton_commands.command("list")(_with_options(keys.list_clients))
 peloton_commands.command("remove")(keys.remove_client)
@@ -146,6 +148,7 @@ cli.add_typer(pool_commands, name="pool", rich_help_panel="Administer")
 cli.add_typer(rm_commands, name="rm", rich_help_panel="Administer")
 cli.add_typer(operator_commands, name="operator", rich_help_panel="Administer")
 cli.add_typer(archive_commands, name="archive", rich_help_panel="Administer")
+cli.add_typer(kubernetes_commands, name="kubernetes", rich_help_panel="Administer")
 cli.add_typer(peloton_commands, name="peloton", rich_help_panel="Administer")
 
 

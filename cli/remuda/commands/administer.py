@@ -137,3 +137,22 @@ def divide(
     from ..admin.divide import divide as start
 
     start(nats, rm, config, into, directory)
+
+
+def check_cluster(
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(help="Of an administrator. Default: the service account of this pod.", callback=arguments.path),
+    ] = None,
+    context: Annotated[str, typer.Option(help="Context of the kubeconfig. Default: its current one.")] = "",
+    mode: Annotated[Literal["shim", "plugin"], typer.Option(help="Mode of the front end.")] = "shim",
+    account: Annotated[
+        str, typer.Option(metavar="NAMESPACE/NAME", help="Service account of the front end.")
+    ] = "remuda/remuda",
+    json: AsJson = False,
+) -> None:
+    """List what an installation on Kubernetes has and lacks: version, service accounts, rights, the admission webhook,
+    the policy that keeps gates, objects of other schedulers. Changes nothing; exit code 1 if something is needed."""
+    from ..admin.kubernetes_check import check_cluster as check
+
+    check(kubeconfig, context, mode, account, json)

@@ -10,8 +10,10 @@ import msgspec
 import pytest
 
 from integrations.kubernetes.tests.objects import annotated, pod
+from integrations.kubernetes.tests.reporting_shim import shim
 from remuda_kubernetes.api.objects import Namespace, Pod, PriorityClass
 from remuda_kubernetes.shim import names, pod_reading
+from remuda_kubernetes.shim.effects import RecordEvent, Submit
 from remuda_kubernetes.shim.namespaces import tags_of
 from remuda_kubernetes.shim.pod_reading import application_of
 from remuda_kubernetes.shim.quantities import request_of
@@ -278,3 +280,13 @@ def test_generated_application_of_a_long_namespace_is_a_label() -> None:
     made = pod("p")
     of = msgspec.structs.replace(made, metadata=msgspec.structs.replace(made.metadata, namespace="n" * 53 + "-team"))
     assert LABEL_VALUE.fullmatch(application_of(of).name)
+
+
+def test_labels_of_older_versions() -> None:
+    """One has an effect with `compatibility: yunikorn-1.4`, and one is told to have none."""
+    it = shim("n1")
+    it.pod_changed(pod("p", app="app", labels={names.DISABLE_STATE_AWARE: "true", names.USERNAME_LABEL: "ann"}))
+    effects = it.take()
+    (submitted,) = [one.application for one in effects if isinstance(one, Submit)]
+    assert (submitted.tags["application.stateaware.disable"], submitted.ugi.user) == ("true", names.NOBODY)
+    assert [one.reason for one in effects if isinstance(one, RecordEvent) and one.is_warning] == ["LabelIgnored"]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from remuda_kubernetes import limits
-from remuda_kubernetes.shim import messages
+from remuda_kubernetes.shim import messages, names
 from remuda_kubernetes.shim.cache import ApplicationEntry, Cache, PodEntry
 from remuda_kubernetes.shim.effects import (
     CreatePlaceholder,
@@ -57,6 +57,9 @@ class Applications:
             application = ApplicationEntry(said.id, said.name, said.queue, said.namespace, pod.uid)
             application.is_forced = bool(pod.spec.node_name)
             self._cache.applications[said.id] = application
+            if pod.metadata.label(names.USERNAME_LABEL):
+                note = f"{names.USERNAME_LABEL} has no effect: the annotation {names.USER_INFO} names the user"
+                self._cache.record(entry, "LabelIgnored", note, warn=True)
         elif not application.pods:
             application.originator, application.queue = pod.uid, said.queue  # the scheduler has not completed it yet
         application.pods[pod.uid] = None

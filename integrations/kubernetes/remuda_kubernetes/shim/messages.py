@@ -34,6 +34,8 @@ def application(cache: Cache, entry: ApplicationEntry) -> si.AddApplicationReque
     secrets = ",".join(secret.name for secret in originator.spec.image_pull_secrets)
     if secrets:
         tags[names.TAG_PULL_SECRETS] = secrets[: limits.PULL_SECRETS_CHARACTERS]
+    if originator.metadata.label(names.DISABLE_STATE_AWARE).lower() == pod_reading.TRUE:
+        tags[constants.APP_TAG_STATE_AWARE_DISABLE] = pod_reading.TRUE
     if entry.is_forced:
         tags[constants.APP_TAG_CREATE_FORCE] = "true"
     for key in (names.TAG_TASK_GROUPS, names.TAG_POLICY_PARAMETERS):

@@ -18,6 +18,8 @@ POLICY_PARAMETERS: Final = f"{DOMAIN}schedulingPolicyParameters"
 PLACEHOLDER: Final = f"{INTERNAL}placeholder"
 PLACEHOLDER_LEGACY: Final = f"{DOMAIN}placeholder"
 ALLOW_PREEMPTION: Final = f"{DOMAIN}allow-preemption"
+USERNAME_LABEL: Final = f"{DOMAIN}username"  # removed after 1.9
+DISABLE_STATE_AWARE: Final = "disableStateAware"  # a label
 IGNORE_APPLICATION: Final = f"{DOMAIN}ignore-application"
 
 NAMESPACE_QUOTA: Final = f"{DOMAIN}namespace.quota"
