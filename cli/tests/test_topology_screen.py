@@ -71,7 +71,7 @@ def test_one_line_for_each_domain_and_node(monkeypatch: pytest.MonkeyPatch, widt
 def test_what_is_told_at_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     text = printed(monkeypatch, 80, [node("n1", ["b1", "r2"], [0, 190, 1_000, 1_000], ("3",))])
     lines = [line.split() for line in text.splitlines()]
-    assert "partition default   block › rack   1 blocks, 2 racks, 36 nodes" in text
+    assert "partition default   block › rack   1 block, 2 racks, 36 nodes" in text
     assert "gpu: 144 devices, 20 in use; free 128, of which 124 whole, and 3.8 that no" in text
     r2 = next(line for line in lines if line and line[0] == "r2")
     assert r2[-5:] == ["18", "9", "0/72", "72", "-"]
@@ -103,3 +103,9 @@ def test_several_resources_on_devices_are_named() -> None:
     (gpu,) = node("n", [], [0, 1_000]).devices
     assert drawn_all([msgspec.structs.replace(gpu, resource="fpga"), gpu]) == "fpga █░, gpu █░"
     assert drawn_all([]) == ""
+
+
+def test_the_heading_of_one_rack() -> None:
+    assert shown.heading(PARTITION, shown.within(DOMAINS, "b1/r2")).plain.replace("\ue000", " ").split() == [
+        "partition", "default,", "b1/r2", "block", "›", "rack", "18", "nodes",
+    ]  # fmt: skip

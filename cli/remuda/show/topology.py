@@ -96,10 +96,19 @@ def print_partition(partition: TopologyPartition, found: Topology) -> None:
 
 
 def heading(partition: TopologyPartition, domains: Sequence[Domain]) -> Text:
+    """Levels, and how many domains and nodes there are in what is shown."""
     levels = " › ".join(one.level for one in partition.levels) or "no levels"
-    counts = [f"{number(sum(row.level == one.level for row in domains))} {one.level}s" for one in partition.levels]
-    told = ", ".join([*counts, f"{number(domains[0].nodes)} nodes"])
-    return Text.assemble((f"partition {partition.name}", "bold"), f"   {levels}   {unbroken(told)}")
+    top = domains[0]
+    counts = [
+        (sum(row.level == one.level and row is not top for row in domains), one.level) for one in partition.levels
+    ]
+    told = ", ".join(_plural(count, noun) for count, noun in [*filter(all, counts), (top.nodes, "node")])
+    where = f", {'/'.join(top.path)}" if top.path else ""
+    return Text.assemble((f"partition {partition.name}{where}", "bold"), f"   {levels}   {unbroken(told)}")
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{number(count)} {noun}{'' if count == 1 else 's'}"
 
 
 def device_lines(top: Domain) -> Iterator[str]:
@@ -200,7 +209,7 @@ def _waiting_line(row: WaitingGroup, now_ms: float) -> str:
     wants = [
         f"{name} {getattr(row, name)}" for name in ("required", "preferred", "spread", "slice") if getattr(row, name)
     ]
-    group = f"/{row.group}" if row.group else ""
+    group = f"/{row.group}" if row.group not in ("", row.application) else ""
     placed = f", {number(row.placed)} placed" if row.placed else ""
     where = f" in {'/'.join(row.domain)}" if row.domain else ""
     reason = f", waits for {row.waits_for[0]}" if row.waits_for else ""
