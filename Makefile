@@ -195,6 +195,7 @@ lint: $(READY)          ## style, types, import contracts; documents, links, man
 	@$(BIN)/python -m docs.api --check
 	@$(BIN)/python -m docs.tour --check
 	@$(BIN)/python -m docs.commands --check
+	@$(BIN)/python -m docs.placement --check
 	@$(BIN)/python -m pytest -q -p no:xdist -o cache_dir=.pytest_cache/lint $(REPOSITORY) $(ARGS)
 
 docs: $(READY)          ## write the diagrams and tables in docs/ anew
@@ -205,6 +206,7 @@ docs: $(READY)          ## write the diagrams and tables in docs/ anew
 	@$(BIN)/python -m docs.api
 	@$(BIN)/python -m docs.tour
 	@$(BIN)/python -m docs.commands
+	@$(BIN)/python -m docs.placement
 
 site: $(DOCS)/.ready    ## the documentation as a site, in site/
 	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict

@@ -2,7 +2,7 @@
 trace.
 
     python bench/placement.py [--data DIR] [--pods openb_pod_list_X.csv ...] [--policy fragmentation] [--seeds 42-51]
-                              [--json]
+                              [--departures [--load 1.1]] [--json]
 
 All goes through the core: an RM registers, reports the 1,213 nodes with GPUs and asks for one pod after the other;
 after each ask there is a pass. A pod that is not placed at once is withdrawn, and none ever leaves. The pods of a list
@@ -14,6 +14,10 @@ placed where the RM's predicates allow it.
 the mean of all moments that round to that, and of the seeds. `allocations_per_s`: of processor time, in another run, in
 which all asks of the list are there before the passes. `published`: the best known heuristic (FGD) at 100 % and 130 %,
 ten seeds, by the authors of the trace.
+
+`--departures` measures a steady state instead: 30,000 pods drawn from the list come, each lives for a time that is
+exponential, and so long in the mean that the pods ask for `--load` times all GPUs. `in_use`: the share of all GPUs in
+use, in per cent, mean of the second half. Pods and their lives are the same for every policy, of a seed.
 
 The lists are in `openb/` of --data, else of REMUDA_DATA, else of `../shared/data`: openb_node_list_gpu_node.csv and
 openb_pod_list_*.csv of github hkust-adsl/kubernetes-scheduler-simulator. Without them nothing is measured, and the
@@ -32,6 +36,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -39,6 +44,7 @@ from typing import Final
 from remuda_core.commands import (
     AnswerPredicates,
     Register,
+    ReleaseAllocation,
     ReleaseAsk,
     Schedule,
     SubmitApplication,
@@ -57,6 +63,7 @@ UNIT: Final = 1_000  # of a GPU
 MARKS: Final = (100, 130)
 MOST: Final = 1.3  # of all GPUs that pods ask for
 ASKS_EVERY_MS: Final = 1_000
+ARRIVALS: Final = 30_000  # of a run in which pods leave
 NODES: Final = "openb_node_list_gpu_node.csv"
 LIST, LISTS = "openb_pod_list_{}.csv", "openb_pod_list_*.csv"
 # FGD at 100 and 130 %, by the name of the list.
@@ -156,12 +163,15 @@ class Cluster:
     def withdraw(self, key: str) -> None:
         self._handle(ReleaseAsk(PARTITION, "app", key))
 
-    def pass_(self) -> int:
-        """Returns how many were allocated. The RM answers what it is asked, and another pass follows."""
-        allocated = 0
+    def release(self, uuid: str) -> None:
+        self._handle(ReleaseAllocation(PARTITION, "app", uuid, 1))
+
+    def pass_(self) -> list[Allocated]:
+        """The RM answers what it is asked, and another pass follows."""
+        allocated: list[Allocated] = []
         while True:
             facts = self._handle(Schedule(ALLOCATIONS_PER_PASS))
-            allocated += sum(type(fact) is Allocated for fact in facts)
+            allocated += [fact for fact in facts if type(fact) is Allocated]
             questions = [fact for fact in facts if isinstance(fact, PredicatesAsked)]
             for question in questions:
                 self._answer(question)
@@ -200,6 +210,32 @@ def filled(nodes: Sequence[GpuNode], pods: Sequence[Pod], policy: str, seed: int
     return {mark: statistics.fmean(values) for mark, values in found.items()}
 
 
+def in_use(nodes: Sequence[GpuNode], pods: Sequence[Pod], policy: str, seed: int, load: float) -> float:
+    """The mean share of the GPUs in use, in per cent, in the second half of ARRIVALS. Pods live as long as makes them
+    ask for `load` times all GPUs, in the mean and exponentially; one that is not placed at once is withdrawn."""
+    random, capacity = Random(seed), UNIT * sum(node.gpus for node in nodes)
+    cluster = Cluster(nodes, policy, any(pod.models for pod in pods), random)
+    life = load * capacity / statistics.fmean(pod.gpu for pod in pods)  # in arrivals
+    leaving: list[tuple[float, int, str, int]] = []
+    used, samples = 0, []
+    for now in range(ARRIVALS):
+        cluster.now_ms += ASKS_EVERY_MS
+        while leaving and leaving[0][0] <= now:
+            _, _, uuid, amount = heappop(leaving)
+            cluster.release(uuid)
+            used -= amount
+        pod, ends = random.choice(pods), now + random.expovariate(1 / life)
+        key = cluster.ask(pod)
+        if made := cluster.pass_():
+            used += pod.gpu
+            heappush(leaving, (ends, now, made[0].uuid, pod.gpu))
+        else:
+            cluster.withdraw(key)
+        if now > ARRIVALS // 2:
+            samples.append(100 * used / capacity)
+    return statistics.fmean(samples)
+
+
 def allocations_per_s(nodes: Sequence[GpuNode], pods: Sequence[Pod], policy: str) -> float:
     """All asks of the list are there before the first pass. The first pods teach the policy what work is like."""
     random = Random(0)
@@ -217,7 +253,7 @@ def allocations_per_s(nodes: Sequence[GpuNode], pods: Sequence[Pod], policy: str
     gc.freeze()
     began, allocated = time.process_time(), 0
     while made := cluster.pass_():
-        allocated += made
+        allocated += len(made)
     took = time.process_time() - began
     gc.unfreeze()
     return allocated / took
@@ -238,6 +274,13 @@ def measure(folder: Path, name: str, policy: str, seeds: Sequence[int]) -> dict[
     }
 
 
+def measure_departures(folder: Path, name: str, policy: str, seeds: Sequence[int], load: float) -> dict[str, object]:
+    nodes, pods = read_nodes(folder / NODES), read_pods(folder / LIST.format(name))
+    runs = [in_use(nodes, pods, policy, seed, load) for seed in seeds]
+    found = round(statistics.fmean(runs), 2)
+    return {"pods": name, "policy": policy, "seeds": len(runs), "load": load, "in_use": found}
+
+
 def lists(folder: Path, chosen: Sequence[str]) -> Iterator[str]:
     for path in (Path(name) for name in chosen) if chosen else sorted(folder.glob(LISTS)):
         yield path.name.removeprefix("openb_pod_list_").removesuffix(".csv")
@@ -250,6 +293,8 @@ def main() -> None:
     parser.add_argument("--pods", nargs="*", default=[], help="lists: openb_pod_list_default.csv, or default; all")
     parser.add_argument("--policy", default="fragmentation")
     parser.add_argument("--seeds", default="42-51", help="42, or 42-51")
+    parser.add_argument("--departures", action="store_true", help="measure a steady state")
+    parser.add_argument("--load", type=float, default=1.1, help="with --departures: of all GPUs")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     folder = options.data / "openb" if (options.data / "openb").is_dir() else options.data
@@ -259,17 +304,20 @@ def main() -> None:
         print(f"nothing is measured: no {', '.join(missing or [LISTS])} in {folder}", file=sys.stderr)
         return
     first, _, last = options.seeds.partition("-")
+    seeds = range(int(first), int(last or first) + 1)
     for name in names:
-        found = measure(folder, name, options.policy, range(int(first), int(last or first) + 1))
-        if options.json:
-            print(json.dumps(found), flush=True)
+        if options.departures:
+            found = measure_departures(folder, name, options.policy, seeds, options.load)
+            text = f"{name:12} {found['in_use']:6} % in use, {len(seeds)} seeds, load {options.load}"
         else:
+            found = measure(folder, name, options.policy, seeds)
             told = PUBLISHED.get(name)
             beside = f", published {told[0]} / {told[1]}" if told else ""
-            print(
+            text = (
                 f"{name:12} {found['allocated_100']:6} / {found['allocated_130']:6} % allocated{beside}; "
-                f"{found['allocations_per_s']:,} allocations/s", flush=True,
-            )  # fmt: skip
+                f"{found['allocations_per_s']:,} allocations/s"
+            )
+        print(json.dumps(found) if options.json else text, flush=True)
 
 
 if __name__ == "__main__":

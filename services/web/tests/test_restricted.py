@@ -186,3 +186,22 @@ async def test_the_past_of_what_is_visible_now_is_shown_and_no_other() -> None:
     with pytest.raises(Unreadable, match="does not exist"):
         await at_that_time("applications", application="old-2")
     assert [row["id"] for row in (await eve.page("rm", "applications"))["applications"]] != ["old-1"]
+
+
+class OfRacks(Source):
+    """A page of domains, and groups that wait in two queues."""
+
+    async def page(self, rm: str, kind: str, limit: int = 1_000, after: Any = None) -> Row:
+        if kind != "topology":
+            return await super().page(rm, kind, limit, after)
+        waiting = [{"application": f"{name}-1", "queue": f"root.{name}"} for name in ("own", "secret")]
+        partition = {"name": "default", "levels": [], "devices": {}, "waiting": waiting, "waiting_count": 2}
+        return {"log_seq": 1, "partitions": [partition], "domains": [{"partition": "default", "path": [], "nodes": 3}]}
+
+
+async def test_of_groups_that_wait_for_racks_only_visible_ones_are_shown() -> None:
+    eve = RestrictedSource(OfRacks(), Operator("eve"))  # type: ignore[arg-type]
+    page = await eve.page("rm", "topology")
+    (partition,) = page["partitions"]
+    assert [one["application"] for one in partition["waiting"]] == ["own-1"] and partition["waiting_count"] == 1
+    assert page["domains"][0]["nodes"] == 3

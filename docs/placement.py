@@ -1,0 +1,65 @@
+"""Draws charts of the measurements in placement.md from the tables there.
+
+python -m docs.placement [--check]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from docs.sections import main
+
+DOCUMENT = Path(__file__).with_name("placement.md")
+FILLED, WAITING = "| list | FGD, published |", "| load 0.85 | gangs in one rack |"
+
+
+def table(text: str, head: str) -> list[list[str]]:
+    """The cells of the rows below the head of a table, without marks of bold text and of code."""
+    lines = text[text.index(head) :].split("\n\n")[0].splitlines()[2:]
+    return [[re.sub(r"[*`]", "", cell).strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def number(cell: str) -> float:
+    """The first number of a cell such as `96.09 / 96.21` or `89.2 %`."""
+    found = re.search(r"\d+(?:\.\d+)?", cell)
+    assert found is not None, f"{cell!r}: expected a number"
+    return float(found[0])
+
+
+def chart(title: str, unit: str, names: Sequence[str], low: float, high: float, *bars: Sequence[float]) -> str:
+    named = ", ".join(f'"{name}"' for name in names)
+    lines = ["```mermaid", "xychart-beta", f'    title "{title}"', f"    x-axis [{named}]"]
+    lines += [f'    y-axis "{unit}" {low:g} --> {high:g}']
+    lines += [
+        f"    {kind} [{', '.join(f'{one:g}' for one in values)}]"
+        for kind, values in zip(("bar", "line")[: len(bars)], bars, strict=True)
+    ]
+    return "\n".join([*lines, "```", ""])
+
+
+def filled(text: str) -> str:
+    """`fragmentation` as bars, and FGD as a line."""
+    rows = table(text, FILLED)
+    ours, published = [number(row[2]) for row in rows], [number(row[1]) for row in rows]
+    title = "GPUs allocated when 100 % are asked for: fragmentation (bars), FGD (line)"
+    return chart(title, "%", [row[0] for row in rows], 85, 100, ours, published)
+
+
+def waiting(text: str) -> str:
+    rows = table(text, WAITING)
+    names = [re.sub(r", (the first rack that fits|pack: topology)", "", row[0]) for row in rows]
+    title = "GPUs allocated while a job waits, gangs of racks"
+    return chart(title, "%", names, 70, 100, [number(row[2]) for row in rows])
+
+
+if __name__ == "__main__":
+    written = DOCUMENT.read_text()
+    main(
+        DOCUMENT,
+        {
+            "<!-- written by docs/placement.py: filled -->": filled(written),
+            "<!-- written by docs/placement.py: waiting -->": waiting(written),
+        },
+    )
