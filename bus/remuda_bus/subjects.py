@@ -129,8 +129,8 @@ CORE_QUERIES = (
 # Of them, those that are answered from an archive, too.
 PAST_QUERIES = tuple(kind for kind in CORE_QUERIES if kind != "digest")
 # For operators alone: they take seconds of a processor, and one at a time is answered.
-PREVIEW, WHAT_IF = "preview", "whatif"
-PLAYED_QUERIES = (PREVIEW, WHAT_IF)
+PREVIEW, WHAT_IF, ETA = "preview", "whatif", "eta"
+PLAYED_QUERIES = (PREVIEW, WHAT_IF, ETA)
 GUESTS = "guests"  # for engines of shared hosts, and operators
 
 

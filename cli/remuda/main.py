@@ -32,7 +32,7 @@ COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Start": (start.init, start.up, start.run, start.demo, start.load),
     "Show": (
         show.status, show.top, show.queues, show.applications, show.nodes, show.topology, show.usage, show.pools,
-        show.explain, show.story, show.events, show.action, show.dump, show.dead_letters,
+        show.explain, show.eta, show.promises, show.story, show.events, show.action, show.dump, show.dead_letters,
     ),
     "Past": (history.diff, history.bisect, history.replay),
     "Act": (act.kill, act.move, act.hold, act.unhold, act.drain, act.undrain, act.priority, act.release),
@@ -58,8 +58,8 @@ HELP: dict[str, dict[tuple[str, ...], str]] = {
         ("applications", "usage"): "Show applications; what users and groups use.",
         ("nodes", "topology"): "Show nodes; racks, devices, groups that wait.",
         ("explain",): "Show why asks wait, since when, and who holds what.",
-        ("story",): "Show every fact about an application, ask, node, queue.",
-        ("events",): "Show the newest event records, and follow them.",
+        ("eta", "promises"): "Show when asks will start; at the latest.",
+        ("story", "events"): "Show every fact about an item; new event records.",
         ("action",): "Show what was decided about actions of operators.",
         ("dead-letters",): "Show requests that could not be processed.",
         ("dump", "pools"): "Show all of an RM's state as JSON; pools of Peloton.",
@@ -89,13 +89,14 @@ HELP: dict[str, dict[tuple[str, ...], str]] = {
 # These list something, so they have `--output` and, with `--watch`, are shown again and again.
 LISTING = (
     show.status, show.queues, show.applications, show.nodes, show.topology, show.usage, show.pools, show.explain,
-    show.action, show.story, show.dead_letters, configuration.history, configuration.show, configuration.diff,
-    configuration.get, settings.show, keys.list_operators, keys.list_clients,
+    show.eta, show.promises, show.action, show.story, show.dead_letters, configuration.history, configuration.show,
+    configuration.diff, configuration.get, settings.show, keys.list_operators, keys.list_clients,
 )  # fmt: skip
 # The first argument is the RM, which may be left out while one is registered. Commands that delete or stop data of an
 # RM have it named.
 DEFAULT_RM = (
-    show.queues, show.applications, show.nodes, show.topology, show.usage, show.explain, show.action, show.dump,
+    show.queues, show.applications, show.nodes, show.topology, show.usage, show.explain, show.eta, show.promises,
+    show.action, show.dump,
     act.kill, act.move, act.hold, act.unhold, act.drain, act.undrain, act.priority, act.release, configuration.preview,
 )  # fmt: skip
 # Events follow by themselves (`--follow`); files and archives are looked at once.

@@ -219,6 +219,43 @@ def nodes(rm: DefaultRm, nats: Nats = DEFAULT_URL, json: AsJson = False) -> None
     show(nats, rm, json)
 
 
+def eta(
+    rm: DefaultRm,
+    application: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="APP",
+            help="applicationID. Default: all asks that wait.",
+            callback=arguments.application,
+            autocompletion=completion.applications,
+        ),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Argument(
+            help="allocationKey. Default: every pending ask of the application.",
+            callback=arguments.key,
+            autocompletion=completion.pending_keys,
+        ),
+    ] = None,
+    nats: Nats = DEFAULT_URL,
+    json: AsJson = False,
+) -> None:
+    """Show when waiting asks will start: in the middle, and between which times in four of five cases; their position;
+    and how often such intervals have held. Takes seconds."""
+    from ..show.forecasts import eta as show
+
+    show(nats, rm, application, key, json)
+
+
+def promises(rm: DefaultRm, nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
+    """Show reserved nodes: for which ask, when it starts there at the latest, what was promised first, and why that has
+    changed."""
+    from ..show.forecasts import promises as show
+
+    show(nats, rm, json)
+
+
 def topology(
     rm: DefaultRm,
     domain: Annotated[

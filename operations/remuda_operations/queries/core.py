@@ -20,6 +20,7 @@ from remuda_operations.queries.rows import (
     Action,
     ActionsPage,
     Explanation,
+    Forecasts,
     NodePartition,
     Nodes,
     NodesPage,
@@ -73,6 +74,12 @@ async def explain(bus: Bus, rm: str, application: str | None = None, key: str | 
 async def what_if(bus: Bus, rm: str, application: str, key: str, partition: str = "") -> WhatIf:
     """The smallest changes that would let a pending ask run. Takes seconds."""
     return msgspec.json.decode(await answer_what_if(bus, rm, application, key, partition), type=WhatIf)
+
+
+async def eta(bus: Bus, rm: str, application: str = "", key: str = "") -> Forecasts:
+    """When waiting asks will start: all, those of an application, or one. Takes seconds."""
+    payload = json.dumps({"application": application, "key": key}).encode()
+    return msgspec.json.decode(await answer_of_player(bus, subjects.ETA, rm, payload), type=Forecasts)
 
 
 async def answer_what_if(bus: Bus, rm: str, application: str, key: str, partition: str = "") -> bytes:

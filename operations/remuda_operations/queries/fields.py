@@ -33,6 +33,7 @@ _OTHERS: Final[Mapping[str, tuple[str, ...]]] = {
     "digest": (),
     subjects.PREVIEW: ("configuration", "passes", "limit"),
     subjects.WHAT_IF: ("application", "key", "partition"),
+    subjects.ETA: ("application", "key", "limit"),
 }
 # All queries of the core.
 OF_CORE: Final[Mapping[str, tuple[str, ...]]] = {

@@ -228,6 +228,16 @@ class NodeDevices(msgspec.Struct):
     unfit: Sequence[str] = ()
 
 
+class NodePromise(msgspec.Struct):
+    """When a reserved node has room for its ask at the latest, now and as it was promised first; when and why that
+    changed last, 0: never."""
+
+    promised_ms: int = 0
+    first_ms: int = 0
+    changed_ms: int = 0
+    cause: str = ""
+
+
 class Node(msgspec.Struct, kw_only=True):
     """A node. `occupied`: in use by others than the scheduler's allocations. `status`: Schedulable, NotReady or
     Draining. `drained`: None: no operator drains it. `rejected`: the first of `rejected_count`.
@@ -248,6 +258,7 @@ class Node(msgspec.Struct, kw_only=True):
     rejected_count: Public[int] = 0
     domain: Public[Sequence[str]] = ()
     devices: Public[Sequence[NodeDevices]] = ()
+    promise: NodePromise | None = None
 
 
 class NodePartition(msgspec.Struct):
@@ -660,6 +671,35 @@ class TopologyPage(msgspec.Struct):
     partitions: list[TopologyPartition] = []
     domains: list[Domain] = []
     next: PageToken | None = None
+
+
+class Forecast(msgspec.Struct, kw_only=True):
+    """When a waiting ask will start, or its next repeat. `position`: in the order of queues of its partition, from 1.
+    `unknown`: why there is no forecast; then the times are 0. `median_ms` 0 and no reason: later than was played.
+    Four of five asks start between `from_ms` and `until_ms`; 0: an end that is not known."""
+
+    partition: str = ""
+    application: str
+    key: str
+    queue: str = ""
+    position: int = 0
+    median_ms: int = 0
+    from_ms: int = 0
+    until_ms: int = 0
+    unknown: str = ""
+
+
+class Forecasts(msgspec.Struct, kw_only=True):
+    """`held`: how many of the last `of` intervals have held."""
+
+    rm: str = ""
+    state: str = ""
+    at_ms: int = 0
+    forecasts: list[Forecast] = []
+    samples: int = 0
+    held: int = 0
+    of: int = 0
+    log_seq: int = 0
 
 
 class Rows(msgspec.Struct):

@@ -36,6 +36,16 @@ PROMISE_CHANGES_SHARE: Final = 10
 # Run times that are remembered of a user and a name, and such pairs in a partition (20 MB).
 RUNS_KEPT: Final = 20
 RUNTIMES_KEPT: Final = 10_000
+# The same of all users together: what is drawn for users of whom little is known.
+RUNS_KEPT_OF_ALL: Final = 500
+# Waiting repeats of a partition that a forecast plays, in the order of queues; and looks at asks and nodes in one play
+# (1 s).
+ASKS_FORECAST: Final = 8_000
+# Rows of an answer about starts; forecasts whose truth is waited for, so that later ones say how often they hold.
+FORECAST_ROWS: Final = 1_000
+FORECAST_ROWS_MOST: Final = 8_000
+FORECASTS_OPEN: Final = 2_000
+FORECAST_STEPS: Final = 400_000
 
 # Ask classes of which a pass looks whether they have the right to a node that is kept for another ask, and nodes of
 # each (1 us each): some milliseconds at most, and only while nodes are kept.

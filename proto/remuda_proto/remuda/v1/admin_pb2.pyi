@@ -750,6 +750,7 @@ class Node(_message.Message):
     REJECTED_COUNT_FIELD_NUMBER: _builtins.int
     DOMAIN_FIELD_NUMBER: _builtins.int
     DEVICES_FIELD_NUMBER: _builtins.int
+    PROMISE_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     id: _builtins.str
     status: _builtins.str
@@ -788,6 +789,10 @@ class Node(_message.Message):
 
     @_builtins.property
     def devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeDevices]: ...
+    @_builtins.property
+    def promise(self) -> Global___NodePromise:
+        """Of a reserved node, with backfill."""
+
     def __init__(
         self,
         *,
@@ -806,14 +811,45 @@ class Node(_message.Message):
         rejected_count: _builtins.int = ...,
         domain: _abc.Iterable[_builtins.str] | None = ...,
         devices: _abc.Iterable[Global___NodeDevices] | None = ...,
+        promise: Global___NodePromise | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "available", b"available", "capacity", b"capacity", "drained", b"drained", "occupied", b"occupied", "reserved_for", b"reserved_for"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "available", b"available", "capacity", b"capacity", "drained", b"drained", "occupied", b"occupied", "promise", b"promise", "reserved_for", b"reserved_for"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocations", b"allocations", "attributes", b"attributes", "available", b"available", "capacity", b"capacity", "devices", b"devices", "domain", b"domain", "drained", b"drained", "id", b"id", "occupied", b"occupied", "partition", b"partition", "rejected", b"rejected", "rejected_count", b"rejected_count", "reserved_for", b"reserved_for", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocations", b"allocations", "attributes", b"attributes", "available", b"available", "capacity", b"capacity", "devices", b"devices", "domain", b"domain", "drained", b"drained", "id", b"id", "occupied", b"occupied", "partition", b"partition", "promise", b"promise", "rejected", b"rejected", "rejected_count", b"rejected_count", "reserved_for", b"reserved_for", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Node: _TypeAlias = Node  # noqa: Y015
+
+@_typing.final
+class NodePromise(_message.Message):
+    """When a reserved node has room for its ask at the latest, now and as it was promised first; when and why that changed last, 0: never."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROMISED_MS_FIELD_NUMBER: _builtins.int
+    FIRST_MS_FIELD_NUMBER: _builtins.int
+    CHANGED_MS_FIELD_NUMBER: _builtins.int
+    CAUSE_FIELD_NUMBER: _builtins.int
+    promised_ms: _builtins.int
+    first_ms: _builtins.int
+    changed_ms: _builtins.int
+    cause: _builtins.str
+    def __init__(
+        self,
+        *,
+        promised_ms: _builtins.int = ...,
+        first_ms: _builtins.int = ...,
+        changed_ms: _builtins.int = ...,
+        cause: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "changed_ms", b"changed_ms", "first_ms", b"first_ms", "promised_ms", b"promised_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NodePromise: _TypeAlias = NodePromise  # noqa: Y015
 
 @_typing.final
 class NodeDevices(_message.Message):

@@ -76,6 +76,8 @@ class Answering:
             return await replica.preview(request, self._copies)
         if kind == subjects.WHAT_IF:
             return await replica.what_if(request, self._copies)
+        if kind == subjects.ETA:
+            return await replica.eta(request, self._copies)
         return await replica.answer(kind, request, questions)
 
     async def _answer_as_leader(self, message: Message) -> bytes:

@@ -1,5 +1,5 @@
 """Answers the queries that are played on copies of the state: `preview`, what a proposed configuration would do, and
-`whatif`, the smallest changes that would let an ask run (`remuda_core.trials`).
+`whatif`, the smallest changes that would let an ask run; `eta`, when waiting asks will start (`remuda_core.trials`).
 
 The copies are forked children, so the process that answers does nothing but fork. They have the lowest priority, and
 bounds of time and memory. One such query is answered at a time in a process, and then none for a while.
@@ -34,6 +34,7 @@ from ..trials.preview import preview
 from ..trials.what_if import Ask, Change, search
 from ..wire.configuration import read_configuration
 from . import views
+from .forecasts import Forecasts, sampled_of
 
 Request = Mapping[str, Any]
 Source = Child | InProcess
@@ -52,6 +53,8 @@ class Copies:
         self._clock = clock
         self._busy = False
         self._rests_until = 0.0
+        # How forecasts have held, by RM.
+        self._forecasts: dict[str, Forecasts] = {}
 
     async def preview(self, forked: Forking, core: Core, request: Request, now_ms: int, in_child: bool) -> bytes:
         """The effects of the configuration of the request, as JSON. `forked`: evaluates a function at a durable commit.
@@ -78,6 +81,26 @@ class Copies:
         Raises Refused."""
         ask = _pending(core, request)
         return await self._answer(forked, core, lambda copy, on_copy: _changes(copy, on_copy, ask, now_ms), in_child)
+
+    async def eta(self, forked: Forking, core: Core, request: Request, now_ms: int, in_child: bool) -> bytes:
+        """When waiting asks will start: all, those of an `application`, or one (`key`); at most `limit` of them, as
+        JSON. The parameters as of `preview`. Raises Refused."""
+        most = _number(request, "limit", limits.FORECAST_ROWS, limits.FORECAST_ROWS_MOST)
+        application, key = (request.get(name) or "" for name in ("application", "key"))
+        for name, value in (("application", application), ("key", key)):
+            if not isinstance(value, str):
+                raise Refused(f"{name} is {shown(value)}, expected a text")
+        if key and not application:
+            raise Refused("application is '', expected the application of the key")
+        known = self._forecasts.setdefault(core.state.rm_id, Forecasts())
+        known.resolve(core.state)
+
+        def job(copy: Core, _: OnCopy) -> bytes:
+            sampled = sampled_of(copy, application, key, most, max(now_ms, copy.state.now_ms))
+            return msgspec.json.encode({**_head(copy), "sampled": sampled})
+
+        answer = await self._answer(forked, core, job, in_child)
+        return known.answer(answer)
 
     async def _answer(self, forked: Forking, core: Core, job: Job, in_child: bool) -> bytes:
         self._check()

@@ -62,6 +62,11 @@ class Replica:
         await self.reached(request)
         return await copies.what_if(self.forked, self._core, request, self._clock_ms(), self._in_child)
 
+    async def eta(self, request: Request, copies: Copies) -> bytes:
+        """When waiting asks will start, as JSON. Raises Refused."""
+        await self.reached(request)
+        return await copies.eta(self.forked, self._core, request, self._clock_ms(), self._in_child)
+
     async def forked(self, fork: Callable[[], Source]) -> tuple[Position, Source]:
         """What `fork` makes of the state at a durable commit, and this commit. Raises Refused."""
         made: list[Source] = []

@@ -32,6 +32,7 @@ from ..state import (
     Node,
     Partition,
     PendingAsk,
+    Promise,
     Queue,
     RejectedAllocation,
     RejectedApplication,
@@ -194,7 +195,12 @@ def node(name: str, node: Node, levels: Sequence[TopologyLevel] = ()) -> rows.No
         rejected_count=len(node.rejected),
         domain=path_of(levels, node.attributes),  # type: ignore[arg-type]  # no host, so no None
         devices=[devices_of(*one) for one in sorted(node.devices.items())] if node.devices else (),
+        promise=promise(node.promise) if node.promise is not None else None,
     )
+
+
+def promise(one: Promise) -> rows.NodePromise:
+    return rows.NodePromise(one.promised_ms, one.first_ms, one.changed_ms, one.cause)
 
 
 def devices_of(resource: str, devices: Devices) -> rows.NodeDevices:

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from ..limits import RUNS_KEPT, RUNTIMES_KEPT
+from ..limits import RUNS_KEPT, RUNS_KEPT_OF_ALL, RUNTIMES_KEPT
+
+# No user has this name.
+EVERYONE: Final = ("", "")
+
+
+def _most(key: tuple[str, str]) -> int:
+    return RUNS_KEPT_OF_ALL if key == EVERYONE else RUNS_KEPT
 
 
 class Run(NamedTuple):
@@ -17,8 +24,8 @@ class Run(NamedTuple):
 
 
 class Runtimes:
-    """The last RUNS_KEPT runs by user and name, and by user alone (name ""). At most RUNTIMES_KEPT pairs are known; the
-    one that was used least lately goes first."""
+    """The last RUNS_KEPT runs by user and name, and by user alone (name ""); the last RUNS_KEPT_OF_ALL of all users
+    (user ""). At most RUNTIMES_KEPT pairs are known; the one that was used least lately goes first."""
 
     def __init__(self) -> None:
         self._of: dict[tuple[str, str], deque[Run]] = {}
@@ -27,8 +34,8 @@ class Runtimes:
         return bool(self._of)
 
     def add_run(self, user: str, name: str, run: Run) -> None:
-        for key in dict.fromkeys(((user, name), (user, ""))):
-            runs = self._of.pop(key, None) or deque(maxlen=RUNS_KEPT)
+        for key in dict.fromkeys(((user, name), (user, ""), EVERYONE)):
+            runs = self._of.pop(key, None) or deque(maxlen=_most(key))
             runs.append(run)
             self._of[key] = runs
         while len(self._of) > RUNTIMES_KEPT:
@@ -36,7 +43,7 @@ class Runtimes:
 
     def put(self, user: str, name: str, runs: Iterator[Run]) -> None:
         """Take the runs of a snapshot, which names pairs in their order."""
-        self._of[user, name] = deque(runs, maxlen=RUNS_KEPT)
+        self._of[user, name] = deque(runs, maxlen=_most((user, name)))
 
     def of(self, user: str, name: str = "") -> tuple[Run, ...]:
         """The oldest first."""

@@ -1,0 +1,98 @@
+"""`remuda eta`: when waiting asks will start. `remuda promises`: when reserved asks start at the latest."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+from rich.table import Table
+from rich.text import Text
+
+from remuda_operations.queries import core as queries
+from remuda_operations.queries.rows import Forecast, Forecasts, Node
+
+from ..client.connections import bus_at
+from ..terminal import event_loop
+from ..terminal.output import console
+from ..terminal.units import duration, number, time_of
+
+
+def eta(url: str, rm: str, application: str | None, key: str | None, as_json: bool) -> None:
+    async def ask() -> Forecasts:
+        async with bus_at(url) as bus:
+            return await queries.eta(bus, rm, application or "", key or "")
+
+    found = event_loop.run(ask)
+    if as_json:
+        print(msgspec.json.encode(found).decode())
+    elif not found.forecasts:
+        console.print(f"{rm}: no ask waits", markup=False)
+    else:
+        console.print(table(found))
+        console.print(held(found), style="dim", markup=False)
+
+
+def table(found: Forecasts) -> Table:
+    shown = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("ask", "starts", "80 %", "position"):
+        shown.add_column(name, overflow="fold")
+    for one in found.forecasts:
+        queue = one.queue if one.partition == "default" else f"{one.partition}: {one.queue}"
+        cells = (f"{one.application}/{one.key}", *starts(one, found.at_ms), f"{number(one.position)} in {queue}")
+        shown.add_row(*map(Text, cells))
+    return shown
+
+
+def starts(one: Forecast, at_ms: int) -> tuple[str, str]:
+    """When the ask starts in the middle, and between which times in four of five cases."""
+    if one.unknown:
+        return "unknown", one.unknown
+    if not one.median_ms:
+        return "later", "later than was played"
+    until = duration(one.until_ms - at_ms) if one.until_ms else "later than was played"
+    return f"in {duration(one.median_ms - at_ms)}", f"{duration(one.from_ms - at_ms)} to {until}"
+
+
+def held(found: Forecasts) -> str:
+    if not found.of:
+        return "how often such intervals hold is not known yet"
+    return f"{100 * found.held / found.of:.0f} % of the last {number(found.of)} such intervals have held"
+
+
+def promises(url: str, rm: str, as_json: bool) -> None:
+    async def ask() -> list[Node]:
+        async with bus_at(url) as bus:
+            found = await queries.nodes(bus, rm)
+        return [node for partition in found.partitions for node in partition.nodes if node.reserved_for is not None]
+
+    nodes = event_loop.run(ask)
+    if as_json:
+        print(msgspec.json.encode([row(node) for node in nodes]).decode())
+    elif not nodes:
+        console.print(f"{rm}: no node is reserved", markup=False)
+    else:
+        console.print(promises_table(nodes, time.time() * 1_000))
+
+
+def row(node: Node) -> dict[str, object]:
+    promise = msgspec.to_builtins(node.promise) if node.promise is not None else None
+    asked = msgspec.to_builtins(node.reserved_for)
+    return {"partition": node.partition, "node": node.id, "reserved_for": asked, "promise": promise}
+
+
+def promises_table(nodes: list[Node], now_ms: float) -> Table:
+    shown = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("node", "reserved for", "starts by", "promised first", "why it changed"):
+        shown.add_column(name, overflow="fold")
+    for node in nodes:
+        asked, promise = node.reserved_for, node.promise
+        assert asked is not None, "only reserved nodes are shown"
+        cells = [node.id, f"{asked.application}/{asked.key}"]
+        if promise is None:
+            cells += ["-", "-", "nothing is promised: what is in the way has no bound"]
+        else:
+            left_ms = promise.promised_ms - now_ms
+            when = f"in {duration(left_ms)}" if left_ms > 0 else f"{duration(-left_ms)} late"
+            cells += [when, time_of(promise.first_ms), promise.cause or "-"]
+        shown.add_row(*map(Text, cells))
+    return shown
