@@ -52,22 +52,17 @@ HELP: dict[str, dict[tuple[str, ...], str]] = {
         ("load",): "Submit a workload as a simulated resource manager.",
     },
     "Show": {
-        ("status",): "Show services, storage, cores, RMs and dead letters.",
-        ("top",): "Show queues, nodes and reasons to wait, live.",
+        ("status", "top"): "Show services, cores, RMs; queues and nodes, live.",
         ("queues",): "Show queues: used, pending, guaranteed and maximum.",
         ("applications", "usage"): "Show applications; what users and groups use.",
         ("nodes", "topology"): "Show nodes; racks, devices, groups that wait.",
-        ("explain",): "Show why asks wait, since when, and who holds what.",
-        ("eta", "promises"): "Show when asks will start; at the latest.",
+        ("explain", "eta", "promises"): "Show why asks wait; when they will start.",
         ("story", "events"): "Show every fact about an item; new event records.",
-        ("action",): "Show what was decided about actions of operators.",
-        ("dead-letters",): "Show requests that could not be processed.",
+        ("action", "dead-letters"): "Show what became of actions; bad requests.",
         ("dump", "pools"): "Show all of an RM's state as JSON; pools of Peloton.",
     },
     "Past": {
-        ("diff",): "Show what changed between two moments, and who did it.",
-        ("bisect",): "Find the commit after which a condition holds.",
-        ("replay",): "Play a period again with changes: what would have been.",
+        ("diff", "bisect", "replay"): "Compare moments; find a change; play it again.",
     },
     "Act": {
         ("kill", "move"): "End an application; move it to another queue.",
@@ -96,8 +91,7 @@ LISTING = (
 # RM have it named.
 DEFAULT_RM = (
     show.queues, show.applications, show.nodes, show.topology, show.usage, show.explain, show.eta, show.promises,
-    show.action, show.dump,
-    act.kill, act.move, act.hold, act.unhold, act.drain, act.undrain, act.priority, act.release, configuration.preview,
+    show.action, show.dump, act.kill, act.move, act.hold, act.unhold, act.drain, act.undrain, act.priority, act.release, configuration.preview,
 )  # fmt: skip
 # Events follow by themselves (`--follow`); files and archives are looked at once.
 LISTING_ONCE = (show.events, show.check, archive.list_archive)

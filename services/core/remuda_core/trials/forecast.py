@@ -193,8 +193,8 @@ class _Play:
         self.free, self.rooms = list(self.world.free), [dict(room) for room in self.world.rooms]
 
     def begin(self, sample: int) -> list[int]:
-        """Draw the end of everything. Returns the run times of the waiting asks. The samples take the runs of each one in
-        turn, from a begin that is drawn: so they cover what is known of it, and differ between items."""
+        """Draw the end of everything. Returns the run times of the waiting asks. The samples take the runs of each one
+        in turn, from a begin that is drawn: so they cover what is known of it, and differ between items."""
         world = self.world
         self.ends = []
         for number, one in enumerate(world.running):
