@@ -46,23 +46,23 @@ COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
 HELP: dict[str, dict[tuple[str, ...], str]] = {
     "Start": {
         ("init",): "Write a first queues.yaml and remuda.yaml, with comments.",
-        ("up",): "Start a NATS server and all services on this machine.",
-        ("run",): "Run one service, against a NATS server.",
-        ("demo",): "Run a demonstration for some seconds, or with a web page.",
-        ("load",): "Submit a workload as a simulated resource manager.",
+        ("up", "run"): "Start all services on this machine; run one service.",
+        ("demo", "load"): "Run a demonstration; submit a simulated workload.",
     },
     "Show": {
         ("status", "top"): "Show services, cores, RMs; queues and nodes, live.",
-        ("queues",): "Show queues: used, pending, guaranteed and maximum.",
+        ("queues", "pools"): "Show queues: used, pending, maximum; pools of Peloton.",
         ("applications", "usage"): "Show applications; what users and groups use.",
         ("nodes", "topology"): "Show nodes; racks, devices, groups that wait.",
-        ("explain", "eta", "promises"): "Show why asks wait; when they will start.",
+        ("explain",): "Show why asks wait, since when, and who holds what.",
+        ("eta", "promises"): "Show when asks will start; at the latest.",
         ("story", "events"): "Show every fact about an item; new event records.",
-        ("action", "dead-letters"): "Show what became of actions; bad requests.",
-        ("dump", "pools"): "Show all of an RM's state as JSON; pools of Peloton.",
+        ("action",): "Show what was decided about actions of operators.",
+        ("dump", "dead-letters"): "Show all state as JSON; requests that failed.",
     },
     "Past": {
-        ("diff", "bisect", "replay"): "Compare moments; find a change; play it again.",
+        ("diff", "bisect"): "Compare two moments; find when a condition began.",
+        ("replay",): "Play a period again with changes: what would have been.",
     },
     "Act": {
         ("kill", "move"): "End an application; move it to another queue.",
@@ -91,7 +91,8 @@ LISTING = (
 # RM have it named.
 DEFAULT_RM = (
     show.queues, show.applications, show.nodes, show.topology, show.usage, show.explain, show.eta, show.promises,
-    show.action, show.dump, act.kill, act.move, act.hold, act.unhold, act.drain, act.undrain, act.priority, act.release, configuration.preview,
+    show.action, show.dump, act.kill, act.move, act.hold, act.unhold, act.drain, act.undrain, act.priority,
+    act.release, configuration.preview,
 )  # fmt: skip
 # Events follow by themselves (`--follow`); files and archives are looked at once.
 LISTING_ONCE = (show.events, show.check, archive.list_archive)
