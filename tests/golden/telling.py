@@ -227,7 +227,10 @@ TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
     ),
     facts.PreemptionStarted: (
         ALWAYS,
-        lambda f: f"Preempting for {key(f)} on {f.node_id}, {len(f.uuids)} victim{'s' if len(f.uuids) > 1 else ''}",
+        lambda f: (
+            f"Preempting for {key(f)} on {', '.join(f.nodes) or f.node_id}{f.domain and f' in {f.domain}'}, "
+            f"{len(f.uuids)} victim{'s' if len(f.uuids) > 1 else ''}"
+        ),
     ),
     facts.PreemptionEnded: (ALWAYS, lambda f: f"Preemption for {key(f)} ended: {f.reason}"),
     facts.QuotaExceeded: (

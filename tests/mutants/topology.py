@@ -46,6 +46,22 @@ TOPOLOGY: Final = (
         ("copies_of_refused_nodes", "21: only nodes that the RM accepts are room", "        return not (demand.node_specific and demand.avoids(entry.id))", "        return True"),
     ),
     *mutants_of(
+        "cycle.preempt_groups",
+        ("groups_preempt_everywhere", "21: a group preempts in one domain", "        self.entries = [entry for entry in domain.nodes if may_be_kept(entry.node)]", "        self.entries = [entry for entry in index.nodes._entries.values() if may_be_kept(entry.node)]"),
+        ("groups_begin_before_all_have_left", "21: members are placed once the last victim has left", "        if any(uuid in partition.allocations for uuid in preemption.uuids):", "        if all(uuid in partition.allocations for uuid in preemption.uuids):"),
+        ("groups_of_other_members_start", "21: a group with other members is planned anew", "    if isinstance(start, Start) and start.begins and start.asks != todo:", "    if False:"),
+        ("groups_take_useless_victims", "21: a victim frees something that a member lacks", "            useful = victim not in gone and (left[1] <= 0 or self._helps(victim, left[0], demand))\n", "            useful = victim not in gone\n"),
+        ("groups_take_victims_in_vain", "21: victims let all members fit", "                if best is None or len(chosen) + len(best.victims) > VICTIMS_PER_PLAN:\n                    return None", "                if best is None or len(chosen) + len(best.victims) > VICTIMS_PER_PLAN:\n                    break"),
+    ),
+    *mutants_of(
+        "state.application",
+        ("kept_nodes_are_for_all", "21: nothing else is placed on the nodes that are kept for a group", "self.reservation is None and self.kept is None and self.schedulable", "self.reservation is None and self.schedulable"),
+    ),
+    *mutants_of(
+        "cycle.victims",
+        ("complete_groups_like_others", "21: victims in groups that run complete come last", "    return all(other is None or other.group != wish.group for other in found)", "    return False"),
+    ),
+    *mutants_of(
         "index.packed_nodes",
         ("packed_into_empty_nodes", "21: small work goes to nodes in use before empty ones", "        return (empty, tuple(unused),", "        return (not empty, tuple(unused),"),
         ("packed_into_whole_racks", "21: of nodes alike those of racks with few empty nodes come first", "self.whole.get(domain, 0), domain.path)", "-self.whole.get(domain, 0), domain.path)"),

@@ -370,7 +370,13 @@ def has_place(ask: PendingAsk) -> bool:
 
 
 def held_for(application: Application, name: str) -> int:
-    return sum(ask.ask.resource.get(name, 0) for ask in application.asks.values() if has_place(ask))
+    return sum(ask.ask.resource.get(name, 0) for ask in application.asks.values() if has_place(ask)) + sum(
+        count * ask.ask.resource.get(name, 0)
+        for ask in application.asks.values()
+        if ask.preemption is not None
+        for member, count in ask.preemption.members.items()
+        if member is ask
+    )
 
 
 # Where is best
@@ -422,7 +428,12 @@ def packed_node(partition: Partition, ask: PendingAsk) -> set[str]:
 
 def candidates(partition: Partition, ask: PendingAsk) -> list[Node]:
     nodes = sorted(partition.nodes.values(), key=lambda n: n.id)
-    return [node for node in nodes if takes(node, ask) and node.reservation is None and not is_full(partition, node)]
+    return [node for node in nodes if takes(node, ask) and is_free(node) and not is_full(partition, node)]
+
+
+def is_free(node: Node) -> bool:
+    """Neither reserved for an ask nor kept for a group."""
+    return node.reservation is None and node.kept is None
 
 
 def takes(node: Node, ask: PendingAsk) -> bool:
@@ -450,6 +461,7 @@ def bound_node(partition: Partition, ask: PendingAsk) -> set[str]:
         or node.id in ask.refused
         or is_full(partition, node)
         or (node.reservation is not None and bound_to(node.reservation))
+        or node.kept is not None
     ):
         return set()
     return {node.id} if obtainable(node, ask.ask.resource, ask.ask.tags) else set()

@@ -70,7 +70,7 @@ class Cluster:
         self.free = {
             node.id: dict(node.available())
             for node in self.nodes.values()
-            if node.reservation is None and node.candidate and not is_full(partition, node)
+            if node.reservation is None and node.kept is None and node.candidate and not is_full(partition, node)
         }
         self.left = {node_id: self.nodes[node_id].allocations_left for node_id in self.free}
 

@@ -93,8 +93,11 @@ class World:
             for partition in self.state.partitions.values()
             if not something_is_too_small(partition)
         ]
+        freed = [partition for partition, _ in expected if frees_a_group(partition)]
         facts = self._handle(Schedule(1))
         for partition, step in expected:
+            if partition in freed:
+                continue  # the pass begins with the group
             made = steps(partition, facts, questions=True)
             if before := preempted_before(partition, facts):
                 step = self._next_after(before, partition.name)
@@ -222,6 +225,12 @@ def ends(partition: Partition, facts: list[Fact]) -> list[Fact]:
         and not fact.reason.startswith("placed on ")
         and not fact.reason.endswith((TAKEN, "has to be on this node"))
     ]
+
+
+def frees_a_group(partition: Partition) -> bool:
+    """All victims of a preemption for a group have left."""
+    together = [one for one in partition.preemptions.values() if one.nodes]
+    return any(not any(uuid in partition.allocations for uuid in one.uuids) for one in together)
 
 
 def taken_first(partition: Partition, facts: list[Fact]) -> bool:

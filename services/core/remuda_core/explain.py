@@ -47,7 +47,7 @@ from .index.index import Index
 from .index.leaves import LeafOrder
 from .index.limits import NOTHING_HELD
 from .index.partition import PartitionIndex
-from .index.preemption import alike
+from .index.preemption import alike, group_label
 from .limits import ALLOCATIONS_PER_NODE, ALLOCATIONS_PER_RM, HOLDERS_LOOKED, HOLDERS_SHOWN
 from .rules import lifecycle
 from .rules.connection import RUNNING
@@ -99,7 +99,7 @@ class Explanations:
             nodes = self._nodes[like] = node_constraints(partition, ask, index)
             self.looks += 1
         found = [*self._standing_of(ask, asks, index), *nodes]
-        return [*found, *self._of_preemption(partition, ask)] if found else found
+        return [*found, *self._of_preemption(partition, ask, index)] if found else found
 
     def _standing_of(
         self, ask: PendingAsk, asks: ApplicationAsks | None, index: PartitionIndex | None
@@ -113,16 +113,16 @@ class Explanations:
             self._standing[asks] = found
         return found
 
-    def _of_preemption(self, partition: Partition, ask: PendingAsk) -> list[Constraint]:
+    def _of_preemption(self, partition: Partition, ask: PendingAsk, index: PartitionIndex | None) -> list[Constraint]:
         wants = ask.ask
         bound_to = required_node(wants.tags)
         if ask.preemption is not None or not (wants.allow_preempt_other or bound_to):
             return preemption_constraints(self._state, partition, ask)
         queue, resource = ask.application.queue, alike(partition, ask)
-        like = queue, resource, bound_to, wants.priority, wants.allow_preempt_other
+        like = queue, resource, bound_to, wants.priority, wants.allow_preempt_other, group_label(ask)
         found = self._preemption.get(like)
         if found is None:
-            found = self._preemption[like] = preemption_constraints(self._state, partition, ask)
+            found = self._preemption[like] = preemption_constraints(self._state, partition, ask, index)
             self.looks += bool(found)
         return found
 
@@ -329,17 +329,23 @@ def candidates(partition: Partition, pending: PendingAsk, index: PartitionIndex 
     return [*alike, *(n for n in own if n.takes(bound_to) and not n.full and n.id not in pending.refused)]
 
 
-def preemption_constraints(state: State, partition: Partition, pending: PendingAsk) -> list[Constraint]:
+def preemption_constraints(
+    state: State, partition: Partition, pending: PendingAsk, index: PartitionIndex | None = None
+) -> list[Constraint]:
     """The preemption under way for the ask, or why there is no plan. May take as long as planning one."""
     under_way = pending.preemption
     if under_way is not None:
         left = sum(uuid in partition.allocations for uuid in under_way.uuids)
+        if under_way.nodes:
+            where = under_way.domain or under_way.node.id
+            reason = f"{left} of the allocations in {where} have been preempted for its group and are still to go"
+            return [Constraint("preemption", where, reason)]
         reason = f"{left} of the allocations on {under_way.node.id} have been preempted for it and are still to go"
         return [Constraint("preemption", under_way.node.id, reason)]
     wants = pending.ask.allow_preempt_other and partition.settings.preemption_enabled
     if not (wants or required_node(pending.ask.tags)):
         return []
-    reason = obstacle(state, partition, pending, state.now_ms)
+    reason = obstacle(state, partition, pending, state.now_ms, index)
     return [Constraint("preemption", "", f"nothing can be preempted for it: {reason}")] if reason else []
 
 

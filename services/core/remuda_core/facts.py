@@ -721,7 +721,8 @@ class VerdictsExpired(Fact):
 
 class PreemptionStarted(Fact):
     """The victims `uuids` are to be released, so that the ask fits on the node and in its queues. The RM is asked to
-    release them next."""
+    release them next. For a group: so that so many (`counts`) allocations of each of the asks `members` fit on `nodes`,
+    which are kept for them, in `domain`, for people; `resource` is what they ask for together."""
 
     partition: str
     application_id: str
@@ -730,6 +731,10 @@ class PreemptionStarted(Fact):
     queue: str
     resource: Resource
     uuids: tuple[str, ...]
+    nodes: tuple[str, ...] = ()
+    domain: str = ""
+    members: tuple[str, ...] = ()
+    counts: tuple[int, ...] = ()
 
 
 class PreemptionEnded(Fact):
@@ -743,7 +748,8 @@ class PreemptionEnded(Fact):
 
 class PreemptionRefused(Fact):
     """No plan was found for the ask, nor for any other ask of the queue with the same resource, required node and
-    priority. `set_aside`: nodes are set aside for other asks; the ask is tried again as soon as one no longer is."""
+    priority. `set_aside`: nodes are set aside for other asks; the ask is tried again as soon as one no longer is.
+    `group`: of a member of a group, application and name of the group; then only for asks of this group."""
 
     partition: str
     application_id: str
@@ -754,6 +760,7 @@ class PreemptionRefused(Fact):
     priority: int
     reason: str
     set_aside: bool = False
+    group: str = ""
 
 
 class QuotaExceeded(Fact):

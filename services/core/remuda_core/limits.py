@@ -132,6 +132,8 @@ BOUND_ATTEMPTS_PER_PASS: Final = 100
 ALLOCATIONS_PER_MS_OF_REST: Final = 1_000
 # Candidate nodes that a plan compares, those with the smallest shortfall first (10 ms).
 NODES_PER_PLAN: Final = 200
+# Looks at a node in a plan for a group: at each in a domain, and again at each that takes a member.
+NODES_PER_GROUP_PLAN: Final = 2_000
 # Victims for one ask, so that an operator can read the plan.
 VICTIMS_PER_PLAN: Final = 100
 # Preemptions under way for one queue; further ones follow as the RM confirms releases.

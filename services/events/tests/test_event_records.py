@@ -112,6 +112,20 @@ TOLD: list[tuple[Message, list[str]]] = [
         ["REQUEST NONE - k1 app-1 [memory=10 vcore=1] 'preempting 2 allocations so that it fits on node n1'"],
     ),
     (
+        log_pb2.PreemptionStarted(
+            allocation_key="k1",
+            node_id="n1",
+            uuids=["u-1"],
+            resource=ROOM,
+            nodes=["n1", "n2"],
+            domain="b/r7",
+            members=["k1"],
+            counts=[2],
+            **APP,
+        ),
+        ["REQUEST NONE - k1 app-1 [memory=10 vcore=1] 'preempting 1 allocation so that its group fits in b/r7'"],
+    ),
+    (
         log_pb2.PreemptionEnded(allocation_key="k1", reason="node n1 was removed", **APP),
         ["REQUEST NONE - k1 app-1 'preemption has not helped: node n1 was removed'"],
     ),

@@ -2028,15 +2028,30 @@ class PreemptionStarted(_message.Message):
     QUEUE_FIELD_NUMBER: _builtins.int
     RESOURCE_FIELD_NUMBER: _builtins.int
     UUIDS_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
+    DOMAIN_FIELD_NUMBER: _builtins.int
+    MEMBERS_FIELD_NUMBER: _builtins.int
+    COUNTS_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     application_id: _builtins.str
     allocation_key: _builtins.str
     node_id: _builtins.str
     queue: _builtins.str
+    domain: _builtins.str
     @_builtins.property
     def resource(self) -> _si_pb2.Resource: ...
     @_builtins.property
     def uuids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """For a group: the nodes that are kept for it, its domain, and how many allocations of which asks are to be there. "resource" is
+        what they ask for together.
+        """
+
+    @_builtins.property
+    def members(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def counts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     def __init__(
         self,
         *,
@@ -2047,10 +2062,14 @@ class PreemptionStarted(_message.Message):
         queue: _builtins.str = ...,
         resource: _si_pb2.Resource | None = ...,
         uuids: _abc.Iterable[_builtins.str] | None = ...,
+        nodes: _abc.Iterable[_builtins.str] | None = ...,
+        domain: _builtins.str = ...,
+        members: _abc.Iterable[_builtins.str] | None = ...,
+        counts: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "node_id", b"node_id", "partition", b"partition", "queue", b"queue", "resource", b"resource", "uuids", b"uuids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "counts", b"counts", "domain", b"domain", "members", b"members", "node_id", b"node_id", "nodes", b"nodes", "partition", b"partition", "queue", b"queue", "resource", b"resource", "uuids", b"uuids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2101,6 +2120,7 @@ class PreemptionRefused(_message.Message):
     PRIORITY_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     SET_ASIDE_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     application_id: _builtins.str
     allocation_key: _builtins.str
@@ -2110,6 +2130,8 @@ class PreemptionRefused(_message.Message):
     reason: _builtins.str
     set_aside: _builtins.bool
     """Nodes are set aside for other asks: tried again as soon as one no longer is."""
+    group: _builtins.str
+    """Of a member of a group: the application and the name of the group."""
     @_builtins.property
     def resource(self) -> _si_pb2.Resource: ...
     def __init__(
@@ -2124,10 +2146,11 @@ class PreemptionRefused(_message.Message):
         priority: _builtins.int = ...,
         reason: _builtins.str = ...,
         set_aside: _builtins.bool = ...,
+        group: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "partition", b"partition", "priority", b"priority", "queue", b"queue", "reason", b"reason", "required_node", b"required_node", "resource", b"resource", "set_aside", b"set_aside"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "group", b"group", "partition", b"partition", "priority", b"priority", "queue", b"queue", "reason", b"reason", "required_node", b"required_node", "resource", b"resource", "set_aside", b"set_aside"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

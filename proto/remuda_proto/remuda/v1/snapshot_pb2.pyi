@@ -995,14 +995,27 @@ class PreemptionRecord(_message.Message):
     UUIDS_FIELD_NUMBER: _builtins.int
     AT_MS_FIELD_NUMBER: _builtins.int
     QUESTION_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
+    DOMAIN_FIELD_NUMBER: _builtins.int
+    MEMBERS_FIELD_NUMBER: _builtins.int
+    COUNTS_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     application_id: _builtins.str
     allocation_key: _builtins.str
     node_id: _builtins.str
     at_ms: _builtins.int
     question: _builtins.int
+    domain: _builtins.str
     @_builtins.property
     def uuids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """For a group: the nodes that are kept for it, its domain, and how many allocations of which asks are yet to come."""
+
+    @_builtins.property
+    def members(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def counts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     def __init__(
         self,
         *,
@@ -1013,10 +1026,14 @@ class PreemptionRecord(_message.Message):
         uuids: _abc.Iterable[_builtins.str] | None = ...,
         at_ms: _builtins.int = ...,
         question: _builtins.int = ...,
+        nodes: _abc.Iterable[_builtins.str] | None = ...,
+        domain: _builtins.str = ...,
+        members: _abc.Iterable[_builtins.str] | None = ...,
+        counts: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "at_ms", b"at_ms", "node_id", b"node_id", "partition", b"partition", "question", b"question", "uuids", b"uuids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "at_ms", b"at_ms", "counts", b"counts", "domain", b"domain", "members", b"members", "node_id", b"node_id", "nodes", b"nodes", "partition", b"partition", "question", b"question", "uuids", b"uuids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

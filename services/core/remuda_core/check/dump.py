@@ -8,7 +8,18 @@ from typing import Any
 import msgspec
 
 from ..rules.resource import Items, Resource, items_of
-from ..state import Account, Application, Node, Partition, PendingAsk, PredicateClass, Queue, State, TaskGroup
+from ..state import (
+    Account,
+    Application,
+    Node,
+    Partition,
+    PendingAsk,
+    PredicateClass,
+    Preemption,
+    Queue,
+    State,
+    TaskGroup,
+)
 from ..state.accounts import shown
 
 
@@ -81,7 +92,8 @@ def _partition(partition: Partition) -> dict[str, Any]:
         },
         "questions": [question.fact for _, question in sorted(partition.questions.items())],
         "preemptions": sorted(
-            (app_id, key, p.node.id, p.uuids, p.at_ms, p.question) for (app_id, key), p in partition.preemptions.items()
+            (app_id, key, p.node.id, p.uuids, p.at_ms, p.question, *_together(p))
+            for (app_id, key), p in partition.preemptions.items()
         ),
         "preemption_refused_ms": partition.preemption_refused_ms,
         "set_aside": sorted(partition.set_aside),
@@ -93,6 +105,14 @@ def _partition(partition: Partition) -> dict[str, Any]:
         "questions_paused": partition.questions_paused,
         **({"work": partition.work, "measured_ms": partition.measured_ms} if partition.work is not None else {}),
     }
+
+
+def _together(preemption: Preemption) -> tuple[Any, ...]:
+    """What only a preemption for a group has."""
+    if not preemption.nodes:
+        return ()
+    members = tuple((ask.ask.allocation_key, count) for ask, count in preemption.members.items())
+    return (tuple(node.id for node in preemption.nodes), preemption.domain, members)
 
 
 def _queue(queue: Queue) -> dict[str, Any]:

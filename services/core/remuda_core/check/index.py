@@ -400,7 +400,7 @@ def check_preemptors(partition: Partition, index: PartitionIndex) -> None:
     known = index.preemptors.known_seqs()
     for application in partition.applications.values():
         for key, ask in application.asks.items():
-            willing = ask.ask.allow_preempt_other and not required_node(ask.ask.tags) and not membership(ask)
+            willing = ask.ask.allow_preempt_other and not required_node(ask.ask.tags)
             idle = ask.pending and ask.preemption is None and not index.awaits_place(ask)
             may = idle and willing and can_preempt(ask)
             assert not may or ask.seq in known, f"{application.id}/{key}: will never preempt others"
@@ -423,7 +423,8 @@ def _check_ask_class(ask_class: AskClass, index: PartitionIndex) -> None:
 
 
 def _has_room(node: Node, demand: Demand, index: PartitionIndex) -> bool:
-    wanted = node.reservation is None and node.takes(demand.required_node) and node.id not in demand.refused
+    wanted = node.reservation is None and node.kept is None
+    wanted = wanted and node.takes(demand.required_node) and node.id not in demand.refused
     found = demand.predicate_class
     if found is not None and (found.question or demand in index.demands.unasked) and node.id not in found.accepted:
         return False  # before the RM has answered

@@ -13,7 +13,19 @@ from ..limits import ALLOCATIONS_PER_NODE, ANSWER_WITHIN_MS, REFUSALS_LAST_MS, R
 from ..rules import lifecycle, limits
 from ..rules.required_node import is_protected
 from ..rules.resource import Resource, items_of, show, total_of
-from ..state import NEVER_MS, Application, Node, Partition, PredicateClass, Queue, State, TaskGroup, Timer, after
+from ..state import (
+    NEVER_MS,
+    Application,
+    Node,
+    Partition,
+    PredicateClass,
+    Preemption,
+    Queue,
+    State,
+    TaskGroup,
+    Timer,
+    after,
+)
 from ..timeouts import of_class_question, of_verdicts
 from .accounts import check_accounts
 from .devices import check_devices
@@ -452,20 +464,21 @@ def held_by_questions(partition: Partition, on: Node | Application) -> Iterator[
 
 
 def check_held(partition: Partition) -> None:
-    """Resources are held for an ask exactly while its preemption is under way and its node is reserved for it."""
+    """Resources are held for an ask exactly while its preemption is under way and its node is reserved for it, and for
+    a group while nodes are kept for it."""
     held = [p for p in partition.preemptions.values() if p.held]
     for preemption in partition.preemptions.values():
-        kept = preemption.node.reservation is preemption.pending
+        kept = bool(preemption.nodes) or preemption.node.reservation is preemption.pending
         assert preemption.held == kept, f"preemption for {preemption.pending.ask.allocation_key}: held is not {kept}"
     for application in partition.applications.values():
-        counted = total_of(p.pending.ask.resource for p in held if p.pending.application is application)
+        counted = total_of(p.resource for p in held if p.pending.application is application)
         check_sum(application.held, counted, f"application {application.id}: held")
     for queue in partition.queues.values():
         members: tuple[Application | Queue, ...] = (*queue.applications.values(), *queue.children.values())
         check_sum(queue.held, total_of(m.held for m in members), f"queue {queue.path}: held")
         for tracker in queue.trackers.values():
-            counting = [p.pending for p in held if tracker in p.pending.application.trackers]
-            check_sum(tracker.held, total_of(p.ask.resource for p in counting), f"{tracker}: held")
+            counting = [p for p in held if tracker in p.pending.application.trackers]
+            check_sum(tracker.held, total_of(p.resource for p in counting), f"{tracker}: held")
 
 
 def check_preemption(state: State, partition: Partition) -> None:
@@ -487,15 +500,30 @@ def check_preemption(state: State, partition: Partition) -> None:
             due_ms = preemption.at_ms + ANSWER_WITHIN_MS
             timer = Timer(due_ms, "predicate", partition.name, app_id, str(preemption.question))
         assert timer in timers or due_ms <= state.now_ms, f"{name}: nothing ends it"
+        _check_together(preemption, name)
     for uuid, a in partition.allocations.items():
         timer = Timer(a.releasing_ms + RELEASE_OVERDUE_MS, "release", partition.name, a.application.id, uuid)
         assert not a.releasing or a.overdue or timer in timers, f"allocation {uuid}: no timer for an overdue release"
-    under_way = {p.pending for p in partition.preemptions.values()}
+    kept = {node for preemption in partition.preemptions.values() for node in preemption.nodes}
+    assert {node for node in partition.nodes.values() if node.kept is not None} == kept, "nodes are kept for nobody"
+    under_way = {ask for p in partition.preemptions.values() for ask in p.members or (p.pending,)}
     for application in partition.applications.values():
         for key, pending in application.asks.items():
             assert (pending.preemption is not None) == (pending in under_way), (
                 f"ask {application.id}/{key}: its preemption is not the partition's"
             )
+
+
+def _check_together(preemption: Preemption, name: str) -> None:
+    """Members of a group know of its preemption, and its nodes are kept for it and reserved for nobody."""
+    for ask, count in preemption.members.items():
+        assert ask.preemption is preemption, f"{name}: {ask.ask.allocation_key} knows of another"
+        assert ask.application.asks.get(ask.ask.allocation_key) is ask, f"{name}: a member is gone"
+        assert 0 < count <= ask.pending + ask.asked, f"{name}: {count} of {ask.ask.allocation_key} are yet to come"
+    for node in preemption.nodes:
+        assert node.kept is preemption, f"{name}: {node.id} is not kept for it"
+        assert node.reservation is None, f"{name}: {node.id} is reserved"
+    assert bool(preemption.nodes) == bool(preemption.members), f"{name}: nodes without members"
 
 
 # Timers

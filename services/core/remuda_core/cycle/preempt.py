@@ -16,9 +16,10 @@ from remuda_proto.guests import name_for
 
 from .. import facts
 from ..facts import Fact
+from ..index.groups import Start
 from ..index.limits import full_queue, held_queue, limit_of
 from ..index.partition import PartitionIndex
-from ..index.preemption import Preemptors, preempts_in_turn
+from ..index.preemption import Preemptors, group_label, preempts_in_turn
 from ..limits import (
     ALLOCATIONS_PER_MS_OF_REST,
     ANSWER_WITHIN_MS,
@@ -30,12 +31,21 @@ from ..limits import (
 )
 from ..rules.devices import is_place, resource_of, with_counts
 from ..rules.required_node import required_node
-from ..rules.resource import show
+from ..rules.resource import Resource, show
 from ..rules.share import dominant_share
 from ..state import NEVER_MS, Allocation, Node, Partition, PendingAsk, Queue, State
 from .place import release_requested
+from .preempt_groups import GroupPlan, plan_for_group
 from .reserve import gives_way, may_take, reserved, unreserved, within_quotas
-from .victims import QueueEligibility, Shortfall, VictimSearch, cheapness_by_priority, queue_eligibility, shortfall_of
+from .victims import (
+    QueueEligibility,
+    Shortfall,
+    VictimSearch,
+    cheapness_by_priority,
+    cost_of,
+    queue_eligibility,
+    shortfall_of,
+)
 
 
 def preempt(
@@ -59,7 +69,7 @@ def preempt(
             return
         if used_up and not is_put_off_for_long(index, preemptors, pending, interval_ms, now_ms):
             preemptors.pass_over()
-        elif (yield from attempt(state, partition, pending, now_ms)):
+        elif (yield from attempt(state, partition, index, pending, now_ms)):
             budget -= 1
 
 
@@ -67,13 +77,17 @@ def is_put_off_for_long(
     index: PartitionIndex, preemptors: Preemptors, pending: PendingAsk, interval_ms: int, now_ms: int
 ) -> bool:
     due_ms = preemptors.due_since(interval_ms, pending)
-    return now_ms >= due_ms + PREEMPTION_PUT_OFF_MS and index.best_node(pending) is None
+    if now_ms < due_ms + PREEMPTION_PUT_OFF_MS:
+        return False
+    if index.groups is not None and index.groups.wants(pending):
+        return not index.groups.has_room_for(pending)
+    return index.best_node(pending) is None
 
 
 def preempt_where_bound(state: State, partition: Partition, index: PartitionIndex, now_ms: int) -> Iterator[Fact]:
     """Preempt for asks that are bound to a node which is reserved for them. Needs no budget, as nothing is placed."""
     for pending in index.bound.preempting_where_reserved(interval_of(state, partition), now_ms):
-        yield from attempt(state, partition, pending, now_ms)
+        yield from attempt(state, partition, index, pending, now_ms)
 
 
 def preempt_in_turn(
@@ -81,7 +95,7 @@ def preempt_in_turn(
 ) -> Iterator[Fact]:
     """Preempt for an ask whose turn it is, and that is bound to a node without room."""
     if preempts_in_turn(partition, index.bound, pending, interval_of(state, partition), now_ms):
-        yield from attempt(state, partition, pending, now_ms)
+        yield from attempt(state, partition, index, pending, now_ms)
 
 
 def interval_of(state: State, partition: Partition) -> int:
@@ -89,14 +103,16 @@ def interval_of(state: State, partition: Partition) -> int:
     return partition.settings.preemption_interval_ms or state.timing.preemption_attempt_ms
 
 
-def attempt(state: State, partition: Partition, pending: PendingAsk, now_ms: int) -> Generator[Fact, None, bool]:
+def attempt(
+    state: State, partition: Partition, index: PartitionIndex, pending: PendingAsk, now_ms: int
+) -> Generator[Fact, None, bool]:
     """Plan preemption for the ask, and carry the plan out, or ask the RM first where it declares preemption predicates.
     Returns whether there is a plan."""
-    found = plan(state, partition, pending, now_ms)
-    if not isinstance(found, Plan):
+    found = plan(state, partition, pending, now_ms, index=index)
+    if isinstance(found, str):
         yield refused(partition, pending, found)
         return False
-    if state.preemption_predicates:
+    if state.preemption_predicates and isinstance(found, Plan):  # about members of a group it is asked one by one
         yield ask_rm(state, found, now_ms)
     else:
         yield from carry_out(state, partition, found)
@@ -118,17 +134,26 @@ def ask_rm(state: State, found: Plan, now_ms: int) -> Fact:
     )
 
 
-def carry_out(state: State, partition: Partition, found: Plan) -> Iterator[Fact]:
-    """Ask the RM to release the victims, and reserve the node for the ask. Victims count until the RM confirms their
-    release (semantics section 15)."""
+def carry_out(state: State, partition: Partition, found: Plan | GroupPlan) -> Iterator[Fact]:
+    """Ask the RM to release the victims, and reserve the node for the ask, or keep the nodes for the group. Victims
+    count until the RM confirms their release (semantics section 15)."""
     ask, queue = found.pending.ask, found.pending.application.queue
-    yield facts.PreemptionStarted(
-        partition.name, ask.application_id, ask.allocation_key, found.node.id, queue.path, ask.resource, found.uuids
-    )
+    if isinstance(found, GroupPlan):
+        yield facts.PreemptionStarted(
+            partition.name, ask.application_id, ask.allocation_key, found.nodes[0].id, queue.path, found.resource,
+            found.uuids, tuple(node.id for node in found.nodes), found.domain,
+            tuple(member.ask.allocation_key for member in found.members), tuple(found.members.values()),
+        )  # fmt: skip
+    else:
+        yield facts.PreemptionStarted(
+            partition.name, ask.application_id, ask.allocation_key, found.node.id, queue.path, ask.resource, found.uuids
+        )
     who = f"{ask.application_id}/{ask.allocation_key} in queue {queue.path}"
     for victim in found.victims:
         message = f"preempted for {name_for(victim.fact.application_id, ask.application_id, who)}"
         yield release_requested(victim, facts.PREEMPTED_BY_SCHEDULER, message)
+    if isinstance(found, GroupPlan):
+        return
     reserves = state.reservation_delay_ms < NEVER_MS or bool(required_node(ask.tags))
     if reserves and found.node.reservation is not found.pending:
         yield from keep(partition, found.pending, found.node)
@@ -158,6 +183,7 @@ def refused(partition: Partition, pending: PendingAsk, reason: str) -> Fact:
         ask.priority,
         str(reason),
         isinstance(reason, SetAside),
+        group_label(pending),
     )
 
 
@@ -182,27 +208,38 @@ class SetAside(str):
 def some_node_is_set_aside(partition: Partition, pending: PendingAsk) -> bool:
     """Whether a node is reserved for another ask, or another ask preempts there."""
     return any(preemption.pending is not pending for preemption in partition.preemptions.values()) or any(
-        node.reservation not in (None, pending) for node in partition.nodes.values()
+        node.reservation not in (None, pending) or node.kept is not None for node in partition.nodes.values()
     )
 
 
-def obstacle(state: State, partition: Partition, pending: PendingAsk, now_ms: int) -> str:
+def obstacle(
+    state: State, partition: Partition, pending: PendingAsk, now_ms: int, index: PartitionIndex | None = None
+) -> str:
     """The reason why nothing can be preempted for the ask now; empty if something can."""
-    found = plan(state, partition, pending, now_ms)
+    found = plan(state, partition, pending, now_ms, index=index)
     return found if isinstance(found, str) else ""
 
 
 def plan(
-    state: State, partition: Partition, pending: PendingAsk, now_ms: int, refused: frozenset[str] = frozenset()
-) -> Plan | str:
-    """The plan for the ask, or the reason why there is none. `refused`: IDs of nodes to leave out. Does not check
-    whether it is the ask's turn. O(nodes + allocations)."""
+    state: State, partition: Partition, pending: PendingAsk, now_ms: int, refused: frozenset[str] = frozenset(),
+    index: PartitionIndex | None = None,
+) -> Plan | GroupPlan | str:  # fmt: skip
+    """The plan for the ask, or for its group, or the reason why there is none. `refused`: IDs of nodes to leave out.
+    `index`: that of the partition, which knows the group. Does not check whether it is the ask's turn. O(nodes +
+    allocations)."""
     if pending.preemption is not None:
         return "preemption for it is under way"
     bound = bool(required_node(pending.ask.tags))
     if not (bound or partition.settings.preemption_enabled):
         return "preemption is not enabled"
-    limit = limit_of(pending)
+    start: Start | None = None
+    if index is not None and index.groups is not None and index.groups.wants(pending) and not bound:
+        next_step = index.groups.start_of(pending)
+        if isinstance(next_step, str):
+            return next_step
+        start = next_step
+    need = pending.ask.resource if start is None else start.resource
+    limit = limit_of(pending, need)
     if limit is not None:
         return f"{limit} has no room for it" if held_queue(pending.application.queue) is None else f"{limit} is held"
     if bound:
@@ -216,14 +253,17 @@ def plan(
     claims = under_preemption(partition, queue)
     if len(claims) >= PREEMPTIONS_PER_QUEUE:
         return SetAside(f"queue {queue.path} has {len(claims)} preemptions under way")
-    over = queue_shortfalls(partition, pending)
+    over = queue_shortfalls(partition, pending, need)
     if isinstance(over, str):
         return over
     compatible = state.configuration is not None and state.configuration.compatibility == "yunikorn-1.4"
-    eligibility = queue_eligibility(pending, guaranteed_only=compatible)
+    eligibility = queue_eligibility(pending, need, guaranteed_only=compatible)
     if not eligibility:
         return "no queue inside its preemption fence has more than its guaranteed of what it needs"
-    best = best_node(partition, pending, VictimSearch(pending, eligibility, over, now_ms), refused)
+    search = VictimSearch(pending, eligibility, over, now_ms)
+    if start is not None and index is not None:
+        return plan_for_group(index, start, search)
+    best = best_node(partition, pending, search, refused)
     if best is None:
         reason = "would have room for it, whatever may be preempted"
         if some_node_is_set_aside(partition, pending):
@@ -240,18 +280,18 @@ def under_preemption(partition: Partition, queue: Queue) -> list[PendingAsk]:
     return [p.pending for p in partition.preemptions.values() if p.pending.application.queue is queue]
 
 
-def queue_shortfalls(partition: Partition, pending: PendingAsk) -> dict[int, Shortfall] | str:
+def queue_shortfalls(partition: Partition, pending: PendingAsk, wanted: Resource) -> dict[int, Shortfall] | str:
     """The resources that victims have to free in each queue of the ask's path, so that no queue exceeds its maximum or
-    its guaranteed with the ask allocated: place in `path_to_root` -> amounts. Or the reason why that is impossible.
+    its guaranteed with so much more allocated: place in `path_to_root` -> amounts. Or why that is impossible.
     Allocations that are being preempted count as released, and the asks they are preempted for as allocated."""
     own = pending.application.queue
-    need = [(name, amount) for name, amount in pending.ask.resource.items() if amount]
+    need = [(name, amount) for name, amount in wanted.items() if amount]
     claimed: list[dict[str, int]] = [{} for _ in own.path_to_root]
     for preemption in partition.preemptions.values():
         path_to_root = preemption.pending.application.queue.path_to_root
         for place, queue in enumerate(own.path_to_root):
             if queue in path_to_root:
-                for name, amount in preemption.pending.ask.resource.items():
+                for name, amount in preemption.resource.items():
                     claimed[place][name] = claimed[place].get(name, 0) + amount
     over: dict[int, Shortfall] = {}
     guaranteed_by = None
@@ -271,7 +311,7 @@ def queue_shortfalls(partition: Partition, pending: PendingAsk) -> dict[int, Sho
                     short = over.setdefault(place, {})
                     short[name] = max(short.get(name, 0), used - bound)
     if guaranteed_by is None:
-        return f"nothing of {show(pending.ask.resource)} is guaranteed to queue {own.path}"
+        return f"nothing of {show(wanted)} is guaranteed to queue {own.path}"
     return over
 
 
@@ -281,7 +321,8 @@ def best_node(
     """The best node for the ask, and its victims; None if no node will do.
 
     Nodes rank by: no victim opted out of preemption; no victim is the originator of its application; fewest victims;
-    node ID. Nodes that lack least are tried first, and NODES_PER_PLAN possible nodes are enough."""
+    none of a group that runs complete; node ID. Nodes that lack least are tried first, and NODES_PER_PLAN possible
+    nodes are enough."""
     need = pending.ask.resource
     others = {p.node for p in partition.preemptions.values() if p.pending is not pending}
     nodes: list[tuple[float, str, Node, Shortfall]] = []
@@ -305,12 +346,11 @@ def best_node(
         if least is None:
             continue
         worked_out += 1
-        if best is not None and best[0] <= (False, False, least, node_id):
+        if best is not None and best[0] <= (False, False, least, False, node_id):
             continue
         victims = search.choose(node, shortfall, candidates)
         if victims is not None:
-            opted_out = any(not victim.fact.allow_preempt_self for victim in victims)
-            rank = (opted_out, any(victim.fact.originator for victim in victims), len(victims), node_id)
+            rank = (*cost_of(victims), node_id)
             if best is None or rank < best[0]:
                 best = (rank, node, tuple(victims))
     return None if best is None else best[1:]
@@ -344,6 +384,8 @@ def plan_on_required_node(partition: Partition, pending: PendingAsk, now_ms: int
     full = full_queue(pending)
     if full is not None:
         return f"queue {full.path} is at its maximum"
+    if node.kept is not None:
+        return f"node {node.id} is kept for {node.kept.pending.ask.application_id}, for which others are preempted"
     if node.id in pending.refused:
         return f"the RM refuses {pending.refusal}"
     shortfall = shortfall_of(pending, node)

@@ -80,7 +80,9 @@ def _may_be_kept(index: PartitionIndex, node: Node, demand: Demand) -> bool:
     reserved for another ask that is bound to it."""
     other = node.reservation
     taken = other is not None and index.demand_of(other).required_node != ""
-    if taken or node.full or not node.takes(demand.required_node) or node.id in demand.refused:
+    if taken or node.kept is not None or node.full or not node.takes(demand.required_node):
+        return False
+    if node.id in demand.refused:
         return False
     return covers(index.nodes.obtainable(node), demand.need)
 
@@ -221,6 +223,8 @@ def may_take(pending: PendingAsk, node: Node) -> bool:
     for which others are preempted there, only a guarantee takes the node; from an ask that is bound to it, nothing
     does."""
     kept_for = node.reservation
+    if node.kept is not None:
+        return False
     if kept_for is None or kept_for is pending:
         return True
     if required_node(kept_for.ask.tags):

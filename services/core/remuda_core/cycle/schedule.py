@@ -37,6 +37,7 @@ from .groups import place_group
 from .measure import measure_work
 from .place import allocate, ask_for_more, expired, place
 from .preempt import preempt, preempt_in_turn, preempt_where_bound
+from .preempt_groups import place_freed
 from .replace import replace
 from .reserve import end_unjustified, reserve, take_kept, unreserved
 
@@ -65,7 +66,8 @@ def schedule(state: State, index: Index, command: Schedule, now_ms: int) -> Iter
         for partition in busy:
             one, limit = index.of(state, partition), min(share, questions_left(state, partition))
             # 1. Reserved asks.
-            placed = yield from take_kept(state, partition, one, limit, now_ms)
+            placed = yield from place_freed(state, partition, one, now_ms)
+            placed += yield from take_kept(state, partition, one, limit - placed, now_ms)
             placed += yield from place_reserved(state, partition, one, limit - placed, now_ms)
             yield from preempt_where_bound(state, partition, one, now_ms)  # whatever the limit: nothing is placed
             # 2. All other asks.

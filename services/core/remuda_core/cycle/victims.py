@@ -7,13 +7,14 @@ that would exceed their maximum or their guaranteed with the ask. When and how o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from heapq import nsmallest
 from typing import Any, Final
 
 import msgspec
 
 from ..facts import PREEMPTED_BY_SCHEDULER, TIMEOUT
+from ..index.devices import free_without
 from ..limits import PLACED_BY_PREEMPTION_MS, VICTIMS_PER_PLAN
 from ..rules.devices import is_place, place_name, resource_of
 from ..rules.properties import (
@@ -25,7 +26,8 @@ from ..rules.properties import (
 )
 from ..rules.required_node import is_protected
 from ..rules.resource import Resource
-from ..state import Allocation, Devices, Node, PendingAsk, Queue
+from ..rules.topology import wish_of
+from ..state import Allocation, Node, PendingAsk, Queue
 from .devices import needs_on
 
 Shortfall = dict[str, int]
@@ -42,11 +44,10 @@ class QueueEligibility(msgspec.Struct, frozen=True):
     within: int
 
 
-def queue_eligibility(pending: PendingAsk, guaranteed_only: bool) -> dict[Queue, QueueEligibility]:
-    """The eligibility of every leaf queue that may have victims for the ask. `guaranteed_only`: leaf queues without
-    guaranteed on their path have none (semantics section 18). O(queues inside the fence)."""
+def queue_eligibility(pending: PendingAsk, need: Resource, guaranteed_only: bool) -> dict[Queue, QueueEligibility]:
+    """The eligibility of every leaf queue that may have victims for the ask, which needs so much. `guaranteed_only`:
+    leaf queues without guaranteed on their path have none (semantics section 18). O(queues inside the fence)."""
     found: dict[Queue, QueueEligibility] = {}
-    need = pending.ask.resource
 
     def descend(queue: Queue, highest: float, guards: tuple[Queue, ...], within: int) -> None:
         if not any(queue.allocated.values()) or not gives_up(queue, need):
@@ -101,14 +102,40 @@ def gives_up(queue: Queue, need: Resource) -> bool:
     )
 
 
-def cheapness(victim: Allocation) -> tuple[bool, bool, int, int, int, str]:
+def cheapness(victim: Allocation) -> tuple[bool, bool, int, bool, int, int, str]:
     """Sorts victims, the cheapest first: those that did not opt out of preemption, then those that are not the
-    originator of their application, then the youngest, by the age of their ask."""
-    fact = victim.fact
-    return (not fact.allow_preempt_self, fact.originator, 0, -victim.asked_seq, -victim.at_ms, fact.uuid)
+    originator of their application, then those that are in no group that runs complete, then the youngest, by the age
+    of their ask."""
+    fact, complete = victim.fact, runs_complete(victim)
+    return (not fact.allow_preempt_self, fact.originator, 0, complete, -victim.asked_seq, -victim.at_ms, fact.uuid)
 
 
-def cheapness_by_priority(victim: Allocation) -> tuple[bool, bool, int, int, int, str]:
+# By which places for an ask are compared: whether a victim has opted out, whether one has started its application, how
+# many there are, and whether one is in a group that runs complete.
+Cost = tuple[bool, bool, int, bool]
+
+
+def cost_of(victims: Collection[Allocation]) -> Cost:
+    opted_out = any(not victim.fact.allow_preempt_self for victim in victims)
+    originator = any(victim.fact.originator for victim in victims)
+    return (opted_out, originator, len(victims), any(map(runs_complete, victims)))
+
+
+def runs_complete(victim: Allocation) -> bool:
+    """Whether the victim is a member of a group that starts as a whole, none of which is pending. O(asks of the
+    application) for members of groups."""
+    fact, application = victim.fact, victim.application
+    if not fact.tags and not application.tags:
+        return False
+    wish = wish_of(fact.tags, application.tags, fact.task_group, fact.allocation_key)
+    if wish is None or not wish.gang:
+        return False
+    others = (one.ask for one in application.asks.values())
+    found = (wish_of(one.tags, application.tags, one.task_group, one.allocation_key) for one in others)
+    return all(other is None or other.group != wish.group for other in found)
+
+
+def cheapness_by_priority(victim: Allocation) -> tuple[bool, bool, int, bool, int, int, str]:
     """The same, but the lowest priority before the youngest: for victims of all queues."""
     opted_out, originator, _, *age = cheapness(victim)
     return (opted_out, originator, victim.fact.priority, *age)  # type: ignore[return-value]
@@ -164,16 +191,6 @@ def could_have_devices(pending: PendingAsk, node: Node) -> bool:
         for need in needs_on(node, pending.ask.resource, pending.ask.tags)
         for devices in (node.devices[need.resource],)
     )
-
-
-def free_without(devices: Devices, resource: str, leaving: Iterable[Allocation]) -> list[int]:
-    """What is free on each device, by position, without these allocations."""
-    without = Devices(devices.unit, devices.room, devices.unfit, dict(devices.used))
-    for allocation in leaving:
-        fact = allocation.fact
-        if resource in fact.devices:
-            without.book(fact.devices[resource], fact.resource.get(resource, 0), -1)
-    return without.offered()
 
 
 def going(allocations: Iterable[Allocation]) -> Iterator[Allocation]:
@@ -272,7 +289,7 @@ class VictimSearch:
             if not shortfall:
                 break
             resource = victim.fact.resource
-            if _helps(victim, shortfall) and take(victim, self._guards(victim), spare):
+            if helps(victim, shortfall) and take(victim, self.guards_of(victim), spare):
                 taken[victim] = None
                 lessen(shortfall, resource)
                 self._lessen_over(over, victim)
@@ -282,10 +299,32 @@ class VictimSearch:
         for victim in self._elsewhere() if any(over.values()) else ():
             if len(taken) >= VICTIMS_PER_PLAN or not any(over.values()):
                 break
-            if victim not in taken and self._helps_queues(victim, over) and take(victim, self._guards(victim), spare):
+            if victim not in taken and self._helps_queues(victim, over) and take(victim, self.guards_of(victim), spare):
                 taken[victim] = None
                 self._lessen_over(over, victim)
         return list(taken) if len(taken) <= VICTIMS_PER_PLAN and not any(over.values()) else None
+
+    def elsewhere_for(self, chosen: Iterable[Allocation], guards: Guards) -> list[Allocation] | None:
+        """The further victims, on any node, that the queues need; None if there are too few."""
+        over = {place: dict(short) for place, short in self.over.items()}
+        known, found = dict.fromkeys(chosen), list[Allocation]()
+        for victim in known:
+            self._lessen_over(over, victim)
+        for victim in self._elsewhere() if any(over.values()) else ():
+            if not any(over.values()):
+                break
+            if victim not in known and self._helps_queues(victim, over) and guards.allow((victim,)):
+                guards.take((victim,))
+                found.append(victim)
+                self._lessen_over(over, victim)
+        return None if any(over.values()) else found
+
+    def frees_queues(self, victims: Iterable[Allocation]) -> bool:
+        """Whether these victims make up for the shortfalls of the queues."""
+        over = {place: dict(short) for place, short in self.over.items()}
+        for victim in victims:
+            self._lessen_over(over, victim)
+        return not any(over.values())
 
     def _helps_queues(self, victim: Allocation, over: Mapping[int, Shortfall]) -> bool:
         within = self.eligibility[victim.application.queue].within
@@ -312,7 +351,7 @@ class VictimSearch:
                 else:
                     del shortfall[name]
 
-    def _guards(self, victim: Allocation) -> tuple[Queue, ...]:
+    def guards_of(self, victim: Allocation) -> tuple[Queue, ...]:
         return self.eligibility[victim.application.queue].guards
 
     def _elsewhere(self) -> list[Allocation]:
@@ -328,6 +367,27 @@ class VictimSearch:
                 key=self.cheapness,
             )
         return self._anywhere
+
+
+class Guards:
+    """How much the queues of victims may lose before one falls below its guaranteed, as victims of many nodes are
+    taken."""
+
+    def __init__(self, search: VictimSearch, spare: Mapping[Queue, Shortfall] | None = None) -> None:
+        self._search = search
+        self._spare = {queue: dict(left) for queue, left in (spare or {}).items()}
+
+    def copy(self) -> Guards:
+        return Guards(self._search, self._spare)
+
+    def allow(self, victims: Iterable[Allocation]) -> bool:
+        """Whether all of them may be taken."""
+        trial = self.copy()._spare
+        return all(take(victim, self._search.guards_of(victim), trial) for victim in victims)
+
+    def take(self, victims: Iterable[Allocation]) -> None:
+        for victim in victims:
+            take(victim, self._search.guards_of(victim), self._spare)
 
 
 def take(victim: Allocation, guards: tuple[Queue, ...], spare: dict[Queue, Shortfall]) -> bool:
@@ -358,7 +418,7 @@ def allocations_of(queue: Queue) -> Iterator[Allocation]:
         yield from application.allocations.values()
 
 
-def _helps(victim: Allocation, shortfall: Shortfall) -> bool:
+def helps(victim: Allocation, shortfall: Shortfall) -> bool:
     """Whether the victim frees something of what is short, also on a device."""
     resource, devices = victim.fact.resource, victim.fact.devices
     return any(resource.get(name) for name in shortfall) or any(

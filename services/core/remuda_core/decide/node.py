@@ -159,7 +159,7 @@ def drained(partition: Partition, node: Node, operator: str = "", reason: str = 
 
 def release_reservation(partition: Partition, node: Node, reason: str, but_for: str = "") -> Iterator[Fact]:
     """End the reservation of the node, and preemptions on it. `but_for`: asks bound to this node keep both."""
-    for preemption in [p for p in partition.preemptions.values() if p.node is node]:
+    for preemption in [p for p in partition.preemptions.values() if p.node is node or node.kept is p]:
         ask = preemption.pending.ask
         if not but_for or required_node(ask.tags) != but_for:
             yield facts.PreemptionEnded(partition.name, ask.application_id, ask.allocation_key, reason)

@@ -41,26 +41,41 @@ def _preemption_begins(
     fact: facts.PreemptionStarted | facts.PreemptionAsked,
     question: int = 0,
 ) -> None:
-    pending.preempted_at_ms = state.now_ms
-    pending.preemption = Preemption(pending, partition.nodes[fact.node_id], fact.uuids, state.now_ms, question)
-    state.timers.put(timeouts.of_preemption(pending.preemption))
-    partition.preemptions[fact.application_id, fact.allocation_key] = pending.preemption
-    keep_place(pending.preemption)
+    preemption = Preemption(pending, partition.nodes[fact.node_id], fact.uuids, state.now_ms, question)
+    if isinstance(fact, facts.PreemptionStarted) and fact.nodes:
+        asks, counts = pending.application.asks, zip(fact.members, fact.counts, strict=True)
+        preemption.nodes, preemption.domain = tuple(partition.nodes[node_id] for node_id in fact.nodes), fact.domain
+        preemption.members = {asks[key]: count for key, count in counts}
+    for ask in preemption.members or (pending,):
+        ask.preempted_at_ms = state.now_ms
+    state.timers.put(timeouts.of_preemption(preemption))
+    under_way(partition, preemption)
+
+
+def under_way(partition: Partition, preemption: Preemption) -> None:
+    """Let the partition, the asks and the nodes know of the preemption."""
+    pending = preemption.pending
+    partition.preemptions[pending.ask.application_id, pending.ask.allocation_key] = preemption
+    for ask in preemption.members or (pending,):
+        ask.preemption = preemption
+    for node in preemption.nodes:
+        node.kept = preemption
+    keep_place(preemption)
 
 
 def keep_place(preemption: Preemption) -> None:
-    """While the node is reserved for the ask, hold its resources under maxima and limits, so that no other ask takes
-    what the victims free."""
+    """While the node is reserved for the ask, or nodes are kept for a group, hold their resources under maxima and
+    limits, so that no other ask takes what the victims free."""
     pending = preemption.pending
-    if preemption.node.reservation is pending and not preemption.held:
+    if (preemption.nodes or preemption.node.reservation is pending) and not preemption.held:
         preemption.held = True
-        book_held(pending.application, pending.ask.resource, 1)
+        book_held(pending.application, preemption.resource, 1)
 
 
 def give_up_place(preemption: Preemption) -> None:
     if preemption.held:
         preemption.held = False
-        book_held(preemption.pending.application, preemption.pending.ask.resource, -1)
+        book_held(preemption.pending.application, preemption.resource, -1)
 
 
 def preemption_ended(state: State, fact: facts.PreemptionEnded) -> None:
@@ -72,7 +87,8 @@ def preemption_refused(state: State, fact: facts.PreemptionRefused) -> None:
     """Remember the refusal. Expired ones are removed, and the oldest if there are too many. The map is in the order of
     time."""
     partition = state.partitions[fact.partition]
-    refusals, like = partition.queues[fact.queue].refusals, (items_of(fact.resource), fact.required_node, fact.priority)
+    refusals = partition.queues[fact.queue].refusals
+    like = (items_of(fact.resource), fact.required_node or fact.group, fact.priority)
     refusals.pop(like, None)
     while refusals:
         oldest = next(iter(refusals))
@@ -88,18 +104,34 @@ def preemption_refused(state: State, fact: facts.PreemptionRefused) -> None:
 
 
 def allocated_by_preemption(state: State, partition: Partition, pending: PendingAsk, allocation: Allocation) -> None:
-    """The preemption has served its ask, unless the RM is still being asked about the plan."""
-    assert pending.preemption is not None, "it is under way"
-    allocation.by_preemption = not pending.preemption.question
+    """The preemption has served its ask, unless the RM is still being asked about the plan. That for a group is over
+    with the last of its members, or with the ask that it is known by."""
+    preemption = pending.preemption
+    assert preemption is not None, "it is under way"
+    allocation.by_preemption = not preemption.question
+    if preemption.nodes:
+        book_held(pending.application, pending.ask.resource, -1)
+        preemption.members[pending] -= 1
+        if preemption.members[pending]:
+            return
+        if pending is not preemption.pending:
+            del preemption.members[pending]
+            pending.preemption = None
+            return
     preemption_over(state, partition, pending)
 
 
 def preemption_over(state: State, partition: Partition, pending: PendingAsk) -> None:
-    assert pending.preemption is not None, "it is under way"
-    state.timers.cancel(timeouts.of_preemption(pending.preemption))
-    preemption = partition.preemptions.pop((pending.ask.application_id, pending.ask.allocation_key))
-    pending.preemption = None
+    preemption = pending.preemption
+    assert preemption is not None, "it is under way"
+    state.timers.cancel(timeouts.of_preemption(preemption))
+    known_by = preemption.pending.ask
+    del partition.preemptions[known_by.application_id, known_by.allocation_key]
     give_up_place(preemption)
+    for ask in preemption.members or (pending,):
+        ask.preemption = None
+    for node in preemption.nodes:
+        node.kept = None
     try_refused_again(partition)
 
 

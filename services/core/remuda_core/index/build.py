@@ -95,6 +95,7 @@ def _build(partition: Partition, timing: Timing, spare: int, now_ms: int) -> Gen
     )
     for preemption in partition.preemptions.values():
         index.preempting[preemption.pending] = preemption.held
+        index.preempting_together.update(dict.fromkeys(preemption.members, preemption))
         yield
     for node in partition.nodes.values():
         if node.reservation is not None:

@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Mapping
 from ..rules.devices import DeviceNeed, is_place, needs, never_free, place_name
 from ..rules.required_node import is_protected
 from ..rules.resource import Items, Resource, items_of
-from ..state import Devices, Node, Partition, PendingAsk
+from ..state import Allocation, Devices, Node, Partition, PendingAsk
 
 
 def places_of(node: Node) -> Iterable[str]:
@@ -46,6 +46,24 @@ def obtainable_on_devices(node: Node, resource: str) -> list[int]:
         if resource in fact.devices and is_protected(fact.tags):
             stays.book(fact.devices[resource], fact.resource.get(resource, 0), 1)
     return stays.offered()
+
+
+def places_without(node: Node, leaving: Iterable[Allocation]) -> Resource:
+    """What is free on its devices once these allocations have left."""
+    found: dict[str, int] = {}
+    for resource, devices in node.devices.items():
+        _put(found, resource, free_without(devices, resource, leaving))
+    return found
+
+
+def free_without(devices: Devices, resource: str, leaving: Iterable[Allocation]) -> list[int]:
+    """What is free on each device, by position, without these allocations."""
+    without = Devices(devices.unit, devices.room, devices.unfit, dict(devices.used))
+    for allocation in leaving:
+        fact = allocation.fact
+        if resource in fact.devices:
+            without.book(fact.devices[resource], fact.resource.get(resource, 0), -1)
+    return without.offered()
 
 
 def _put(found: dict[str, int], resource: str, free: list[int]) -> None:

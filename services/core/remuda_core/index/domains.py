@@ -10,7 +10,7 @@ about. So nodes that change cost nothing for shapes of which nothing waits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..limits import ALLOCATIONS_PER_NODE, SHAPES_COUNTED
@@ -18,7 +18,7 @@ from ..rules.devices import place_name
 from ..rules.resource import Items
 from ..rules.topology import ALL_NODES, Path, host_of, path_of
 from ..settings import TopologyLevel
-from ..state import Node, Refusals
+from ..state import Allocation, Node, Refusals
 from .node_groups import Demand, NodeEntry
 from .nodes import ChangedNodes, NodeIndex
 from .ordered import Rank, Vector, covers
@@ -371,14 +371,30 @@ def nodes_left(node: Node) -> dict[str, int]:
     return {name: amount - node.occupied.get(name, 0) for name, amount in node.capacity.items()}
 
 
-def placed_one_by_one(
-    nodes: NodeIndex, domain: Domain, members: Iterable[tuple[Shape, int]]
-) -> list[list[NodeEntry]] | None:
-    """The nodes in the domain for members of several shapes, placed one after the other by the node sort policy, in
-    the order of shapes; for each shape one node for each member. None if one of them finds no node. O(nodes of the
-    domain * members)."""
-    free = {entry: entry.group.available for entry in domain.nodes if entry.group is not None}
-    left = {entry: entry.node.allocations_left for entry in free}
+# What is available on nodes, and how many more allocations they may have.
+Free = dict[NodeEntry, tuple[Vector, int]]
+
+
+def free_nodes(
+    nodes: NodeIndex, entries: Iterable[NodeEntry], leaving: Mapping[NodeEntry, Sequence[Allocation]] | None = None
+) -> Free:
+    """What is free on these nodes, which may be kept for somebody, once some allocations have left."""
+    gone = leaving or {}
+    return {
+        entry: (
+            nodes.available_without(entry.node, gone.get(entry, ())),
+            entry.node.allocations_left + len(gone.get(entry, ())),
+        )
+        for entry in entries
+    }
+
+
+def placed_one_by_one(nodes: NodeIndex, on: Free, members: Iterable[tuple[Shape, int]]) -> list[list[NodeEntry]] | None:
+    """The nodes, of these, for members of several shapes, placed one after the other by the node sort policy, in the
+    order of shapes; for each shape one node for each member. None if one of them finds no node. O(nodes *
+    members)."""
+    free = {entry: available for entry, (available, _) in on.items()}
+    left = {entry: allocations for entry, (_, allocations) in on.items()}
     found: list[list[NodeEntry]] = []
     for shape, count in members:
         demand, chosen = shape.demand, list[NodeEntry]()

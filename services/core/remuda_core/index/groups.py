@@ -23,7 +23,7 @@ from ..limits import DOMAINS_TRIED
 from ..rules.resource import Resource, add
 from ..rules.topology import APPLICATION, Path, Wish, place_of, wish_of
 from ..settings import TopologyLevel
-from ..state import Allocation, Application, Node, Partition, PendingAsk, Question
+from ..state import Allocation, Application, Node, Partition, PendingAsk, Question, asked_together
 from .domains import ALL_LEVEL, Domain, Domains, Shape, placed_one_by_one
 from .node_groups import Demand, NodeEntry
 from .nodes import NodeIndex
@@ -109,6 +109,17 @@ class Step(NamedTuple):
     needed: int = 1
     scope: Domain | None = None
     shape: Shape | None = None
+
+
+class Start(NamedTuple):
+    """What a group places next: how many repeats of which asks, the same by their demands in the order of placement,
+    what they ask for together, and the domains of which one has to hold all of them. `begins`: it is a start."""
+
+    asks: dict[PendingAsk, int]
+    members: list[tuple[Demand, int]]
+    resource: Resource
+    domains: list[Domain]
+    begins: bool
 
 
 class Index(Protocol):
@@ -555,8 +566,13 @@ class Groups:
                         for place, ask in enumerate(members)
                     ]
                 self.index.budget.left -= len(domain.nodes) // 8
+                free = {
+                    entry: (entry.group.available, entry.node.allocations_left)
+                    for entry in domain.nodes
+                    if entry.group is not None
+                }
                 found = placed_one_by_one(
-                    self.index.nodes, domain,
+                    self.index.nodes, free,
                     [(shape, sum(repeats for _, repeats in asks)) for shape, asks in shapes],
                 )  # fmt: skip
                 if found is not None:
@@ -663,6 +679,63 @@ class Groups:
             chosen += [domain] * shape.counts[domain]
             left -= shape.counts[domain]
         raise AssertionError(f"{scope.path} has no room for {slices} slices")
+
+    # Preemption
+
+    def start_of(self, ask: PendingAsk) -> Start | str:
+        """What the group of the ask places next; or why that needs more than room."""
+        line = self.index.lines.get(ask)
+        demand = line.ask_class.demand if line is not None and hasattr(line, "ask_class") else None
+        if demand is None or demand.wish is None or not isinstance(demand.group_of_asks, Group):
+            return "the RM is asked about all of its allocations"
+        group, wish = demand.group_of_asks, demand.wish
+        named = (wish.required, wish.slice_level, wish.outer)
+        if any(level and place_of(self.levels, level) < 0 for level in named):
+            return "a level that it names is not configured"
+        scope = self._scope(group, wish)
+        if scope is None:
+            return "its group is in no domain"
+        if not self._begins(group, wish):
+            inside = [scope]
+            if wish.slice_size:
+                parts = (self.domains.find(path) for path in self._incomplete(group, wish))
+                inside = [scope if scope.is_in(one) else one for one in parts if one is not None]
+            inside = [one for one in inside if one.is_in(scope)]
+            return Start({ask: 1}, [(demand, 1)], dict(ask.ask.resource), inside, begins=False)
+        if wish.slice_size:
+            return "its slices start together, which takes more than one domain"
+        together = self._starting(group, wish)
+        asks = {one: repeats for one, repeats, _ in together}
+        if not asks or sum(asks.values()) < self._starts(group, wish) or self._comes_later(group, wish):
+            return "members that start with it were not asked for yet"
+        if not all(one.possible for _, _, one in together):
+            return "no node has a resource that one of its members wants"
+        if wish.outer and not self._is_bound(group.application):
+            return "all asks of its application start in one domain"
+        level = max(*(place_of(self.levels, one) for one in (wish.required, wish.outer) if one), ALL_LEVEL, scope.level)
+        members = [(one, sum(n for _, n in some)) for one, some in self.in_order(asks)]
+        return Start(asks, members, asked_together(asks), list(scope.at(level)), begins=True)
+
+    def has_room_for(self, ask: PendingAsk) -> bool:
+        """Whether some domain has room for what the group of the ask places next."""
+        line = self.index.lines.get(ask)
+        demand = line.ask_class.demand if line is not None and hasattr(line, "ask_class") else None
+        failed = self.failed
+        found = demand is not None and demand.possible and bool(self.next_places(demand, ask))
+        self.failed = failed
+        return found
+
+    def in_order(self, asks: Mapping[PendingAsk, int]) -> list[tuple[Demand, list[tuple[PendingAsk, int]]]]:
+        """The members by their demands, in the order in which they are placed: the largest first."""
+        demands = {ask: self.index.lines[ask].ask_class.demand for ask in asks}
+        found: dict[Demand, list[tuple[PendingAsk, int]]] = {}
+        for ask in sorted(asks, key=lambda one: (-demands[one].weight, -one.ask.priority, one.seq)):
+            found.setdefault(demands[ask], []).append((ask, asks[ask]))
+        return list(found.items())
+
+    def missing(self, start: Start, domain: Domain) -> int:
+        """How many of the members do not fit the domain now, counted for each of their demands alone."""
+        return sum(max(count - self.domains.shape_of(demand).count(domain), 0) for demand, count in start.members)
 
     # The whole
 

@@ -43,15 +43,16 @@ def held_queue(queue: Queue) -> Queue | None:
     return next((above for above in queue.path_to_root if above.hold is not None), None)
 
 
-def limit_of(pending: PendingAsk) -> Queue | Tracker | None:
-    """The first limit, or held queue, that keeps the ask from being allocated; None if there is neither. Maxima of
-    queues do not count."""
+def limit_of(pending: PendingAsk, resource: Resource | None = None) -> Queue | Tracker | None:
+    """The first limit, or held queue, that keeps the ask, or what its group wants together, from being allocated; None
+    if there is neither. Maxima of queues do not count."""
     application = pending.application
     held = held_queue(application.queue)
     if held is not None:
         return held
     application_limits = () if application.counts_as_running else application.application_limits
-    return in_the_way(application_limits, application.trackers, pending.ask.resource, has_place=pending.has_place)
+    wanted = pending.ask.resource if resource is None else resource
+    return in_the_way(application_limits, application.trackers, wanted, has_place=pending.has_place)
 
 
 def full_queue(pending: PendingAsk) -> Queue | None:

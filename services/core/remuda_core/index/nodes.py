@@ -28,8 +28,8 @@ from ..limits import (
     RANKED_NODES_KEPT,
 )
 from ..rules.resource import INT64_MAX, Resource
-from ..state import NO_NODES, Application, Node, Partition, PredicateClass, Refusals
-from .devices import places_available, places_obtainable
+from ..state import NO_NODES, Allocation, Application, Node, Partition, PredicateClass, Refusals
+from .devices import places_available, places_obtainable, places_without
 from .node_groups import Demand, NodeEntry, NodeGroup
 from .ordered import HIDDEN, FitList, Rank, Vector, covers
 from .scores import score_of
@@ -113,6 +113,15 @@ class NodeIndex:
         rest = self._less(self.vector(node.capacity), node.occupied, node.allocated)
         return self._on_devices(rest, places_available(node)) if node.devices else rest
 
+    def available_without(self, node: Node, leaving: Sequence[Allocation]) -> Vector:
+        """The vector of what is available once these allocations have left."""
+        if not leaving:
+            return self.available(node)
+        rest = self._less(self.vector(node.capacity), node.occupied, node.allocated)
+        for allocation in leaving:
+            rest = tuple(map(add, rest, self.vector(allocation.fact.resource)))
+        return self._on_devices(rest, places_without(node, leaving)) if node.devices else rest
+
     def obtainable(self, node: Node) -> Vector:
         """The vector of `node.obtainable()`, with what is free on each device then."""
         rest = self._less(self.vector(node.capacity), node.occupied, node.bound)
@@ -177,10 +186,10 @@ class NodeIndex:
     def rank_of(self, demand: Demand, entry: NodeEntry, available: Vector) -> Rank:
         """The rank of a node for the demand, where so much is available on it: the lowest is the best."""
         group = entry.group
-        assert group is not None, "the node takes new allocations"
-        if available is group.available:
+        if group is not None and available is group.available:
             return (group.score, entry.id)
-        return (self._score(group.capacity, available, self._weights), entry.id)
+        capacity = group.capacity if group is not None else self.vector(entry.node.capacity)
+        return (self._score(capacity, available, self._weights), entry.id)
 
     def _entry(self, node: Node) -> NodeEntry:
         entry = self._entries.get(node.id)
@@ -332,7 +341,9 @@ class NodeIndex:
     def _required(self, demand: Demand) -> Node | None:
         """The node that the demand requires, if it has room and is not refused."""
         node = self._nodes.get(demand.required_node)
-        if node is None or node.reservation is not None or node.full or not node.takes(node.id):
+        if node is None or node.reservation is not None or node.kept is not None or node.full:
+            return None
+        if not node.takes(node.id):
             return None
         if node.id in demand.refused:
             return None

@@ -16,7 +16,7 @@ from ..rules.required_node import required_node
 from ..rules.resource import Resource
 from ..rules.share import weight
 from ..settings import APPLICATION, EASY, TOPOLOGY, Timing
-from ..state import Application, Node, Partition, PendingAsk, Queue, Tracker
+from ..state import Application, Node, Partition, PendingAsk, Preemption, Queue, Tracker
 from . import gangs
 from .asks import ApplicationAsks, AskClass
 from .backfill import Candidates
@@ -61,6 +61,8 @@ class PartitionIndex:
         self.running_slots: dict[Application, tuple[Queue | Tracker, ...]] = {}
         # The asks for which preemption is under way, and whether their place under quotas is held.
         self.preempting: dict[PendingAsk, bool] = {}
+        # The preemptions for groups, by each of their members.
+        self.preempting_together: dict[PendingAsk, Preemption] = {}
         # The place of each resource in vectors.
         self.names = {name: place for place, name in enumerate(names)}
         self.budget = PassBudget()

@@ -18,6 +18,7 @@ from ..rules.devices import with_counts
 from ..rules.properties import is_state_aware, preemption_delay_ms
 from ..rules.required_node import required_node
 from ..rules.resource import Items, items_of
+from ..rules.topology import wish_of
 from ..state import Application, Node, Partition, PendingAsk, Queue, Tracker
 from .limits import BlockedBy, limit_of
 from .node_groups import Demand
@@ -50,6 +51,8 @@ class PreemptorKind(NamedTuple):
     resource: Items
     # Set if limits or turns apply to the application: then its asks are like no other application's. Else empty.
     application_id: str
+    # Of members of a group that wants something of the topology: application and name. Else empty.
+    group: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -85,7 +88,7 @@ class PreemptorGroup:
 
     def due_at_ms(self, head: PendingAsk, interval_ms: int) -> int:
         """When an attempt for `head`, the first ask, is due, in ms. `interval_ms`: after a refused attempt."""
-        refused_ms = self.queue.refusals.get((self.kind.resource, "", head.ask.priority))
+        refused_ms = self.queue.refusals.get((self.kind.resource, self.kind.group, head.ask.priority))
         first_ms = head.at_ms + preemption_delay_ms(self.queue.settings.properties)
         return first_ms if refused_ms is None else max(first_ms, refused_ms + interval_ms)
 
@@ -107,12 +110,21 @@ def preemptor_kind(partition: Partition, ask: PendingAsk) -> PreemptorKind:
     application = ask.application
     queue = application.queue
     alone = application.trackers or application.application_limits or is_state_aware(queue.settings.properties)
+    group = group_label(ask)
     return PreemptorKind(
         -ask.ask.priority,
         queue.path,
         alike(partition, ask),
-        application.id if alone else "",
+        application.id if alone or group else "",
+        group,
     )
+
+
+def group_label(ask: PendingAsk) -> str:
+    """The application and the name of the group of the ask; empty: it wants nothing of the topology."""
+    fact, tags = ask.ask, ask.application.tags
+    wish = wish_of(fact.tags, tags, fact.task_group, fact.allocation_key) if fact.tags or tags else None
+    return f"{ask.application.id}/{wish.group}" if wish is not None else ""
 
 
 class Preemptors:
@@ -204,7 +216,8 @@ class Preemptors:
             elif (due_at_ms := group.due_at_ms(head, interval_ms)) > now_ms:
                 heappop(ready)
                 self._schedule_turn(group, due_at_ms)
-                if (group.queue.path, (group.kind.resource, "", head.ask.priority)) in self._index.partition.set_aside:
+                like = (group.kind.resource, group.kind.group, head.ask.priority)
+                if (group.queue.path, like) in self._index.partition.set_aside:
                     self._set_aside[group.kind] = None
             else:
                 return head
@@ -292,7 +305,8 @@ class Preemptors:
         """Drop the asks of an application that was in the queue. O(asks of the application)."""
         for ask in application.asks.values():
             for application_id in ("", application.id):
-                kind = PreemptorKind(-ask.ask.priority, queue.path, alike(self._index.partition, ask), application_id)
+                like = alike(self._index.partition, ask)
+                kind = PreemptorKind(-ask.ask.priority, queue.path, like, application_id, group_label(ask))
                 group = self.groups.get(kind)
                 if group is not None and group.asks.pop(ask.seq, None) is not None:
                     self.held -= 1

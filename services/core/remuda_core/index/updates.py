@@ -402,7 +402,7 @@ def _wake_bound(index: PartitionIndex, node: Node) -> None:
     bound = index.demands.closed_bound.get(node.id)
     if not bound:
         return
-    available = None if node.reservation is not None else index.nodes.available(node)
+    available = None if node.reservation is not None or node.kept is not None else index.nodes.available(node)
     for demand in list(bound):
         if available is not None and covers(available, demand.need):
             index.open(demand)
@@ -455,9 +455,7 @@ def shares_changed(index: PartitionIndex, application: Application) -> None:
 
 def add_preemptor(index: PartitionIndex, ask: PendingAsk) -> None:
     """Add the ask to those that may preempt on any node. Does nothing if it may not, or is bound to a node."""
-    if index.preemptors is None or not ask.ask.allow_preempt_other or required_node(ask.ask.tags):
-        return
-    if index.groups is None or not index.groups.wants(ask):
+    if index.preemptors is not None and ask.ask.allow_preempt_other and not required_node(ask.ask.tags):
         index.preemptors.add_ask(ask)
 
 
@@ -489,7 +487,11 @@ def may_preempt(index: PartitionIndex, ask: PendingAsk) -> None:
 
 def settle_preemption(index: PartitionIndex, ask: PendingAsk) -> None:
     """Follow a preemption for the ask that has begun or ended, or whose place under quotas is held or given up."""
+    if index.groups is not None:
+        _settle_together(index, ask)
     was_held, now = index.preempting.get(ask), ask.preemption
+    if now is not None and now.pending is not ask:
+        return  # the group is known by another of its members
     if now is not None:
         index.preempting[ask] = now.held
     elif was_held is not None:
@@ -503,6 +505,30 @@ def settle_preemption(index: PartitionIndex, ask: PendingAsk) -> None:
         node_not_set_aside(index)
         if ask.pending:
             may_preempt(index, ask)
+
+
+def _settle_together(index: PartitionIndex, ask: PendingAsk) -> None:
+    """Follow a preemption for the group of the ask: keep its nodes for it, or offer them to all asks again."""
+    known, now = index.preempting_together.get(ask), ask.preemption
+    if known is None and now is not None and now.nodes:
+        index.preempting_together.update(dict.fromkeys(now.members, now))
+        for node in now.nodes:
+            index.nodes.withdraw(node)
+    elif known is not None and now is None:
+        del index.preempting_together[ask]
+        if known.nodes[0].kept is known:
+            return  # other members are yet to come
+        others = [one for one, preemption in index.preempting_together.items() if preemption is known]
+        for one in others:
+            del index.preempting_together[one]
+        for node in known.nodes:
+            change_node(index, node)
+        for one in others:
+            settle_preemption(index, one)
+            if one is not known.pending and one.pending and index.preemptors is not None:
+                index.preemptors.add_ask(one)
+        if ask is not known.pending and ask.pending and index.preemptors is not None:
+            index.preemptors.add_ask(ask)
 
 
 def node_not_set_aside(index: PartitionIndex) -> None:

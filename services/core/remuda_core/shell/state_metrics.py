@@ -106,7 +106,13 @@ def _measure_asks(rm: str, partition: Partition, most: int) -> int:
 
 def _measure_rest(rm: str, partition: Partition) -> None:
     nodes = Counter(
-        "draining" if node.draining else "reserved" if node.reservation else "ready" if node.ready else "not_ready"
+        "draining"
+        if node.draining
+        else "reserved"
+        if node.reservation or node.kept
+        else "ready"
+        if node.ready
+        else "not_ready"
         for node in partition.nodes.values()
     )
     for state, count in nodes.items():

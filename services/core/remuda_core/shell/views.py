@@ -179,6 +179,7 @@ def status(node: Node) -> str:
 
 def node(name: str, node: Node, levels: Sequence[TopologyLevel] = ()) -> rows.Node:
     """`levels`: of the topology of its partition."""
+    kept_for = node.kept.pending if node.kept is not None else node.reservation
     return rows.Node(
         partition=name,
         id=node.id,
@@ -189,7 +190,7 @@ def node(name: str, node: Node, levels: Sequence[TopologyLevel] = ()) -> rows.No
         allocated=amounts(node.allocated),
         available=node.available(),
         drained=hold(node.drained) if node.drained is not None else None,
-        reserved_for=ask_of(node.reservation) if node.reservation is not None else None,
+        reserved_for=ask_of(kept_for) if kept_for is not None else None,
         allocations=len(node.allocations),
         rejected=[rejected(one) for one in islice(node.rejected.values(), REJECTED_SHOWN)],
         rejected_count=len(node.rejected),

@@ -237,6 +237,10 @@ class PreemptionRecord(Record):
     uuids: tuple[str, ...]
     at_ms: int
     question: int = 0
+    nodes: tuple[str, ...] = ()
+    domain: str = ""
+    members: tuple[str, ...] = ()
+    counts: tuple[int, ...] = ()
 
 
 class RejectionRecord(Record):

@@ -26,7 +26,7 @@ from ..evolve.booking import (
 from ..evolve.devices import set_prices
 from ..evolve.gangs import replacement_begins
 from ..evolve.guests import node_of
-from ..evolve.preemption import keep_place
+from ..evolve.preemption import under_way
 from ..evolve.questions import class_named
 from ..limits import DRAIN_REPORTED_MS
 from ..rules.predicate_class import predicate_class
@@ -306,9 +306,10 @@ def _replacement(state: State, record: records.ReplacementRecord) -> None:
 def _preemption(state: State, record: records.PreemptionRecord) -> None:
     partition, application, node = _places(state, record)
     pending = application.asks[record.allocation_key]
-    pending.preemption = Preemption(pending, node, record.uuids, record.at_ms, record.question)
-    partition.preemptions[record.application_id, record.allocation_key] = pending.preemption
-    keep_place(pending.preemption)
+    nodes = tuple(partition.nodes[node_id] for node_id in record.nodes)
+    members = {application.asks[key]: count for key, count in zip(record.members, record.counts, strict=True)}
+    at_ms, question = record.at_ms, record.question
+    under_way(partition, Preemption(pending, node, record.uuids, at_ms, question, nodes, members, record.domain))
 
 
 def _rejection(state: State, record: records.RejectionRecord) -> None:

@@ -98,7 +98,11 @@ def _save_what_is_under_way(partition: Partition) -> Iterator[Record]:
         was = None if there else _saved_ask(partition, r.pending)
         yield records.ReplacementRecord(r.fact, r.placeholder.fact.uuid, r.question, was, r.answer_by_ms)
     for (application_id, key), p in partition.preemptions.items():
-        yield records.PreemptionRecord(partition.name, application_id, key, p.node.id, p.uuids, p.at_ms, p.question)
+        yield records.PreemptionRecord(
+            partition.name, application_id, key, p.node.id, p.uuids, p.at_ms, p.question,
+            tuple(node.id for node in p.nodes), p.domain, tuple(ask.ask.allocation_key for ask in p.members),
+            tuple(p.members.values()),
+        )  # fmt: skip
 
 
 def _save_predicate_classes(partition: Partition) -> Iterator[Record]:

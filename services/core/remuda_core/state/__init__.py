@@ -33,6 +33,7 @@ from .application import (
     Replacement,
     TaskGroup,
     Tracker,
+    asked_together,
     to_give_back,
     with_rejected,
 )
@@ -82,6 +83,7 @@ __all__ = [
     "Timers",
     "Tracker",
     "after",
+    "asked_together",
     "to_give_back",
     "with_rejected",
 ]

@@ -169,6 +169,8 @@ class Node:
     reserved_ms: int = 0  # since when
     # When the node has room for the ask at the latest. None: that is not known.
     promise: Promise | None = None
+    # The preemption for a group for which the node is kept: nothing else is placed on it.
+    kept: Preemption | None = None
     # By UUID: replacements of placeholders on other nodes, whose allocations will be here. They count in `allocated`.
     arriving: dict[str, Replacement] = field(default_factory=dict)
     rejected: dict[str, RejectedAllocation] = field(default_factory=dict)  # in `occupied`, by name
@@ -208,7 +210,7 @@ class Node:
     @property
     def candidate(self) -> bool:
         """Whether the node accepts new allocations of any ask, and is not reserved."""
-        return self.reservation is None and self.schedulable and not self.full
+        return self.reservation is None and self.kept is None and self.schedulable and not self.full
 
     def __lt__(self, other: Node) -> bool:
         return self.id < other.id
@@ -411,20 +413,39 @@ class PendingAsk(msgspec.Struct, eq=False):
 
     @property
     def has_place(self) -> bool:
-        """Whether a preemption holds the resources of the ask under maxima and limits."""
-        return self.preemption is not None and self.preemption.held
+        """Whether a preemption holds the resources of the ask, and of nothing else, under maxima and limits."""
+        return self.preemption is not None and self.preemption.held and not self.preemption.nodes
 
 
 class Preemption(msgspec.Struct, eq=False):
-    """A preemption under way. `uuids`: the victims. `question`: open question to the RM about the plan; 0: none."""
+    """A preemption under way. `uuids`: the victims. `question`: open question to the RM about the plan; 0: none.
+
+    For a group: `nodes` are kept for `members`, so many allocations of each ask, which are yet to come. `pending` is
+    one of these asks. `domain`: where, for people."""
 
     pending: PendingAsk
     node: Node
     uuids: tuple[str, ...]
     at_ms: int
     question: int = 0
+    nodes: tuple[Node, ...] = ()
+    members: dict[PendingAsk, int] = msgspec.field(default_factory=dict)
+    domain: str = ""
     # The ask's resources are held under maxima and limits: they count in `held` of its application, queues, trackers.
     held: bool = False
+
+    @property
+    def resource(self) -> Resource:
+        """What is allocated once it has helped."""
+        return asked_together(self.members) if self.nodes else self.pending.ask.resource
+
+
+def asked_together(members: Mapping[PendingAsk, int]) -> Resource:
+    """What so many repeats of these asks want together."""
+    total: dict[str, int] = {}
+    for ask, count in members.items():
+        add(total, ask.ask.resource, count)
+    return total
 
 
 @dataclass(slots=True, eq=False)

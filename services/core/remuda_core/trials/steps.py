@@ -80,7 +80,8 @@ class Step(msgspec.Struct, frozen=True):
             case "answer":
                 return "the resource manager accepts the node that it is asked about"
             case "confirm":
-                return f"the resource manager releases what is preempted on node {self.where}"
+                where = f"in {self.where} for the group of {self.key}" if self.key else f"on node {self.where}"
+                return f"the resource manager releases what is preempted {where}"
             case "ask":
                 return f"ask {self.where}/{self.key} is withdrawn"
         return f"application {self.where} ends"
@@ -130,7 +131,9 @@ def _commands(partition: Partition, ask: tuple[str, str], step: Step) -> list[Co
                 if question.fact.allocation_key == key
             ]
         case "confirm":
-            under_way = partition.preemptions[application, key]
+            under_way = partition.applications[application].asks[key].preemption
+            if under_way is None:
+                return []
             there = [partition.allocations[uuid] for uuid in under_way.uuids if uuid in partition.allocations]
             return [ReleaseAllocation(name, one.application.id, one.fact.uuid, PREEMPTED_BY_SCHEDULER) for one in there]
         case "ask":

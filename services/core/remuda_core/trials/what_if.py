@@ -189,7 +189,11 @@ class _Search:
             return [Step(kind, queue.path) for queue in reversed(held)]
         if kind == steps.CONFIRM:
             under_way = self._ask.preemption
-            return [Step(kind, under_way.node.id)] if under_way is not None else []
+            if under_way is None:
+                return []
+            if under_way.nodes:
+                return [Step(kind, under_way.domain or "the partition", self._ask.ask.allocation_key)]
+            return [Step(kind, under_way.node.id)]
         return [Step(kind)]
 
     def _with_amounts(self, kinds: Sequence[str], fixed: list[Step]) -> Change | None:

@@ -90,7 +90,8 @@ def ask_waiting(fact: log_pb2.AskWaiting, at_ns: int) -> Records:
 
 def preemption_started(fact: log_pb2.PreemptionStarted, at_ns: int) -> Records:
     count = len(fact.uuids)
-    message = f"preempting {count} allocation{'s' if count > 1 else ''} so that it fits on node {fact.node_id}"
+    where = f"its group fits in {fact.domain or 'one domain'}" if fact.nodes else f"it fits on node {fact.node_id}"
+    message = f"preempting {count} allocation{'s' if count > 1 else ''} so that {where}"
     yield request(
         fact.allocation_key, Record.NONE, Record.DETAILS_NONE, at_ns,
         reference=fact.application_id, message=message, resource=fact.resource,

@@ -175,7 +175,11 @@ def release_ignored(fact: log_pb2.ReleaseIgnored) -> str:
 
 def preemption_started(fact: log_pb2.PreemptionStarted) -> str:
     victims = f"{plural(len(fact.uuids), 'allocation')}: {', '.join(fact.uuids)}"
-    return f"for {name(fact)} in {fact.queue}, node {fact.node_id} is to lose {victims}"
+    if not fact.nodes:
+        return f"for {name(fact)} in {fact.queue}, node {fact.node_id} is to lose {victims}"
+    where = f"{', '.join(fact.nodes)}{fact.domain and f' in {fact.domain}'}"
+    members = plural(sum(fact.counts), "allocation")
+    return f"for {members} of the group of {name(fact)} in {fact.queue}, {where} are to lose {victims}"
 
 
 def predicates_asked(fact: Any) -> str:

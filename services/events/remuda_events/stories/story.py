@@ -189,8 +189,11 @@ def _of_move(fact: log_pb2.ApplicationMoved) -> Iterable[Mention]:
 
 
 def _of_preemption(fact: log_pb2.PreemptionStarted | log_pb2.PreemptionAsked) -> Iterable[Mention]:
-    """The ask and its victims."""
+    """The ask and its victims; of a group all asks and all nodes that are kept for it."""
     yield Mention(fact.application_id, fact.allocation_key, node=fact.node_id)
+    if isinstance(fact, log_pb2.PreemptionStarted):
+        yield from (Mention(fact.application_id, key) for key in fact.members if key != fact.allocation_key)
+        yield from (Mention(node=node_id) for node_id in fact.nodes if node_id != fact.node_id)
     yield from (Mention(uuid=uuid) for uuid in fact.uuids)
 
 
