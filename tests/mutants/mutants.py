@@ -9,6 +9,7 @@ from typing import Final
 
 from .backfill import BACKFILL
 from .devices import DEVICES
+from .memory import MEMORY
 from .mutate import Mutant
 from .mutate import mutants_of as _of
 from .peloton import PELOTON
@@ -415,5 +416,5 @@ GUESTS: Final = (
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     *SHARES, *LIMITS, *LIFE, *EXECUTION, *ACCESS, *PROPERTIES, *QUOTAS, *PLACEMENT, *SUBMIT, *NODES, *QUEUES, *ASKS, *GANGS, *RESERVATIONS, *PASS, *PREEMPTION, *RECOVERY, *EXPLAIN,
-    *ADMINISTRATION, *GUESTS, *PREDICATE_CLASSES, *DEVICES, *TOPOLOGY, *BACKFILL, *PELOTON,
+    *ADMINISTRATION, *GUESTS, *PREDICATE_CLASSES, *DEVICES, *TOPOLOGY, *MEMORY, *BACKFILL, *PELOTON,
 )  # fmt: skip

@@ -216,12 +216,37 @@ def devices() -> World:
     return world
 
 
+def remembered() -> World:
+    """Queues, users and applications have used something; half-way one of the users has left."""
+    users = QueueSettings("a", properties={"application.sort.policy": "fair-users"})
+    fair = QueueSettings("b", properties={"application.sort.policy": "fair"})
+    root = QueueSettings("root", True, submit_acl="*", queues=(users, fair), properties={"fair.half-life": "1h"})
+    world = World()
+    partition = world.state.partition_name("default")
+    world.handle(commands.Register(RM, Configuration("1", (PartitionSettings("default", root),))))
+    world.handle(commands.UpdateNode(partition, "n1", "CREATE", {}, {"vcore": 8}, {}))
+    for number, (queue, user) in enumerate((("a", "ann"), ("a", "bob"), ("b", "ann"))):
+        world.handle(commands.SubmitApplication(partition, f"app-{number}", f"root.{queue}", user))
+        world.handle(commands.SubmitAsk(Ask(partition, f"app-{number}", "k", {"vcore": 1}, 2)))
+    world.handle(commands.Schedule(10))
+    world.now_ms += 3_600_000
+    world.handle(commands.RemoveApplication(partition, "app-1"))
+    for uuid, allocation in list(world.state.partitions[partition].allocations.items()):
+        if allocation.application.id == "app-1":
+            world.handle(commands.ReleaseAllocation(partition, "app-1", uuid))
+    for _ in range(12):
+        world.now_ms += 3_600_000
+        world.handle(commands.Tick())
+    return world
+
+
 def few_with_everything() -> dict[str, World]:
     """Of what is not recorded yet; as few seeds as a greedy choice finds."""
     worlds = {f"storm-{seed}": storm(seed, STEPS) for seed in CANDIDATES}
     worlds |= {"draining": draining(), "above-maximum": above_maximum(), "guests": guests()}
     worlds["rejected-allocations"] = rejected_allocations()
     worlds["devices"] = devices()
+    worlds["remembered"] = remembered()
     happened = {name: kinds(world) for name, world in worlds.items()}
     chosen: dict[str, World] = {}
     missing = EVERYTHING - recorded()

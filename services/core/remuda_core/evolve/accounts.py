@@ -2,7 +2,7 @@
 
 A queue has an account if its parent has a half-life. In a leaf queue, users have accounts with the sort policy
 `fair-users`, applications with `fair` and a half-life. An application books in the accounts of its queues up to root
-and in its own, or its user's: `booking.use_changes`.
+and in its own, or its user's: `booking.settle_accounts`.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from ..rules import lifecycle
 from ..rules.limits import applying
 from ..rules.properties import is_priority_fence, priority_offset
 from ..rules.required_node import is_protected
-from ..rules.resource import Resource, add, forget_zeros, raise_to, sums
+from ..rules.resource import Resource, Sums, add, forget_zeros, raise_to, sums
 from ..state import (
     Allocation,
     Application,
@@ -64,15 +64,15 @@ def book_pending_as_allocated(partition: Partition, allocation: Allocation, now_
     if application.by_key is not None:
         application.by_key.setdefault(fact.allocation_key, {})[uuid] = allocation
     held = application.allocated_placeholder if fact.placeholder else application.allocated
+    asked, on_node, sums_of_others = queue.asked, node.allocated, queue.ancestors_usage
     if application.accounts:
-        use_changes(application, resource, 1, now_ms)
-    asked, on_node, ancestors_usage = queue.asked, node.allocated, queue.ancestors_usage
+        sums_of_others = settle_accounts(application, now_ms)
     for name, amount in resource.items():
         asked[name] -= amount
         held[name] += amount
         on_node[name] += amount
-        for queue_allocated in ancestors_usage:
-            queue_allocated[name] += amount
+        for allocated in sums_of_others:
+            allocated[name] += amount
     if len(asked) > NAMES_KEPT:
         forget_zeros(asked, resource)
     if application.pending_sum is not None:
@@ -84,30 +84,31 @@ def book_pending_as_allocated(partition: Partition, allocation: Allocation, now_
 def book_allocated(
     application: Application, node: Node, resource: Resource, times: int, now_ms: int, placeholder: bool = False
 ) -> None:
-    if application.accounts:
-        use_changes(application, resource, times, now_ms)
     held = application.allocated_placeholder if placeholder else application.allocated
-    on_node, ancestors_usage = node.allocated, application.queue.ancestors_usage
+    on_node, sums_of_others = node.allocated, application.queue.ancestors_usage
+    if application.accounts:
+        sums_of_others = settle_accounts(application, now_ms)
     for name, amount in resource.items():
         amount *= times
         held[name] += amount
         on_node[name] += amount
-        for queue_allocated in ancestors_usage:
-            queue_allocated[name] += amount
-    if len(ancestors_usage[-1]) > NAMES_KEPT:
-        for kept in (held, on_node, *ancestors_usage):
+        for allocated in sums_of_others:
+            allocated[name] += amount
+    if len(application.queue.ancestors_usage[-1]) > NAMES_KEPT:
+        for kept in (held, on_node, *sums_of_others):
             forget_zeros(kept, resource)
     if application.trackers:
         book(application, resource, times)
 
 
-def use_changes(application: Application, resource: Resource, times: int, now_ms: int) -> None:
-    """Bring the accounts of the application up to date, before the sums of its queues change; and book in its own."""
+def settle_accounts(application: Application, now_ms: int) -> tuple[Sums, ...]:
+    """Bring the accounts of the application up to date, before use changes. Returns the sums of its queues, and of its
+    own account, in which the change has to be booked."""
     for account in application.accounts:
         if account.at_ms != now_ms:
             account.settle(now_ms)
-    if application.account is not None:
-        application.account.book(resource, times)
+    own = application.account
+    return application.queue.ancestors_usage if own is None else (*application.queue.ancestors_usage, own.used)
 
 
 def book_devices(node: Node, taken: facts.Allocated | facts.PredicateAsked, times: int) -> None:

@@ -253,7 +253,7 @@ class LeafOrder(QueueOrder):
         """The rank of what belongs to the application, in a ranking of the leaf: by users within its user."""
         if not self.by_user:
             return self.application_rank(application)
-        return (-application.priority, application.seq)
+        return -application.priority, application.seq
 
     def application_rank(self, application: Application) -> Rank:
         """The rank of the application under the sort policy of the queue: the lowest is next."""
