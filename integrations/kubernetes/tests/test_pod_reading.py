@@ -290,3 +290,26 @@ def test_labels_of_older_versions() -> None:
     (submitted,) = [one.application for one in effects if isinstance(one, Submit)]
     assert (submitted.tags["application.stateaware.disable"], submitted.ugi.user) == ("true", names.NOBODY)
     assert [one.reason for one in effects if isinstance(one, RecordEvent) and one.is_warning] == ["LabelIgnored"]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "labels", "deadline_s", "tags", "bound_s"),
+    [
+        ({}, {}, None, {}, 0),
+        ({"remuda.io/max-runtime": "40m"}, {}, None, {"remuda/maxRuntime": "40m"}, 0),
+        ({"remuda.io/expected-runtime": "soon", "remuda.io/run-name": "n"}, {}, None,
+         {"remuda/expectedRuntime": "soon", "remuda/name": "n"}, 0),
+        ({}, {}, 60, {}, 360),
+        ({}, {"kueue.x-k8s.io/max-exec-time-seconds": "100"}, 60, {}, 100),
+        ({}, {"kueue.x-k8s.io/max-exec-time-seconds": "1000"}, 60, {}, 360),
+        ({}, {"kueue.x-k8s.io/max-exec-time-seconds": "-1"}, -5, {}, 0),
+    ],
+)  # fmt: skip
+def test_run_times(
+    annotations: dict[str, str], labels: dict[str, str], deadline_s: int | None, tags: dict[str, str], bound_s: int
+) -> None:
+    read = pod("p", annotations=annotations, labels=labels)
+    spec = msgspec.structs.replace(read.spec, active_deadline_seconds=deadline_s)
+    read = msgspec.structs.replace(read, spec=spec)
+    assert pod_reading.run_times_of(read) == tags
+    assert pod_reading.bound_ms_of(read) == 1_000 * bound_s

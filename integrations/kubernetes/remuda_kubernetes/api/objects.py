@@ -219,6 +219,7 @@ class PodSpec(Api):
     priority: int | None = None
     priority_class_name: str = ""
     preemption_policy: str | None = None
+    active_deadline_seconds: int | None = None
     containers: list[Container] = []
     init_containers: list[Container] = []
     overhead: Quantities | None = None

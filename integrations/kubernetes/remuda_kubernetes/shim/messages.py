@@ -78,6 +78,7 @@ def ask(cache: Cache, entry: PodEntry, predicate_class: str = "") -> si.Allocati
         tags=_tags(pod, predicate_class, topology=cache.policy.topology),
         taskGroupName=group,
         placeholder=bool(group) and entry.is_placeholder,
+        executionTimeoutMilliSeconds=0 if entry.is_placeholder else pod_reading.bound_ms_of(pod),
         Originator=originator == pod.uid,
         preemptionPolicy=si.PreemptionPolicy(
             allowPreemptSelf=pod_reading.may_be_preempted(
@@ -103,6 +104,7 @@ def _tags(pod: Pod, predicate_class: str = "", *, topology: bool = False) -> dic
         tags[names.TAG_PREDICATE_CLASS] = predicate_class
     if topology:
         tags |= topology_tags_of(pod, pod_reading.task_group_of(pod))
+    tags |= pod_reading.run_times_of(pod)
     room = bounds.TAGS.total - sum(len(key) + len(value) for key, value in tags.items())
     for key, value in (metadata.labels or {}).items():  # keys and values are ASCII
         room -= len(LABEL) + len(key) + len(value)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from remuda_proto import constants
+
 DOMAIN: Final = "yunikorn.apache.org/"
 INTERNAL: Final = "internal.yunikorn.apache.org/"
 
@@ -54,6 +56,13 @@ GATE: Final = "remuda.io/quota"  # a scheduling gate
 PIN: Final = "remuda.io/pin"  # an annotation of a namespace
 APPROVED_AT: Final = "remuda.io/approved-at"  # an annotation of a pod
 APPROVED: Final = "remuda.io/QuotaApproved"  # a condition of a pod
+# Annotations of a pod about its run time, and the tags that they become.
+RUN_TIMES: Final = {
+    "remuda.io/max-runtime": constants.MAX_RUNTIME,
+    "remuda.io/expected-runtime": constants.EXPECTED_RUNTIME,
+    "remuda.io/run-name": constants.RUNTIME_NAME,
+}
+KUEUE_MAX_RUNTIME: Final = "kueue.x-k8s.io/max-exec-time-seconds"  # a label of a pod
 
 # The resource by which a pod requests devices of a class by its name (dynamic resource allocation).
 DEVICE_CLASS_RESOURCE: Final = "deviceclass.resource.kubernetes.io/"

@@ -13,6 +13,10 @@ from remuda_kubernetes.api.objects import Metadata, Pod, PriorityClass
 from remuda_kubernetes.shim import go_json, names
 
 TRUE: Final = "true"
+# The kubelet starts a pod within so many seconds after it was bound, or the bound ends the pod before its deadline.
+STARTS_WITHIN_S: Final = 300
+# Longer numbers of seconds are no times.
+SECONDS_DIGITS: Final = 12
 
 
 class _UserInfo(msgspec.Struct):
@@ -174,6 +178,26 @@ def task_group_of(pod: Pod) -> str:
 
 def is_owned_by(pod: Pod, kind: str) -> bool:
     return any(owner.kind == kind for owner in pod.metadata.owner_references)
+
+
+def run_times_of(pod: Pod) -> dict[str, str]:
+    """The tags of the annotations about the run time, as they are: the scheduler says what it cannot read."""
+    found = ((tag, pod.metadata.annotation(name)) for name, tag in names.RUN_TIMES.items())
+    return {tag: value for tag, value in found if value}
+
+
+def bound_ms_of(pod: Pod) -> int:
+    """How long the pod runs at most, by its `activeDeadlineSeconds` and by Kueue's label, in ms; 0: neither says so.
+    The kubelet counts a deadline from when it has seen the pod, so it gets STARTS_WITHIN_S more: what the deadline
+    ends, no time-out of the scheduler ends before."""
+    found = []
+    deadline_s = pod.spec.active_deadline_seconds
+    if deadline_s is not None and deadline_s > 0:
+        found.append(deadline_s + STARTS_WITHIN_S)
+    label = pod.metadata.label(names.KUEUE_MAX_RUNTIME)
+    if label.isascii() and label.isdigit() and len(label) < SECONDS_DIGITS and int(label) > 0:
+        found.append(int(label))
+    return 1_000 * min(found, default=0)
 
 
 def required_node_of(pod: Pod) -> str:
