@@ -129,8 +129,11 @@ def _versions_of_queue(queue: Queue, path: Path) -> Iterator[Finding]:
         for name in own:
             if name in _VERSIONS_OF_PROPERTIES:
                 yield (*where, name), _VERSIONS_OF_PROPERTIES[name]
-        if own.get(properties.SORT_POLICY, "").lower() == properties.STATE_AWARE:
+        policy = own.get(properties.SORT_POLICY, "").lower()
+        if policy == properties.STATE_AWARE:
             yield (*where, properties.SORT_POLICY), "a policy of its own in Apache YuniKorn 1.0 to 1.5"
+        elif policy == properties.FAIR_USERS:
+            yield (*where, properties.SORT_POLICY), _OWN_VALUE
 
 
 def _marks_in(name: str) -> str:

@@ -107,7 +107,7 @@ def test_keys_of_a_partition(keys, warning, version):
         ),
         (
             "application.sort.policy", "disabled",
-            "'disabled' is unknown, and is fifo: expected fifo, fair, stateaware", None,
+            "'disabled' is unknown, and is fifo: expected fifo, fair, fair-users, stateaware", None,
         ),
         (
             "application.unschedasks.backoff", "5",
@@ -118,6 +118,7 @@ def test_keys_of_a_partition(keys, warning, version):
             "preemption.quota.delay", "15m", None,
             "of Apache YuniKorn 1.8; 1.9 and later call it quota.preemption.delay",
         ),
+        ("application.sort.policy", "fair-users", None, "of remuda; Apache YuniKorn has no such value"),
         ("quota.preemption.delay", "15m", None, "of Apache YuniKorn 1.9 and later"),
     ],
 )  # fmt: skip

@@ -63,7 +63,7 @@ def _newest(place: Place, row: Row, headroom: Mapping[str, int]) -> Json:
     policy, order = values.get("preemption.policy", "default"), values.get("application.sort.policy", "fifo")
     shown = {
         "headroom": headroom,
-        "sortingPolicy": ("fair" if order == "fair" or not row["leaf"] else "fifo"),
+        "sortingPolicy": (order if order.startswith("fair") else "fifo") if row["leaf"] else "fair",
         "prioritySorting": values.get("application.sort.priority") != "disabled",
         "preemptionEnabled": place.row["preemption_enabled"] and policy != "disabled",
         "isPreemptionFence": policy == "fence",
