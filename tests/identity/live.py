@@ -33,11 +33,13 @@ USERS = {"root.prod": ("alice", "bob"), "root.batch": ("carol", "dan", "eve")}
 
 
 class Live:
-    """`hours`: how long applications arrive. `log`, `inbox`: what became durable."""
+    """`hours`: how long applications arrive. `restarts`: half-way the RM registers again, and reports what it has.
+    `log`, `inbox`: what became durable."""
 
     def __init__(
-        self, configuration: config_pb2.Configuration, seed: int, hours: float = 6.0, nodes: int = 12, apps: int = 90
-    ) -> None:
+        self, configuration: config_pb2.Configuration, seed: int, hours: float = 6.0, nodes: int = 12, apps: int = 90,
+        restarts: bool = False,
+    ) -> None:  # fmt: skip
         self.log: list[Message] = []
         self.inbox: list[Message] = []
         self.now_ms = NOON
@@ -50,7 +52,10 @@ class Live:
         self._position = START
         self._seed = seed
         self._random = random.Random(seed)
-        self._ran: dict[tuple[str, str], int] = {}
+        self._restarts = restarts
+        self._applications: dict[str, inbox_pb2.Command] = {}
+        self._running: dict[str, si.Allocation] = {}
+        self._waiting: dict[tuple[str, str], si.AllocationAsk] = {}
         self._asked: dict[tuple[str, str], si.AllocationAsk] = {}
         self._hours, self._nodes, self._apps = hours, nodes, apps
         self.end_ms = NOON + int(hours * 3_600_000 * 8)
@@ -68,7 +73,12 @@ class Live:
             self.now_ms = max(self.now_ms, min(times))
             messages = deque[Message]()
             while self._due and self._due[0][0] <= self.now_ms:
-                messages.append(self._append_to_inbox(heappop(self._due)[2]))
+                command = heappop(self._due)[2]
+                self._note(command)
+                messages.append(self._append_to_inbox(command))
+            if self._restarts and self.now_ms >= NOON + int(self._hours * 1_800_000):
+                self._restarts = False
+                self._report()
             await self._commit(messages)
             while self._deciding.more_to_schedule or messages:
                 self.now_ms += 1
@@ -101,25 +111,53 @@ class Live:
 
     # The RM
 
-    def _register(self) -> None:
+    def _note(self, command: inbox_pb2.Command) -> None:
+        for new in command.application.new:
+            self._applications[new.applicationID] = command
+        for ask in command.allocation.asks:
+            self._waiting[ask.applicationID, ask.allocationKey] = ask
+        for release in command.allocation.releases.allocationsToRelease:
+            self._running.pop(release.UUID, None)
+
+    def _report(self) -> None:
+        """Register again, and report nodes with what runs there, applications and asks that wait."""
+        self._send(self.now_ms, self._registration())
+        nodes = self._node_request()
+        for node in nodes.node.nodes:
+            node.existingAllocations.extend(one for one in self._running.values() if one.nodeID == node.nodeID)
+        asks = inbox_pb2.Command()
+        asks.allocation.asks.extend(self._waiting.values())
+        reported = {one.applicationID for one in self._running.values()} | {name for name, _ in self._waiting}
+        for name in sorted(reported):
+            self._send(self.now_ms + 1, self._applications[name])
+        self._send(self.now_ms + 2, nodes)
+        self._send(self.now_ms + 3, asks)
+
+    def _registration(self) -> inbox_pb2.Command:
         command = inbox_pb2.Command()
         command.register.rm_id = RM
         command.register.configuration.CopyFrom(self._configuration)
-        self._send(NOON, command)
+        return command
+
+    def _node_request(self) -> inbox_pb2.Command:
         nodes = inbox_pb2.Command()
         for number in range(self._nodes):
             node = nodes.node.nodes.add(nodeID=f"n{number:02}", action=si.NodeInfo.CREATE)
             node.attributes["si/node-partition"] = f"[{RM}]default"
             node.schedulableResource.resources["vcore"].value = 16_000
             node.schedulableResource.resources["memory"].value = 64 * 2**30
-        self._send(NOON + 10, nodes)
+        return nodes
+
+    def _register(self) -> None:
+        self._send(NOON, self._registration())
+        self._send(NOON + 10, self._node_request())
         self._send(self.end_ms - 1_000, inbox_pb2.Command(node=si.NodeRequest()))  # the archive reaches to the end
 
     def _arrivals(self) -> None:
         chance = self._random
         for number in range(self._apps):
             at_ms = NOON + MINUTE + int(chance.random() * self._hours * 3_600_000)
-            queue = chance.choice(QUEUES)
+            queue = QUEUES[number % len(QUEUES)]
             name = f"app-{number}"
             application = inbox_pb2.Command()
             new = application.application.new.add(applicationID=name, queueName=queue, partitionName=f"[{RM}]default")
@@ -130,6 +168,8 @@ class Live:
                 ask = asks.allocation.asks.add(
                     applicationID=name, allocationKey=f"{name}-{key}", partitionName=f"[{RM}]default", maxAllocations=1
                 )
+                ask.preemptionPolicy.allowPreemptOther = queue == "root.prod"
+                ask.preemptionPolicy.allowPreemptSelf = queue == "root.batch"
                 ask.resourceAsk.resources["vcore"].value = chance.choice((1_000, 2_000, 4_000))
                 ask.resourceAsk.resources["memory"].value = chance.choice((1, 4, 8)) * 2**30
                 self._asked[name, ask.allocationKey] = ask
@@ -139,6 +179,8 @@ class Live:
         kind = fact.WhichOneof("fact")
         if kind == "allocated":
             one = fact.allocated.allocation
+            self._running[one.UUID] = one
+            self._waiting.pop((one.applicationID, one.allocationKey), None)
             yield (
                 self._runs_ms(one.applicationID, one.allocationKey),
                 _release(one.applicationID, one.UUID, si.STOPPED_BY_RM),

@@ -16,6 +16,7 @@ from remuda.history.changes import AddedNodes, Change, arrivals_of, nodes_of, wi
 from remuda.history.goal import Goal, goal_of, smallest
 from remuda.history.past import At, Past
 from remuda.history.replay import Period, Refused, period_of, replay, search
+from remuda.history.world import LOSE, REQUEUE
 from remuda_archive.holdings import segment_name
 from remuda_archive.segments import encode
 from remuda_archive.store import Store
@@ -105,6 +106,33 @@ async def test_a_replay_with_b_is_what_b_really_gave(seed: int, tmp_path: Path) 
         assert abs(use["mean"] - played["use"][resource]["mean"]) <= 0.01 * use["mean"], (resource, use, played["use"])
 
 
+async def test_an_rm_that_registers_again_and_reports_all_is_no_other_world(tmp_path: Path) -> None:
+    """What it repeats has not arrived twice, and what it reports runs on."""
+    one = live.Live(load(A), 0, HOURS, NODES, APPS, restarts=True)
+    await one.run()
+    found = await period(one, tmp_path, one.end_ms)
+    report = await replay(found, [], nothing)
+    assert found.compared.different == 0
+    assert report["model"]["censored"] == 0
+    waits, played = (run["waits"]["all"][""] for run in (report["actual"], report["unchanged"]))
+    assert played["count"] >= waits["count"] and not played["still_waiting"]
+    for resource, use in report["actual"]["use"].items():
+        assert abs(use["mean"] - report["unchanged"]["use"][resource]["mean"]) <= 0.01 * use["mean"]
+
+
+async def test_preempted_work_is_asked_for_again_or_lost(tmp_path: Path) -> None:
+    """As the RM did in the period, unless it is said otherwise."""
+    _, with_b = lives(0)
+    found = await period(with_b, tmp_path / "b", with_b.end_ms)
+    workload = found.workload
+    assert workload.preempted == workload.asked_again == found.actual["preemptions"]["count"] == 4
+    assert found.on_preemption == REQUEUE
+    again = (await replay(found, [], nothing))["unchanged"]
+    lost = (await replay(await period(with_b, tmp_path / "b", with_b.end_ms, LOSE), [], nothing))["unchanged"]
+    assert again["preemptions"]["count"] == 4 and again["preemptions"]["lost_amount_hours"]["vcore"] > 0
+    assert _asks(again) == _asks(lost) + 4 == _asks(found.actual)
+
+
 @pytest.fixture
 async def of_a(tmp_path: Path) -> Period:
     with_a, _ = lives(0)
@@ -141,7 +169,7 @@ async def test_more_and_fewer_nodes_users_and_asks(of_a: Period) -> None:
     assert {*whole["waits"]["user"]} - {*runs["without alice"]["waits"]["user"]} == {"alice"}
     assert "root.prod" not in runs["without prod"]["waits"]["queue"]
     counts = {name: _asks(run) for name, run in runs.items()}
-    assert counts["twice"] == 2 * _asks(whole)
+    assert counts["twice"] == 2 * _asks(whole) + runs["twice"]["preemptions"]["count"]
     assert 0.35 * _asks(whole) < counts["half"] < 0.65 * _asks(whole)
     text = page.page(report)
     assert text.count("<svg") > 4 and "without alice" in text and "src=" not in text and "href=" not in text

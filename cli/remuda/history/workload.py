@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from statistics import median
 
+from msgspec.structs import replace
+
 from remuda_bus.bus import Message
 from remuda_core import commands, facts
 from remuda_core.commands import Command
@@ -99,6 +101,10 @@ class Extraction:
         self.found = Workload(state.rm_id, state.now_ms, state.now_ms)
         self._core = core
         self._registers = state.registered is None  # the next registration is part of the world
+        self._reports = self._registers  # what the RM reports with its nodes is, too
+        # After a registration at which the RM reports everything again: what was known before, and ran before.
+        self._repeated: set[object] = set()
+        self._dropped: dict[str, tuple[tuple[Key, int, str, int], int]] = {}
         self._alive: dict[str, tuple[Key, int, str, int]] = {}  # UUID -> ask, number, user, since
         self._numbers: dict[Key, int] = defaultdict(int)
         self._asked: set[Key] = set()
@@ -148,13 +154,27 @@ class Extraction:
         for command in asked:
             match command:
                 case commands.Register():
+                    self._reports = self._registers
                     if self._registers:
                         self._registers = False
                         yield command
+                    else:
+                        yield commands.RmConnection("back")
+                case commands.RmConnection(connection):
+                    if connection != "gone":  # the RM of the world comes back without a registration
+                        yield replace(command, registration=0)
+                case commands.UpdateNode():
+                    yield command if self._reports else replace(command, existing_allocations=())
+                case commands.SubmitApplication():
+                    if command.application_id not in self._repeated:
+                        yield command
+                    self._repeated.discard(command.application_id)
                 case commands.SubmitAsk(ask):
                     name = (ask.application_id, ask.allocation_key)
                     key = (_partition_of(decided, ask.partition), *name)
-                    if name in accepted:
+                    if key in self._repeated:
+                        self._repeated.discard(key)
+                    elif name in accepted:
                         if key in self._preempted:
                             self._preempted.discard(key)
                             self.found.asked_again += 1
@@ -172,7 +192,7 @@ class Extraction:
                     if withdrawn and (not key_given or key_given in withdrawn):
                         yield command
                 case commands.RecoverAllocation(allocation):
-                    if allocation.uuid in recovered:
+                    if self._reports and allocation.uuid in recovered:
                         yield command
                 case commands.ReleaseAllocation() | commands.AnswerPredicate() | commands.AnswerPredicates():
                     pass
@@ -194,13 +214,20 @@ class Extraction:
                 self._requested[fact.uuid] = now_ms
             case facts.AllocationReleased():
                 self._released(fact, command, now_ms)
-            case facts.RmStopped(_, True) | facts.RmRegistered(_, _, _, _, _, _, "" | "report"):
-                if isinstance(fact, facts.RmStopped):
-                    self._registers = True
+            case facts.RmStopped(_, True):
+                self._registers = True
                 for uuid in list(self._alive):
                     self._ended(uuid, over=False, now_ms=now_ms)
+            case facts.RmRegistered(_, _, _, _, _, _, "" | "report"):
+                self._dropped |= {uuid: (one, now_ms) for uuid, one in self._alive.items()}
+                self._alive.clear()
+                if not self._reports:
+                    self._repeated |= {*self._asked, *self.found.queues}
 
     def _started(self, fact: facts.Allocated, now_ms: int) -> None:
+        if (dropped := self._dropped.pop(fact.uuid, None)) is not None:
+            self._alive[fact.uuid] = dropped[0]  # it has run on
+            return
         key = (fact.partition, fact.application_id, fact.allocation_key)
         application = self._core.state.partitions[fact.partition].applications.get(fact.application_id)
         self._alive[fact.uuid] = key, self._numbers[key], application.user if application else "", now_ms
@@ -231,6 +258,9 @@ class Extraction:
 
     def finish(self) -> Workload:
         found = self.found
+        for uuid, (one, at_ms) in self._dropped.items():
+            self._alive[uuid] = one
+            self._ended(uuid, over=False, now_ms=at_ms)
         for uuid in list(self._alive):
             self._ended(uuid, over=False, now_ms=found.end_ms)
         found.finished[""] = [one for some in found.finished.values() for one in some]
