@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
 from cli.tests.test_mistakes import command
+from remuda.access.permissions import SERVICES, of_role, operator_imports, rm_imports
 from remuda.client import past
 from remuda.history.answers import Answers
 from remuda.history.shell import serve
@@ -20,6 +21,7 @@ from remuda_bus import subjects
 from remuda_bus.bus import Refused
 from remuda_bus.memory import MemoryBus
 from remuda_config import load
+from remuda_operations.operators import Operator
 from remuda_operations.queries.core import ask_past
 from tests.identity import live, recorder
 
@@ -158,3 +160,28 @@ async def test_the_service_answers_like_the_archive(archive: Path) -> None:
     ):
         with pytest.raises(Refused, match=says):
             await bus.request(subjects.past_query(live.RM, "stats"), request)
+
+
+def may(subject: str, patterns: Iterable[str]) -> bool:
+    """Whether one of the patterns of NATS covers the subject."""
+    words = subject.split(".")
+
+    def covers(pattern: list[str]) -> bool:
+        for number, word in enumerate(pattern):
+            if word == ">":
+                return len(words) > number
+            if number >= len(words) or word not in ("*", words[number]):
+                return False
+        return len(pattern) == len(words)
+
+    return any(covers(pattern.split(".")) for pattern in patterns)
+
+
+def test_who_may_ask_about_the_past_and_who_answers() -> None:
+    asked = subjects.past_query("rm-1", "queues")
+    granted = {role: of_role(role) for role in (*SERVICES, "operator")}
+    assert {role for role, one in granted.items() if may(asked, one.publish)} == {"web", "grpc", "operator"}
+    answering = {role for role, one in granted.items() if may(asked, one.subscribe)}
+    assert answering == {"history"}
+    assert not any(may(asked, [there, here]) for _, there, here in rm_imports("rm-1"))
+    assert any(may(asked, [there]) for there, _ in operator_imports(Operator("ann")))

@@ -8,6 +8,8 @@ import pytest
 
 from remuda.history.exact import Compared, compare
 from remuda.history.past import At, NoPast, Past
+from remuda_archive.holdings import segment_name
+from remuda_archive.segments import decode, encode, joined
 from remuda_archive.store import Store
 from remuda_bus.bus import Message
 from remuda_core.check import digest
@@ -112,6 +114,31 @@ async def test_any_state_is_restored_from_the_nearest_snapshot(
         await past.restore(At(ms=states[0][1] - 1))
     with pytest.raises(NoPast, match="up to"):
         await past.restore(At(seq=states[-1][0] + 1))
+
+
+async def test_segments_that_are_joined_while_they_are_read_are_read_once(
+    played: Recorder, states: list[tuple[int, int, str, bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder, "COMMITS_OF_A_SEGMENT", 10)
+    store = Store.open(str(tmp_path))
+    await played.write(store)
+    past = await Past.open(store, played.rm)
+    [(begin, end)] = [one async for one in past.stretches()]
+    seqs, inbox = list[int](), list[int]()
+    async for step in past.steps(begin, end):
+        seqs.append(step.entry.seq)
+        inbox += (message.seq for message in step.inbox)
+        if len(seqs) == 15:  # an hour has ended
+            names = sorted(await store.names())
+            header, records = joined([decode(await store.content(name)) for name in names])
+            name = segment_name(played.rm, header.since_ms, header.first, header.end.seq)
+            await store.put(name, encode(header, records))
+            for one in names:
+                await store.delete(one)
+    assert seqs == [seq for seq, *_ in states]
+    handled = Chain(START)
+    last = max(entry.commit.inbox_seq for one in played.log if (entry := handled.accept(one)) is not None)
+    assert inbox == [message.seq for message in played.inbox if message.seq <= last]
 
 
 async def test_a_gap_is_named_and_what_follows_a_snapshot_behind_it_is_there(

@@ -17,6 +17,7 @@ from remuda_core.core import Core
 from remuda_core.shell.machine import CoreMachine
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_replication.log import START, Chain, LogEntry, Position
+from remuda_replication.machine import TimeSlice
 
 
 class NoPast(ValueError):
@@ -131,25 +132,32 @@ class Past:
         rebuilt, ends the steps: another log begins. `begin` may change meanwhile."""
         chain, behind, inbox_after = Chain(begin.position, commit_class), begin.read_behind, begin.core.state.inbox_seq
         inbox: deque[Message] = deque()
+        slice_ = TimeSlice()
         log_subject, inbox_subject = subjects.log(self.rm), subjects.inbox(self.rm)
-        lacks = False
-        for segment in self._held.segments:
-            if segment.end <= behind:
-                continue
+        lacks = is_listed_anew = False
+        while (segment := next((one for one in self._held.segments if one.end > behind), None)) is not None:
             if until.seq is not None and chain.head.seq >= until.seq:
                 return
-            header, records = await self._content(segment)
+            try:
+                header, records = await self._content(segment)
+            except Damaged:
+                if is_listed_anew:
+                    raise
+                is_listed_anew = True  # the archive may have made one segment of several meanwhile
+                self._held = holdings_of(self.rm, await self._store.names(prefix_of(self.rm)))
+                continue
             if header.begins and chain.head.seq and header.first > behind:
                 return
             if header.after.seq > chain.head.seq:
                 raise NoPast(f"the archive does not have the commits behind {chain.head.seq} before {header.first}")
+            is_listed_anew = False
             lacks = lacks or header.inbox_lost
             inbox += (one.message(inbox_subject) for one in records if one.stream == INBOX and one.seq > inbox_after)
-            for number, record in enumerate(records):
+            inbox_after = max(inbox_after, header.inbox_end.seq)
+            for record in records:
                 if record.stream != LOG or record.seq <= behind:
                     continue
-                if number % limits.MESSAGES_AT_ONCE == 0:
-                    await asyncio.sleep(0)
+                await slice_.pause_when_over()
                 entry = chain.accept(record.message(log_subject))
                 if entry is None:
                     continue
@@ -162,6 +170,7 @@ class Past:
                 lacks = False
             if chain.head != header.end.position:
                 raise HistoryChanged(f"{segment.name}: its commits end at {chain.head.seq}, its header names another")
+            behind = segment.end
 
     async def span(self) -> tuple[int, int]:
         """The times of the first and the last commit of the archive, in ms since 1970."""
