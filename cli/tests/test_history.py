@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
+from httpx import ASGITransport, AsyncClient
 
 from cli.tests.test_mistakes import command
 from remuda.access.permissions import SERVICES, of_role, operator_imports, rm_imports
@@ -23,6 +24,8 @@ from remuda_bus.memory import MemoryBus
 from remuda_config import load
 from remuda_operations.operators import Operator
 from remuda_operations.queries.core import ask_past
+from remuda_web.app import Application
+from remuda_web.bus_source import BusSource
 from tests.identity import live, recorder
 
 QUEUES = """
@@ -160,6 +163,29 @@ async def test_the_service_answers_like_the_archive(archive: Path) -> None:
     ):
         with pytest.raises(Refused, match=says):
             await bus.request(subjects.past_query(live.RM, "stats"), request)
+
+
+async def test_rest_asks_the_same_service(archive: Path) -> None:
+    """Of an RM that is registered no more, too."""
+    bus = MemoryBus()
+    await serve(bus, Answers(Store.open(str(archive))))
+    transport = ASGITransport(Application(BusSource(bus), "1", 0, "info", bus))
+    async with AsyncClient(transport=transport, base_url="http://web") as client:
+        path = f"/api/v1/rms/{live.RM}"
+        first = (await client.get(f"{path}/nodes?at=60&limit=2")).json()
+        assert [row["id"] for row in first["rows"]] == ["n00", "n01"] and first["log_seq"] == 60
+        rest = (await client.get(f"{path}/nodes?at=60&after={first['next']}")).json()
+        assert [row["id"] for row in rest["rows"]] == ["n02"] and rest["log_seq"] == 60
+        assert (await client.get(f"{path}/stats?at=60")).json()["nodes"] == 3
+        for asked, status in (
+            (f"{path}/nodes?at=soon", 400),
+            (f"{path}/nodes?at=999999", 404),
+            (f"{path}/nodes", 404),
+            ("/api/v1/rms/rm-9/nodes?at=60", 404),
+            ("/api/v1/rms/%2A/nodes?at=60", 404),
+            ("/api/v1/rms/a.b/nodes?at=60", 404),
+        ):
+            assert (await client.get(asked)).status_code == status, asked
 
 
 def may(subject: str, patterns: Iterable[str]) -> bool:

@@ -17,6 +17,7 @@ from starlette.responses import Response
 
 from remuda_bus.bus import Bus
 from remuda_operations.queries.fields import FILTERS
+from remuda_proto.names import RM_ID
 from remuda_web import limits, problems
 from remuda_web.api_v1 import pages, schemas
 from remuda_web.api_v1.answers import tagged
@@ -176,7 +177,8 @@ class Api:
             raise Problem(404, f"rm={rm[:64]!r}: no such resource manager is registered")
 
     async def _asked(self, request: Request, rm: str, kind: str, **arguments: Any) -> Row:
-        self._known(rm)
+        if "at" not in arguments or not RM_ID.matches(rm):  # an RM of the past may be registered no more
+            self._known(rm)
         try:
             return await source_for(request, self._source).page(rm, kind, **arguments)
         except Unreadable as error:
