@@ -12,8 +12,8 @@ BACKFILL: Final = (
         (
             "bounds_the_largest",
             "22: the bound is the smallest of those given",
-            "    return Bound(min(bounds, default=0),",
-            "    return Bound(max(bounds, default=0),",
+            "    bound_ms = min(bounds, default=0)",
+            "    bound_ms = max(bounds, default=0)",
         ),
         (
             "bounds_of_queues_always",

@@ -270,7 +270,7 @@ PASS: Final = (
     ),
     *_of(
         "index.leaves",
-        ("fifo_not_by_priority", "9: fifo is by priority, then age", "return (-application.priority, application.seq)", "return (application.seq, -application.priority)"),
+        ("fifo_not_by_priority", "9: fifo is by priority, then age", "        if self.by_priority:\n            return (-application.priority, application.seq)", "        if self.by_priority:\n            return (application.seq, -application.priority)"),
         ("fair_not_by_priority", "9: fair is by priority, then share", "return (-application.priority, shares, application.id)", "return (shares, -application.priority, application.id)"),
     ),
     *_of(

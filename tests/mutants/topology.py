@@ -12,7 +12,7 @@ TOPOLOGY: Final = (
         ("domains_by_name", "21: a domain is the whole path of attributes", "        path.append(value)\n", "        path = [value]\n"),
         ("domains_without_attributes", "21: a node without an attribute is in no domain of the level and of those below", "        if not value:\n            break\n", "        if not value:\n            continue\n"),
         ("levels_degrade", "21: a level that the partition lacks refuses the ask", "                return f\"{whose} {name}: {shown(given[name])}, expected {_expected(levels)}\"", "                return None"),
-        ("spread_within_one", "21: `required` and `spread` of one level are refused", "    if wish.required and wish.required == wish.spread:", "    if False:"),
+        ("spread_within_one", "21: `required` and `spread` of one level are refused", "    if wish.required and wish.spread and place_of(levels, wish.required) == place_of(levels, wish.spread):", "    if False:"),
         ("wishes_coarser_than_required", "21: a `preferred` or a slice level coarser than `required` is refused", "            if level and place_of(levels, level) < place_of(levels, bound):", "            if False:"),
         ("slices_with_a_rest", "21: slices divide the size of the group", "    if wish.slice_size and members % wish.slice_size:", "    if False:"),
         ("groups_of_asks_alone", "21: the tag `group` says which asks belong together", "    if GROUP in tags:\n", "    if False:\n"),

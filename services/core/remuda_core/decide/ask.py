@@ -52,10 +52,9 @@ def submit_ask(state: State, command: SubmitAsk, now_ms: int) -> Iterator[Fact]:
         )  # fmt: skip
         return
     assert partition is not None and application is not None, "problem_of_ask checks"
-    bound = bound_of(
-        ask.execution_timeout_ms, ask.tags, application.tags, _properties(application), placeholder=ask.placeholder
-    )
-    problem = problem_of_bound(application, ask, bound.bound_ms)
+    properties = [queue.settings.properties for queue in application.queue.path_to_root if queue.settings.properties]
+    bound = bound_of(ask.execution_timeout_ms, ask.tags, application.tags, properties, placeholder=ask.placeholder)
+    problem = problem_of_bound(application, ask, bound.bound_ms, properties) if properties else None
     if problem is not None:
         rejected = facts.AllocationRejected if command.as_allocation else facts.AskRejected
         yield rejected(ask.partition, ask.application_id, ask.allocation_key, problem)
@@ -95,17 +94,16 @@ def problem_of_ask(partition: Partition | None, application: Application | None,
     return None
 
 
-def problem_of_bound(application: Application, ask: Ask, bound_ms: int) -> str | None:
-    """Why an ask is refused that may run longer than its queue allows; None if it may not."""
-    most_ms = 0 if ask.placeholder else duration_in(_properties(application), MOST)
+def problem_of_bound(
+    application: Application, ask: Ask, bound_ms: int, properties: Iterable[Mapping[str, str]]
+) -> str | None:
+    """Why an ask is refused that may run longer than its queue allows; None if it may not. `properties`: of its queue
+    and those above, nearest first."""
+    most_ms = 0 if ask.placeholder else duration_in(properties, MOST)
     if not most_ms or 0 < bound_ms <= most_ms:
         return None
     runs = f"it may run for {bound_ms / 1000:.10g} s" if bound_ms else "it has no bound"
     return f"{runs}, expected at most {most_ms / 1000:.10g} s ({MOST} of queue {application.queue.path})"
-
-
-def _properties(application: Application) -> Iterator[Mapping[str, str]]:
-    return (queue.settings.properties for queue in application.queue.path_to_root)
 
 
 def release_ask(state: State, command: ReleaseAsk, now_ms: int) -> Iterator[Fact]:

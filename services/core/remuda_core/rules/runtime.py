@@ -44,18 +44,21 @@ def bound_of(
                     ignored.append(f"tag {MAX_RUNTIME} {shown(found[MAX_RUNTIME])}: {EXPECTED}")
             if EXPECTED_RUNTIME in found and not milliseconds(found[EXPECTED_RUNTIME]):
                 ignored.append(f"tag {EXPECTED_RUNTIME} {shown(found[EXPECTED_RUNTIME])}: {EXPECTED}")
-        if problem := too_long(f"tag {RUNTIME_NAME}", tags.get(RUNTIME_NAME, ""), ID_BYTES):
+        if RUNTIME_NAME in tags and (problem := too_long(f"tag {RUNTIME_NAME}", tags[RUNTIME_NAME], ID_BYTES)):
             ignored.append(problem)
         if not bounds:
             bounds = [duration_in(path_to_root, DEFAULT)]
-    return Bound(min(bounds, default=0), "; ".join(dict.fromkeys(ignored)))
+    bound_ms = min(bounds, default=0)
+    return Bound(bound_ms, "; ".join(dict.fromkeys(ignored))) if ignored else Bound(bound_ms)
 
 
 def duration_in(path_to_root: Iterable[Mapping[str, str]], name: str) -> int:
     """The duration that the nearest queue with this property sets, in ms; 0: none does. A dynamic queue has no
     inherited properties of its own."""
-    found = (properties[name] for properties in path_to_root if name in properties)
-    return milliseconds(next(found, "")) or 0
+    for properties in path_to_root:
+        if name in properties:
+            return milliseconds(properties[name]) or 0
+    return 0
 
 
 def name_of(tags: Mapping[str, str], application_tags: Mapping[str, str]) -> str:
