@@ -107,6 +107,10 @@ function draw(pen, { left, top, width, height }, cell, holders, colours, dark) {
     pen.fillRect(from, top, Math.max(0, part), height);
     from += part;
   }
+  if (colours && from < left + width * cell.used - 0.5) { // others use it, or who does is not read yet
+    pen.fillStyle = OTHERS_COLOUR;
+    pen.fillRect(from, top, left + width * cell.used - from, height);
+  }
   if (!cell.unfit) return;
   pen.strokeStyle = dark ? "#ffb27a" : "#9a4600";
   pen.beginPath();
@@ -135,6 +139,6 @@ function Waiting({ rm, partitions }) {
   if (!count) return null;
   const wish = (one) => ["required", "preferred", "spread", "slice"].filter((name) => one[name]).map((name) => `${name} ${one[name]}`).join(", ");
   return html`<h3>Groups that wait <span class="dim">${number(count)}</span></h3><ul class="feed">${rows.map((one) => html`<li><time>${time(one.since_ms)}</time>
-    <span><a href=${link("applications", rm, one.application)}>${one.application}</a>${one.group && `/${one.group}`}: ${number(one.waiting)} wait${one.placed ? `, ${number(one.placed)} placed` : ""}${one.domain.length ? ` in ${one.domain.join("/")}` : ""}
+    <span><a href=${link("applications", rm, one.application)}>${one.application}</a>${one.group && one.group !== one.application && `/${one.group}`}: ${number(one.waiting)} wait${one.placed ? `, ${number(one.placed)} placed` : ""}${one.domain.length ? ` in ${one.domain.join("/")}` : ""}
     <span class="dim"> ${wish(one)}${one.waits_for && one.waits_for.length ? `; ${constraint(one.waits_for[0])}` : ""}</span></span></li>`)}</ul>`;
 }
