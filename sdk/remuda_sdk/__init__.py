@@ -4,7 +4,17 @@ The messages are the generated classes of `remuda_proto.si.v1.si_pb2`. README.md
 """
 
 from remuda_bus.bus import BusError, Full, HistoryChanged, Unanswered
-from remuda_sdk.resource_manager.build import application, ask, node, release_of, resource
+from remuda_sdk.resource_manager.build import (
+    application,
+    ask,
+    devices_of,
+    node,
+    on_devices,
+    release_of,
+    resource,
+    together,
+    with_devices,
+)
 from remuda_sdk.resource_manager.callbacks import Callback, DeadLetter
 from remuda_sdk.resource_manager.client import ResourceManager
 from remuda_sdk.resource_manager.registration import RegistrationFailed, ReportRequested, Superseded
@@ -22,7 +32,11 @@ __all__ = [
     "Unanswered",
     "application",
     "ask",
+    "devices_of",
     "node",
+    "on_devices",
     "release_of",
     "resource",
+    "together",
+    "with_devices",
 ]

@@ -6,7 +6,17 @@ from typing import Any
 import pytest
 
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_sdk import application, ask, node, release_of, resource
+from remuda_sdk import (
+    application,
+    ask,
+    devices_of,
+    node,
+    on_devices,
+    release_of,
+    resource,
+    together,
+    with_devices,
+)
 
 
 def test_resources_in_base_units() -> None:
@@ -188,3 +198,38 @@ def test_a_wrong_identity_is_named(name: Any) -> None:
             build()
     with pytest.raises(ValueError, match="^application_id="):
         ask(name, "k")
+
+
+def test_tags_and_attributes_of_devices_and_racks() -> None:
+    tags = together(required="block", slices=("rack", 16), group="workers", size=64)
+    assert tags == {
+        "remuda/topology.required": "block", "remuda/topology.slice": "rack/16", "remuda/topology.group": "workers",
+        "remuda/topology.size": "64",
+    }  # fmt: skip
+    assert together(preferred="rack", spread="zone") == {
+        "remuda/topology.preferred": "rack", "remuda/topology.spread": "zone",
+    }  # fmt: skip
+    assert together() == {} and on_devices("gpu", 2) == {"remuda/devices.gpu.count": "2"}
+    assert with_devices("gpu", ["a", "b"], unfit=["b"]) == {
+        "remuda/devices.gpu": "a,b", "remuda/devices.gpu.unfit": "b",
+    }  # fmt: skip
+    allocation = si.Allocation(allocationTags={"remuda/devices.gpu": "a,c"})
+    assert devices_of(allocation, "gpu") == ("a", "c") and devices_of(allocation, "fpga") == ()
+    assert ask("app", "k", gpu=600, tags=on_devices("gpu", 2)).tags == {"remuda/devices.gpu.count": "2"}
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (lambda: together(required=5), "required"),  # type: ignore[arg-type]
+        (lambda: together(slices=("rack", 0)), "slices"),
+        (lambda: together(slices=("", 4)), "slices"),
+        (lambda: together(size=-1), "size"),
+        (lambda: on_devices("gpu", 0), "count"),
+        (lambda: on_devices("", 1), "resource"),
+        (lambda: with_devices("gpu", [5]), "names"),  # type: ignore[list-item]
+    ],
+)
+def test_a_wrong_wish_is_refused_by_its_name(call: Callable[[], object], named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        call()

@@ -14,7 +14,20 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from remuda_proto.bounds import INT32, INT64
-from remuda_proto.constants import GANG_STYLE_HARD, GANG_STYLE_SOFT, NODE_PARTITION
+from remuda_proto.constants import (
+    DEVICES_COUNT,
+    DEVICES_TAG,
+    DEVICES_UNFIT,
+    GANG_STYLE_HARD,
+    GANG_STYLE_SOFT,
+    NODE_PARTITION,
+    TOPOLOGY_GROUP,
+    TOPOLOGY_PREFERRED,
+    TOPOLOGY_REQUIRED,
+    TOPOLOGY_SIZE,
+    TOPOLOGY_SLICE,
+    TOPOLOGY_SPREAD,
+)
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk.resource_manager import arguments
 from remuda_sdk.resource_manager.arguments import Amount, Amounts
@@ -157,6 +170,47 @@ def ask(
             arguments.wrong("preemption", preemption, "a PreemptionPolicy")
         made.preemptionPolicy.CopyFrom(preemption)
     return made
+
+
+def together(
+    *, required: str = "", preferred: str = "", spread: str = "", slices: tuple[str, int] | None = None,
+    group: str = "", size: int = 0,
+) -> dict[str, str]:  # fmt: skip
+    """Tags of asks that are a group of the topology (docs/placement.md); `required` and `preferred` also of an
+    application. `required`, `preferred`, `spread`: levels. `slices`: the level of slices and how many members each has.
+    `group`: which asks are the group (empty: the task group, else the ask with its repeats). `size`: how many members
+    have to fit before the first starts (0: all that are pending)."""
+    level, members = slices if slices is not None else ("", 0)
+    texts = {
+        TOPOLOGY_REQUIRED: arguments.text("required", required),
+        TOPOLOGY_PREFERRED: arguments.text("preferred", preferred),
+        TOPOLOGY_SPREAD: arguments.text("spread", spread),
+        TOPOLOGY_SLICE: f"{arguments.identifier('slices', level)}/{arguments.whole('slices', members, 1, INT32[1])}"
+        if slices is not None
+        else "",
+        TOPOLOGY_GROUP: arguments.text("group", group),
+        TOPOLOGY_SIZE: str(size) if arguments.whole("size", size, 0, INT32[1]) else "",
+    }
+    return {tag: text for tag, text in texts.items() if text}
+
+
+def on_devices(resource: str, count: int) -> dict[str, str]:
+    """Tags of an ask whose amount of the resource is in so many equal shares, on different devices."""
+    name = arguments.identifier("resource", resource)
+    return {f"{DEVICES_TAG}{name}{DEVICES_COUNT}": str(arguments.whole("count", count, 1, INT32[1]))}
+
+
+def with_devices(resource: str, names: Iterable[str], unfit: Iterable[str] = ()) -> dict[str, str]:
+    """Attributes of a node: the names of its devices, in their order, and of those that take nothing new."""
+    key = DEVICES_TAG + arguments.identifier("resource", resource)
+    named, ill = arguments.texts("names", names), arguments.texts("unfit", unfit)
+    return {key: ",".join(named), key + DEVICES_UNFIT: ",".join(ill)}
+
+
+def devices_of(allocation: si.Allocation, resource: str) -> tuple[str, ...]:
+    """The names of the devices that an allocation has; empty: none."""
+    names = allocation.allocationTags.get(DEVICES_TAG + resource, "")
+    return tuple(names.split(",")) if names else ()
 
 
 def _check_ask(application_id: object, key: object, count: object, priority: object, partition: object) -> None:
