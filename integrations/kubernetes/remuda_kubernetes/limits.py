@@ -192,6 +192,8 @@ CERTIFICATE_DAYS = 90
 CA_DAYS = 365
 CLOCK_SKEW_MINUTES = 5
 CERTIFICATE_CHECK_S = 3_600.0
+# A registration that others have changed is put back after this time, and at most so often.
+REGISTRATION_PAUSE_S = 2.0
 
 # Metrics
 

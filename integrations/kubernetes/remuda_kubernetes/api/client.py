@@ -74,10 +74,16 @@ class _Listed(msgspec.Struct, Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Resource(Generic[T]):
-    """A kind of objects. `path`: of its collection in all namespaces."""
+    """A kind of objects. `path`: of its collection in all namespaces. `name`: only the object of this name, for rights
+    that name it."""
 
     path: str
     kind: type[T]
+    name: str = ""
+
+    @property
+    def selector(self) -> dict[str, str]:
+        return {"fieldSelector": f"metadata.name={self.name}"} if self.name else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +128,7 @@ class Client:
         takes too long."""
         decoder = msgspec.json.Decoder(_Listed[resource.kind])  # type: ignore[name-defined]
         found: list[T] = []
-        query = {"limit": str(limits.LIST_PAGE)}
+        query = {"limit": str(limits.LIST_PAGE), **resource.selector}
         while True:
             page = _decoded(decoder, await self.call("GET", resource.path, query=query), resource.path)
             found += page.items or ()
@@ -140,6 +146,7 @@ class Client:
             "resourceVersion": version,
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(limits.WATCH_S),
+            **resource.selector,
         }
         if not version:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}

@@ -10,6 +10,7 @@ import secrets
 import ssl
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -97,7 +98,17 @@ class Webhook:
                 await until_answered(store.register, "registers the webhook")
                 log.info("answers the API server", host=settings.webhook_host, port=settings.webhook_port)
                 health.PROCESS_HEALTH.set_status("reviews pods")
+                for collection in registrations(place, b""):
+                    tasks.create_task(self._watching(collection, store).run())
                 await store.keep()
+
+    def _watching(self, collection: str, store: CertificateStore) -> Reflector[Object]:
+        """Follows a registration of the webhook. Without the right to watch it, the store looks at it every hour."""
+
+        def changed(_: Object) -> None:
+            store.registration_changed.set()
+
+        return Reflector(self._client, Resource(collection, Object, NAME), changed, changed, served=lambda _: None)
 
     def _reflector(self, resource: Resource[T], known: dict[str, T]) -> Reflector[T]:
         def changed(value: T) -> None:
@@ -187,6 +198,7 @@ class CertificateStore:
         self._secret = secret
         self._path = f"/api/v1/namespaces/{place.namespace}/secrets"
         self._context = context
+        self.registration_changed = asyncio.Event()
         self._certificates: Certificates | None = None
         self._served: Certificates | None = None
 
@@ -237,7 +249,12 @@ class CertificateStore:
     async def keep(self) -> None:
         """Renew in time, and put back a registration that somebody has changed. Runs until cancelled."""
         while True:
-            await asyncio.sleep(limits.CERTIFICATE_CHECK_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(limits.CERTIFICATE_CHECK_S):
+                    await self.registration_changed.wait()
+                    # Its own changes come back, too; and two versions of the webhook may want different ones.
+                    await asyncio.sleep(limits.REGISTRATION_PAUSE_S)
+            self.registration_changed.clear()
             try:
                 await self.load()
                 await self.register()  # first the new CA is trusted, then its certificate is served

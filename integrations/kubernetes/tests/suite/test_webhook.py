@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from integrations.kubernetes.tests.cluster import cluster
+from integrations.kubernetes.tests.cluster import WITHIN_S, cluster
 from integrations.kubernetes.tests.control_plane.existing import Plane
 from integrations.kubernetes.tests.manifests import pod
 from integrations.kubernetes.tests.suite.admission import MAPS, OPEN, TEAM, WRONG_MAP, created, webhook
 from remuda.embedded import NatsServer
-from remuda_kubernetes.api.client import ApiError, Client, Rejected
+from remuda_kubernetes.api.client import MERGE_PATCH, ApiError, Client, NotFound, Rejected
 from remuda_kubernetes.shim import names
 from remuda_kubernetes.webhook.registration import MUTATING, NAME, VALIDATING
 from tests.system.running import until
@@ -131,6 +132,21 @@ async def test_registration_that_somebody_has_emptied_is_put_back(plane: Plane, 
             await admin.create(collection, {"metadata": {"name": NAME}, "webhooks": []})
         async with webhook(plane, server):
             assert json.loads(await admin.call("GET", f"{MUTATING}/{NAME}"))["webhooks"]
+            for lose in ("emptied", "deleted"):  # while it runs
+                if lose == "emptied":
+                    await admin.patch(f"{MUTATING}/{NAME}", {"webhooks": None}, MERGE_PATCH)
+                else:
+                    await admin.call("DELETE", f"{MUTATING}/{NAME}")
+                await until_registered(admin)
+
+
+async def until_registered(admin: Client) -> None:
+    async with asyncio.timeout(WITHIN_S):
+        while True:
+            with suppress(NotFound):
+                if json.loads(await admin.call("GET", f"{MUTATING}/{NAME}")).get("webhooks"):
+                    return
+            await asyncio.sleep(0.1)
 
 
 async def test_second_process_shares_the_certificates(plane: Plane, server: NatsServer) -> None:
