@@ -20,10 +20,10 @@ from remuda_bus.nats.micro_service import VERSION
 from remuda_core import commands
 from remuda_core.core import Core
 from remuda_core.evolve import BY_FACT
-from remuda_core.facts import PREEMPTED_BY_SCHEDULER, Allocated, Ask
+from remuda_core.facts import PREEMPTED_BY_SCHEDULER, STOPPED_BY_RM, Allocated, Ask
 from remuda_core.limits import DRAIN_REPORTED_MS, MEASURE_AFTER_ALLOCATIONS, QUOTA_RETRY_MS
 from remuda_core.rules.connection import DEREGISTERED
-from remuda_core.settings import Configuration, PartitionSettings, QueueSettings
+from remuda_core.settings import EASY, Configuration, PartitionSettings, QueueSettings
 from remuda_core.snapshot import RESTORERS, save
 from remuda_core.wire import schema, snapshot_format
 from remuda_core.wire.codec import CommitCodec
@@ -240,13 +240,43 @@ def remembered() -> World:
     return world
 
 
+def promised() -> World:
+    """An ask of a reserved node is promised a time, which changes when work overruns. Run times are remembered."""
+    world = World()
+    root = QueueSettings("root", True, submit_acl="*", queues=(QueueSettings("a"), QueueSettings("b")))
+    settings = PartitionSettings(
+        "default", root, preemption_enabled=False, reservation_share=100, queue_reservation_share=100, backfill=EASY
+    )
+    partition = world.state.partition_name("default")
+    world.handle(commands.Register(RM, Configuration("1", (settings,))))
+    world.handle(commands.UpdateNode(partition, "n1", "CREATE", {}, {"memory": 8}, {}))
+    for queue, user in (("a", "ann"), ("b", "bob")):
+        world.handle(commands.SubmitApplication(partition, f"app-{queue}", f"root.{queue}", user))
+    world.handle(commands.SubmitAsk(Ask(partition, "app-a", "k1", {"memory": 2}, 3, 0, 60_000)))
+    world.handle(commands.Schedule(10))
+    world.handle(commands.SubmitAsk(Ask(partition, "app-b", "k2", {"memory": 8}, 1, 0, 60_000)))
+    world.handle(commands.Schedule(10))
+    for _ in range(2):  # in the end, work runs for longer than its bound
+        world.now_ms += 50_000
+        world.handle(commands.Schedule(10))
+    running = [*world.state.partitions[partition].allocations]
+    for uuid in running:
+        world.handle(commands.ReleaseAllocation(partition, "app-a", uuid, STOPPED_BY_RM, "over"))
+        world.handle(commands.Tick())
+        world.handle(commands.Schedule(10))
+    world.handle(commands.SubmitAsk(Ask(partition, "app-a", "k3", {"memory": 1}, 4, 0, 60_000)))
+    for _ in range(12):
+        world.now_ms += 1_000
+        world.handle(commands.Schedule(10))
+    return world
+
+
 def few_with_everything() -> dict[str, World]:
     """Of what is not recorded yet; as few seeds as a greedy choice finds."""
     worlds = {f"storm-{seed}": storm(seed, STEPS) for seed in CANDIDATES}
     worlds |= {"draining": draining(), "above-maximum": above_maximum(), "guests": guests()}
     worlds["rejected-allocations"] = rejected_allocations()
-    worlds["devices"] = devices()
-    worlds["remembered"] = remembered()
+    worlds |= {"devices": devices(), "remembered": remembered(), "promised": promised()}
     happened = {name: kinds(world) for name, world in worlds.items()}
     chosen: dict[str, World] = {}
     missing = EVERYTHING - recorded()

@@ -127,7 +127,7 @@ def holds(was: Message, is_now: Message, where: str) -> None:
     """All that was said is still said; what is said besides is new."""
     for field, value in was.ListFields():
         now, there = getattr(is_now, field.name), f"{where}.{field.name}"
-        if field.name in ("ask_over", "asked_ms", "peak"):  # see forget_what_snapshots_lacked
+        if field.name in ("ask_over", "asked_ms", "peak", "reserved_ms"):  # see forget_what_snapshots_lacked
             continue
         if isinstance(value, Message):
             holds(value, now, there)
