@@ -64,11 +64,9 @@ MEMORY: Final = (
         "index.patience",
         ("patience_never_ends", "23: a late ask goes before the ask that is next", "self._heap[0][0] <= now_ms", "self._heap[0][0] < 0"),
         ("patience_ends_too_early", "23: an ask is late when it has waited as long as `fair.patience`", "        due_ms = ask.at_ms + patience_ms\n", "        due_ms = ask.at_ms + patience_ms // 2\n"),
-        ("patience_by_age_alone", "23: late asks are ordered by priority, then by age", "insort(self.late, (-ask.ask.priority, ask.at_ms,", "insort(self.late, (0, ask.at_ms,"),
         ("patience_passes_priorities", "23: the late ask has no lower priority", "        if order.by_priority and _priority(ask, below) < _priority(first, below_others):\n            return False\n", ""),
         ("patience_passes_guarantees", "23: the other ask is not the one of a child within its guarantee", "        return not order.is_beyond(below) or order.is_beyond(below_others)", "        return True"),
         ("patience_without_memory", "23: the queue in which the paths meet has a half-life", "        if order.moment is None:\n            return False\n", ""),
         ("patience_without_quotas", "23: the late ask fits its quotas", "        return headroom is None or covers(demand.negated, headroom)", "        return True"),
-        ("patience_without_limits", "23: the late ask fits its quotas", "        if ask_class.limited and ask_class.in_the_way() is not None:\n            return False\n", ""),
     ),
 )  # fmt: skip
