@@ -35,6 +35,10 @@ MOST_ARRIVALS = Decimal(100)
 _PARTS = 1_000
 
 
+class NotThere(ValueError):
+    """A change names a node or a partition that does not exist. The text is for people."""
+
+
 @dataclass(frozen=True, slots=True)
 class AddedNodes:
     """`count`: None: it is searched for. `like`: a node whose capacity and attributes they have; "": `capacity`."""
@@ -124,8 +128,7 @@ def arrivals_of(text: str) -> Decimal:
 
 def events_with(change: Change, core: Core, workload: Workload) -> Iterator[tuple[int, int, Command]]:
     """The events of the workload as the change makes them, with their numbers in it. Changes of what there is at the
-    beginning come first, or as soon as the RM has registered. `core`: at the beginning. Raises ValueError for a node or
-    partition that does not exist."""
+    beginning come first, or as soon as the RM has registered. `core`: at the beginning. Raises NotThere."""
     left_out = _Omitted(change, workload)
     if core.state.partitions:
         _sort_nodes(core, change)
@@ -141,7 +144,7 @@ def events_with(change: Change, core: Core, workload: Workload) -> Iterator[tupl
 
 
 def check(change: Change, core: Core, workload: Workload) -> None:
-    """Raises ValueError for a node or a partition that does not exist."""
+    """Raises NotThere."""
     if core.state.partitions:
         list(_added(change, core.state, workload))
 
@@ -199,7 +202,7 @@ def _partition(state: State, one: AddedNodes) -> Partition:
     for partition in state.partitions.values():
         if not one.partition or partition.name.endswith(f"]{one.partition}"):
             return partition
-    raise ValueError(f"nodes: there is no partition {one.partition[:100]!r}")
+    raise NotThere(f"nodes: there is no partition {one.partition[:100]!r}")
 
 
 def _like(partition: Partition, workload: Workload, one: AddedNodes) -> tuple[Mapping[str, str], Mapping[str, int]]:
@@ -209,7 +212,7 @@ def _like(partition: Partition, workload: Workload, one: AddedNodes) -> tuple[Ma
     for _, command in workload.events:
         if isinstance(command, commands.UpdateNode) and command.node_id == one.like and command.capacity is not None:
             return command.attributes, command.capacity
-    raise ValueError(f"nodes: like={one.like[:100]!r}: there is no such node")
+    raise NotThere(f"nodes: like={one.like[:100]!r}: there is no such node")
 
 
 def _is_meant(name: str, node_id: str, attributes: Mapping[str, Any]) -> bool:

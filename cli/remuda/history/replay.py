@@ -20,7 +20,7 @@ from remuda_core.wire.facts import read_fact
 from remuda_core.wire.schema import Fact as FactMessage
 from remuda_replication.child import CHILD_NICENESS, Child, ChildFailed
 
-from .changes import Change, check, events_with
+from .changes import Change, NotThere, check, events_with
 from .exact import Compared, compare
 from .goal import Goal, smallest
 from .measures import Measures
@@ -101,7 +101,7 @@ async def replay(period: Period, changes: Sequence[Change], progress: Progress) 
     for change in changes:
         try:
             check(change.with_count(1) if change.searches else change, period.start, period.workload)
-        except ValueError as error:
+        except NotThere as error:
             raise Refused(str(error)) from None
     runs = await play_all(period, [UNCHANGED, *changes], progress)
     unchanged = runs[0]
@@ -117,7 +117,7 @@ async def search(period: Period, change: Change, goal: Goal, most: int, progress
     """The report of the smallest number of added nodes with which the goal is reached. Raises Refused, ChildFailed."""
     try:
         check(change.with_count(1), period.start, period.workload)
-    except ValueError as error:
+    except NotThere as error:
         raise Refused(str(error)) from None
     known: dict[int, dict[str, Any]] = {}
 
@@ -168,22 +168,21 @@ async def _in_child(period: Period, change: Change, progress: Callable[[float], 
 
 
 def _lines(period: Period, change: Change) -> Iterator[bytes]:
+    """What the child of a variant writes."""
     os.nice(_NICENESS - CHILD_NICENESS)
-    lines: list[int] = []
     try:
-        yield from _played(period, change, lines)
-    except ValueError as error:
+        yield from _played(period, change)
+    except NotThere as error:
         yield b"%b%b\n" % (_REFUSED, str(error).encode())
 
 
-def _played(period: Period, change: Change, done: list[int]) -> Iterator[bytes]:
-    workload = period.workload
+def _played(period: Period, change: Change) -> Iterator[bytes]:
+    workload, told = period.workload, -1
     world = World(period.start, workload, events_with(change, period.start, workload), period.on_preemption)
     span = max(1, workload.end_ms - workload.begin_ms)
     for now_ms in world.moments():
-        step = (now_ms - workload.begin_ms) * _PROGRESS_STEPS // span
-        if not done or step > done[-1]:
-            done[:] = [step]
+        if (step := (now_ms - workload.begin_ms) * _PROGRESS_STEPS // span) > told:
+            told = step
             yield b"%b%d\n" % (_PROGRESS, step)
     played = world.played
     report = {

@@ -229,7 +229,8 @@ class Extraction:
             self._alive[fact.uuid] = dropped[0]  # it has run on
             return
         key = (fact.partition, fact.application_id, fact.allocation_key)
-        application = self._core.state.partitions[fact.partition].applications.get(fact.application_id)
+        partition = self._core.state.partitions.get(fact.partition)
+        application = partition.applications.get(fact.application_id) if partition is not None else None
         self._alive[fact.uuid] = key, self._numbers[key], application.user if application else "", now_ms
         self._numbers[key] += 1
 
