@@ -294,7 +294,7 @@ PASS: Final = (
     ),
     *_of(
         "state.application",
-        ("full_node_is_served", "10: a node takes only so many allocations", "return self.reservation is None and self.schedulable and not self.full", "return self.reservation is None and self.schedulable"),
+        ("full_node_is_served", "10: a node takes only so many allocations", "return self.reservation is None and self.kept is None and self.schedulable and not self.full", "return self.reservation is None and self.kept is None and self.schedulable"),
         ("not_ready_takes", "10: nothing new on a node that is not ready", 'self.attributes.get("ready", "true").lower() != "false"', "True"),
         ("not_ready_takes_bound_asks", "10: nothing new on a node that is not ready, whether bound to it or not", "        return self.ready and (bound_to == self.id or", "        return (bound_to == self.id or"),
         ("draining_takes_no_bound_asks", "10: a draining node takes asks that are bound to it", "        return self.ready and (bound_to == self.id or (not self.draining and not bound_to))", '        return self.schedulable and bound_to in ("", self.id)'),

@@ -71,7 +71,7 @@ PREEMPTION: Final = (
     *mutants_of(
         "evolve.preemption",
         ("set_aside_for_the_interval", "13: asks that found nodes set aside try again when one no longer is", "    for path, like in partition.set_aside:", "    for path, like in ():"),
-        ("quota_is_not_held", "13: with the node, the place under maxima and limits is kept", "    if preemption.node.reservation is pending and not preemption.held:", "    if False:"),
+        ("quota_is_not_held", "13: with the node, the place under maxima and limits is kept", "    if (preemption.nodes or preemption.node.reservation is pending) and not preemption.held:", "    if False:"),
     ),
     *mutants_of(
         "decide.expire",
