@@ -100,7 +100,6 @@ BACKFILL: Final = (
             "    return bound_ms",
         ),
         (
-            "promises_move_always",
             "22: a promise changes at most once a minute",
             "        if not much_later or promise.changed_ms + PROMISE_CHANGES_MS > now_ms:",
             "        if not much_later:",

@@ -94,7 +94,7 @@ class Demands:
             group, wish = member
             of_group = (items_with(resource, needs), node_id, refused, group.key, wish)
             return self.by_key.get(of_group) or self._make(of_group, resource, needs, group, wish)
-        lasts = self.lasts(ask)
+        lasts = self.lasts(ask) if self._backfill else ()
         spelling = (*resource.items(), *needs, node_id, refused, *lasts)
         demand = self._by_spelling.get(spelling)
         if demand is None:
