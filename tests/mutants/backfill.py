@@ -99,11 +99,6 @@ BACKFILL: Final = (
             "    return bound_ms if bound_ms >= now_ms else now_ms + PROMISE_CHANGES_MS",
             "    return bound_ms",
         ),
-        (
-            "22: a promise changes at most once a minute",
-            "        if not much_later or promise.changed_ms + PROMISE_CHANGES_MS > now_ms:",
-            "        if not much_later:",
-        ),
     ),
     *mutants_of(
         "cycle.backfill",
