@@ -264,7 +264,6 @@ def promised() -> World:
         world.handle(commands.ReleaseAllocation(partition, "app-a", uuid, STOPPED_BY_RM, "over"))
         world.handle(commands.Tick())
         world.handle(commands.Schedule(10))
-    world.handle(commands.SubmitAsk(Ask(partition, "app-a", "k3", {"memory": 1}, 4, 0, 60_000)))
     for _ in range(12):
         world.now_ms += 1_000
         world.handle(commands.Schedule(10))
