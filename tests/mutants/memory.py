@@ -19,7 +19,7 @@ MEMORY: Final = (
         ("memory_starts_anew", "23: another half-life keeps the mean", "        if known and self.decay is not None:\n", "        if False:\n"),
         ("memory_is_kept_without_half_life", "23: without a half-life accounts are forgotten", "        was, self.past = self.past, {}\n", "        was = self.past\n"),
         ("memory_ends_with_its_members", "23: accounts outlive the queue and the registration", "            account.used = sums()\n            self.rest(account, now_ms)\n", "            self.forget(account.key)\n"),
-        ("memory_of_the_idle_is_kept", "23: an account without use is forgotten after 64 half-lives", "now_ms - self.at_ms >= self.decay.epoch_ms", "False"),
+        ("memory_of_the_idle_is_kept", "23: an account without use is forgotten after 1,024 half-lives", "now_ms - self.at_ms >= KEPT_EPOCHS * self.decay.epoch_ms", "False"),
     ),
     *mutants_of(
         "evolve.accounts",

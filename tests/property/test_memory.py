@@ -227,8 +227,8 @@ def test_idle_accounts_are_bounded() -> None:
 
     first = use("first", 0)
     assert accounts.find(first) is not None
-    use("later", 63 * HOUR)
-    assert accounts.find(first) is not None, "63 half-lives later"
-    use("last", 65 * HOUR)
+    use("later", 1_023 * HOUR)
+    assert accounts.find(first) is not None, "1,023 half-lives later"
+    use("last", 1_025 * HOUR)
     assert accounts.find(first) is None
     assert len(accounts) == 2

@@ -22,6 +22,8 @@ from ..rules.resource import Resource, Sums, forget_zeros, sums
 QUEUE: Final = "queue"
 USER: Final = "user"
 APPLICATION: Final = "application"
+# How long an idle account is kept: 1,024 half-lives.
+KEPT_EPOCHS: Final = 16
 
 
 class AccountKey(NamedTuple):
@@ -138,8 +140,9 @@ class Account:
             forget_zeros(used, resource)
 
     def is_over(self, now_ms: int) -> bool:
-        """Whether nothing is used, and so long ago that nothing of it is left: a 2^-EPOCH part of what it was."""
-        return self.decay is None or not self.past or now_ms - self.at_ms >= self.decay.epoch_ms
+        """Whether nothing is used, and so long ago that nothing of it is left. Until then even the order of what is
+        nearly nothing is kept: users who seldom come have had more or less than each other."""
+        return self.decay is None or not self.past or now_ms - self.at_ms >= KEPT_EPOCHS * self.decay.epoch_ms
 
 
 class Accounts:
