@@ -1,6 +1,7 @@
 """Measures how well the core keeps gangs in racks: a cluster of racks, gangs and slices, by a Poisson process.
 
     python bench/topology.py [--load 0.85] [--seeds 3] [--jobs 4000] [--json]
+    python bench/topology.py --waiting 500 [--kinds 1] [--json]
 
 All goes through the core: an RM registers, reports 594 nodes of 4 GPUs (33 racks of 18 nodes, 3 blocks of 11 racks),
 and asks for jobs as they come; after each change there is a pass. A job is one ask for a share of a node, a gang of
@@ -10,6 +11,10 @@ binpacking, pack: topology}`). Jobs ask for `load` of all GPUs; the first tenth 
 
 `in_one_domain`, `slices_whole`: in per cent of the gangs, and of the jobs in slices. `allocated_while_waiting`: in per
 cent of all GPUs, over the time in which a job waits. `mean_wait_h`: of the gangs of at most a rack. Means of the seeds.
+
+`--waiting`: how much CPU time passes take where so many groups ask at once for 2 to 16 nodes of one rack each, of
+10,000 nodes in 600 racks, nine tenths of which are full. The groups want `kinds` different amounts. `longest_pass_ms`
+until no more is placed, and `after_release_ms`, the longest of twenty passes after the release of one allocation each.
 
 The protocol, and the random numbers of a seed, are those of `topology.py` in REMUDA_YARDSTICKS. Needs numpy, whose
 random numbers they are; without it nothing is measured, and the output says so.
@@ -191,13 +196,63 @@ def note(found: Measured, job: Job, racks: list[int], now: float) -> None:
         found.whole += not any(racks.count(rack) % job.kind.in_one for rack in set(racks))
 
 
+def waiting(groups: int, kinds: int) -> dict[str, float]:
+    core, now_ms = Core("bench"), 1_000_000
+    root = QueueSettings("root", parent=True, submit_acl="*", queues=(QueueSettings("a"),))
+    partition = PartitionSettings(
+        "default", root, "binpacking", {"gpu": 1.0}, preemption_enabled=False, pack="topology",
+        topology=(TopologyLevel("block", "block"), TopologyLevel("rack", "rack")),
+    )  # fmt: skip
+    core.handle(Register("bench", Configuration("topology", (partition,))), now_ms)
+    for node in range(10_000):
+        rack = node * 600 // 10_000
+        where = {"block": f"b{rack // 20:02}", "rack": f"r{rack:03}"}
+        core.handle(UpdateNode(PARTITION, f"n{node:05}", "CREATE", where, {"gpu": 4, "cpu": 1_000}), now_ms)
+    core.handle(SubmitApplication(PARTITION, "fill", "root.a", "alice"), now_ms)
+    core.handle(SubmitAsk(Ask(PARTITION, "fill", "k", {"gpu": 1, "cpu": 1}, max_allocations=36_000)), now_ms)
+    while any(isinstance(fact, Allocated) for fact in core.handle(Schedule(MOST_PER_PASS), now_ms)):
+        pass
+    for number in range(groups):
+        name = f"group-{number:04}"
+        core.handle(SubmitApplication(PARTITION, name, "root.a", "alice"), now_ms)
+        need, tags = {"gpu": GPUS, "cpu": 1 + number % kinds}, {TOPOLOGY_REQUIRED: "rack"}
+        core.handle(SubmitAsk(Ask(PARTITION, name, "k", need, max_allocations=2 + number % 15, tags=tags)), now_ms)
+    gc.collect()
+    gc.freeze()
+    passes = [pass_ms(core, now_ms)]
+    while core.index.unfinished:
+        passes.append(pass_ms(core, now_ms))
+    after = []
+    for uuid in list(core.state.partitions[PARTITION].applications["fill"].allocations)[: 20 * 37 : 37]:
+        core.handle(ReleaseAllocation(PARTITION, "fill", uuid, 1, "over"), now_ms)
+        after.append(pass_ms(core, now_ms))
+    started = len(core.state.partitions[PARTITION].allocations) - 36_000 + len(after)
+    return {
+        "groups": groups, "kinds": kinds, "passes": len(passes), "longest_pass_ms": round(max(passes), 1),
+        "after_release_ms": round(max(after), 1), "members_started": started,
+    }  # fmt: skip
+
+
+def pass_ms(core: Core, now_ms: int) -> float:
+    """CPU time: other processes may be busy."""
+    began = time.process_time()
+    core.handle(Schedule(MOST_PER_PASS), now_ms)
+    return 1000 * (time.process_time() - began)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--load", type=float, default=0.85)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=4_000)
+    parser.add_argument("--waiting", type=int, default=0)
+    parser.add_argument("--kinds", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    if options.waiting:
+        times = waiting(options.waiting, options.kinds)
+        print(json.dumps(times) if options.json else ", ".join(f"{name} {value}" for name, value in times.items()))
+        return
     try:
         import numpy  # noqa: F401
     except ImportError:

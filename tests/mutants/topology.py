@@ -29,6 +29,7 @@ TOPOLOGY: Final = (
         ("groups_before_all_were_asked", "21: a start waits for all its members", "        if not together or count < self._starts(group, wish) or self._comes_later(group, wish):", "        if not together:"),
         ("gangs_without_their_placeholders", "21: the size of a gang is what its placeholders ask for", "count < self._starts(group, wish) or self._comes_later(group, wish):", "count < self._starts(group, wish):"),
         ("groups_of_levels_that_are_gone", "21: asks that name a level which was removed wait", "        if any(level and place_of(self.levels, level) < 0 for level in (wish.required, wish.slice_level, wish.outer)):", "        if False:"),
+        ("groups_keep_the_quota_of_a_start", "21: maxima have room for all members of a start", "                    self._measure(one, demand)  # the first", "                    pass  # the first"),
         ("slices_lose_their_place", "21: a slice gets its members back where the others are", "            for path in self._incomplete(group, wish):", "            for path in sorted(group.counts[place_of(self.levels, wish.slice_level)]):"),
         ("slices_only_in_finer_domains", "21: a slice that lost members gets them back where the others are", "                if domain is not None and scope.is_in(domain):", "                if False:"),
         ("slices_over_many_domains", "21: slices are placed over as few domains as possible", "        most = sorted(with_room, key=lambda domain: (-shape.counts[domain], rank(domain)))", "        most = sorted(with_room, key=lambda domain: (shape.counts[domain], rank(domain)))"),
@@ -41,7 +42,7 @@ TOPOLOGY: Final = (
     ),
     *mutants_of(
         "index.domains",
-        ("domains_least_used_first", "21: of domains with equal room the one that is used most is taken", "        rank = (self.counts.get(domain, 0), -domain.used, domain.path)", "        rank = (self.counts.get(domain, 0), domain.used, domain.path)"),
+        ("domains_least_used_first", "21: of domains with equal room the one that is used most is taken", "        rank = (count, -domain.used, domain.path) if count else None", "        rank = (count, domain.used, domain.path) if count else None"),
         ("domains_just_too_small", "21: a domain with room for exactly so many is taken", "        start: Rank = (count,)\n", "        start: Rank = (count + 1,)\n"),
         ("copies_of_refused_nodes", "21: only nodes that the RM accepts are room", "        return not (demand.node_specific and demand.avoids(entry.id))", "        return True"),
     ),

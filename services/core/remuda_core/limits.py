@@ -14,6 +14,9 @@ MOST_ALLOCATIONS_PER_PASS: Final = 20_000
 # they are alike a pass reaches ALLOCATIONS_PER_PASS first.
 STEPS_PER_PASS: Final = 9_000
 STEPS_PER_PLACEMENT: Final = 4
+# Besides: to seek what a group places next; to count anew how many members a changed node takes.
+STEPS_PER_GROUP: Final = 12
+STEPS_PER_CHANGED_NODE: Final = 3
 STEPS_PER_QUEUE: Final = 2
 # A member is ranked again because time has passed (8 us).
 STEPS_PER_RANK: Final = 2
@@ -201,7 +204,7 @@ GROUP_SIZE: Final = 10_000
 # Shapes of members whose copies are counted in each domain; with more of them, those looked at longest ago are
 # forgotten, and counted again when they are next asked about. And domains that are tried for a group with members of
 # several shapes.
-SHAPES_COUNTED: Final = 64
+SHAPES_COUNTED: Final = 512
 DOMAINS_TRIED: Final = 200
 
 # Records of rejected applications in one partition: enough to find an error, and bounded whatever an RM sends.

@@ -142,7 +142,9 @@ def _check_shape(shape: Shape, known: list[Domain], index: PartitionIndex) -> No
             assert shape.count(domain) == raw, f"{what}: {shape.count(domain)} slices in {domain.path}, not {raw}"
     for level, tree in shape.trees.items():
         listed = {domain: rank for rank, domain, _ in tree.items()}
-        there = {one: (shape.count(one), -one.used, one.path) for one in known if one.level == level}
+        there = {
+            one: (shape.count(one), -one.used, one.path) for one in known if one.level == level and shape.count(one)
+        }
         assert listed == there, f"{what}: domains of level {level} are listed as {listed}, expected {there}"
     for domain, ranked in shape.nodes.items():
         assert domain in known, f"{what}: has nodes of a domain that is gone"

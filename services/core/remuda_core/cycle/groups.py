@@ -7,6 +7,7 @@ from collections.abc import Generator
 from ..facts import Fact
 from ..index.node_groups import Demand
 from ..index.partition import PartitionIndex
+from ..limits import STEPS_PER_GROUP, STEPS_PER_PLACEMENT
 from ..state import Partition, PendingAsk, State
 from .place import ask_for_more, expired, place
 
@@ -18,6 +19,7 @@ def place_group(
     of the pass, because the other members would find their room taken. Closes the demand if there is no room."""
     groups, known, placed = index.groups, demand.predicate_class, 0
     assert groups is not None, "the ask is a member of a group"
+    index.budget.left -= STEPS_PER_GROUP
     for one in groups.next_places(demand, pending):
         node = groups.node_for(one)
         if node is None:
@@ -27,6 +29,7 @@ def place_group(
             return placed
         yield from place(state, partition, one.ask, node, now_ms)
         index.freed_nodes.shrunk(node)
+        index.budget.left -= STEPS_PER_PLACEMENT
         placed += 1
     if not placed and demand.open:
         awaited = groups.failed

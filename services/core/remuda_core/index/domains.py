@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..limits import ALLOCATIONS_PER_NODE, SHAPES_COUNTED
+from ..limits import ALLOCATIONS_PER_NODE, SHAPES_COUNTED, STEPS_PER_CHANGED_NODE
 from ..rules.devices import place_name
-from ..rules.resource import Items
+from ..rules.resource import Items, Resource
 from ..rules.topology import ALL_NODES, Path, host_of, path_of
 from ..settings import TopologyLevel
 from ..state import Allocation, Node, Refusals
@@ -50,11 +50,6 @@ class Domain:
         return max(
             (1000 * amount // (capacity.get(name, 0) or 1) for name, amount in self.allocated.items()), default=0
         )
-
-    def add(self, capacity: dict[str, int], allocated: dict[str, int], times: int) -> None:
-        for sums, amounts in ((self.capacity, capacity), (self.allocated, allocated)):
-            for name, amount in amounts.items():
-                sums[name] = sums.get(name, 0) + times * amount
 
     def at(self, level: int) -> Iterator[Domain]:
         """The domains of a level within this one."""
@@ -117,6 +112,7 @@ class Domains:
         self.standing[entry] = Standing(tuple(chain))
         for domain in chain:
             domain.nodes[entry] = None
+        _settle(self.standing[entry], node)
         return True
 
     def node_removed(self, node: Node) -> None:
@@ -137,7 +133,8 @@ class Domains:
             shape.leave(entry, standing.chain)
         for domain in reversed(standing.chain):
             del domain.nodes[entry]
-            domain.add(standing.capacity, standing.allocated, -1)
+            _add(domain.capacity, standing.capacity, {})
+            _add(domain.allocated, standing.allocated, {})
             if not domain.nodes and domain.parent is not None:
                 del self.by_level[domain.level][domain.path]
                 del domain.parent.children[domain.path]
@@ -150,11 +147,9 @@ class Domains:
             return
         for entry in self.changed.since(self._seen):
             standing, node = self.standing[entry], entry.node
-            for domain in standing.chain:
-                domain.add(standing.capacity, standing.allocated, -1)
-            standing.capacity, standing.allocated = dict(node.capacity), dict(node.allocated)
-            for domain in standing.chain:
-                domain.add(standing.capacity, standing.allocated, 1)
+            if standing.allocated != node.allocated or standing.capacity != node.capacity:
+                _settle(standing, node)
+                self.budget.left -= 1
         self._seen = self.changed.count
 
     # Queries
@@ -184,6 +179,25 @@ class Domains:
         return shape
 
 
+def _settle(standing: Standing, node: Node) -> None:
+    """Let the domains of the node count what it has and uses now."""
+    for domain in standing.chain:
+        _add(domain.allocated, standing.allocated, node.allocated)
+        if standing.capacity != node.capacity:
+            _add(domain.capacity, standing.capacity, node.capacity)
+    standing.capacity, standing.allocated = dict(node.capacity), dict(node.allocated)
+
+
+def _add(sums: dict[str, int], before: Resource, now: Resource) -> None:
+    for name, amount in now.items():
+        more = amount - before.get(name, 0)
+        if more:
+            sums[name] = sums.get(name, 0) + more
+    for name, amount in before.items():
+        if amount and name not in now:
+            sums[name] -= amount
+
+
 class Shape:
     """How many copies of a demand fit: on nodes, and in domains. `slice_size`: so many copies have to be in one domain
     of `slice_level`; then domains of this level and above count slices, else copies."""
@@ -207,10 +221,9 @@ class Shape:
         self.listed: dict[Domain, Rank] = {}
         # Of a domain, when first asked for: its nodes with room by rank.
         self.nodes: dict[Domain, BitTree[NodeEntry]] = {}
-        self.seen = domains.changed.count
         domains.settle()
-        for entry, standing in domains.standing.items():
-            self._update(entry, standing.chain)
+        self.seen = domains.changed.count
+        self._count_all()
 
     def settle(self) -> None:
         """Take in the nodes that have changed. O(levels * log n) for each."""
@@ -220,6 +233,31 @@ class Shape:
             self.seen = changed.count
             for entry in changed.since(seen):
                 self._update(entry, self.domains.standing[entry].chain)
+                self.domains.budget.left -= STEPS_PER_CHANGED_NODE
+
+    def _count_all(self) -> None:
+        """Count what fits now. O(groups of nodes + levels * nodes with room)."""
+        nodes, demand, raw = self.domains.nodes, self.demand, self.raw
+        groups = list(nodes.with_room(demand.need))
+        for group in groups:
+            most = copies_in(nodes, demand, group.available, ALLOCATIONS_PER_NODE)
+            for entry in group.nodes():
+                standing = self.domains.standing.get(entry)
+                if entry in self.copies or standing is None or not self.may_take(entry):
+                    continue
+                self.copies[entry] = copies = min(most, entry.node.allocations_left)
+                self.ranks[entry] = nodes.rank_of(demand, entry, group.available)
+                for domain in standing.chain:
+                    raw[domain] = raw.get(domain, 0) + copies
+        self.domains.budget.left -= (len(groups) + len(self.copies)) // 2
+        if not self.slice_size:
+            self.counts = dict(raw)
+            return
+        for domain, copies in raw.items():
+            above: Domain | None = domain if domain.level == self.slice_level else None
+            while above is not None:
+                self.counts[above] = self.counts.get(above, 0) + copies // self.slice_size
+                above = above.parent
 
     def leave(self, entry: NodeEntry, chain: tuple[Domain, ...]) -> None:
         """Follow a node that leaves its domains."""
@@ -277,14 +315,18 @@ class Shape:
                     tree.put(entry, rank, 1)
 
     def _list(self, domain: Domain) -> None:
-        rank = (self.counts.get(domain, 0), -domain.used, domain.path)
-        was = self.listed.get(domain)
+        """List the domain by what it counts now; not at all if that is nothing."""
+        count = self.counts.get(domain, 0)
+        rank = (count, -domain.used, domain.path) if count else None
+        was = self.listed.pop(domain, None)
+        if rank is not None:
+            self.listed[domain] = rank
         if rank != was:
             tree = self.trees[domain.level]
             if was is not None:
                 tree.remove(was)
-            tree.put(domain, rank, 1)
-            self.listed[domain] = rank
+            if rank is not None:
+                tree.put(domain, rank, 1)
 
     def copies_on(self, entry: NodeEntry) -> int:
         """How many copies fit on the node, one placed after the other."""
@@ -324,8 +366,10 @@ class Shape:
         tree = self.trees.get(level)
         if tree is None:
             tree = self.trees[level] = BitTree(self.domains.budget)
-            for domain in self.domains.by_level[level].values():
+            some = [domain for domain, room in self.counts.items() if room and domain.level == level]
+            for domain in some:
                 self._list(domain)
+            self.domains.budget.left -= 2 * len(some)
         start: Rank = (count,)
         while (found := tree.first(1, start)) is not None:
             yield found

@@ -312,14 +312,18 @@ class Groups:
                     del self.of_application[group.application.id]
             return
         for demand in list(group.free):
-            quota = self._quota(group, demand)
-            if quota != demand.quota:
-                demand.quota = quota
-                demand.negated = tuple(map(neg, self.index.nodes.vector(quota)))
-                self.index.quota_changed(demand, group.application)
+            self._measure(group, demand)
             if not demand.open and demand.possible:
                 self.index.open(demand)
             self._leave_opened(demand)
+
+    def _measure(self, group: Group, demand: Demand) -> None:
+        """Let maxima and limits see what the next step of the group places."""
+        quota = self._quota(group, demand)
+        if quota != demand.quota:
+            demand.quota = quota
+            demand.negated = tuple(map(neg, self.index.nodes.vector(quota)))
+            self.index.quota_changed(demand, group.application)
 
     def _leave_opened(self, demand: Demand) -> None:
         """Take the demand from those that were opened together: its group or its application has other members."""
@@ -330,8 +334,10 @@ class Groups:
         """Look again at the other groups of an application whose asks share a level: it has other members."""
         for one in self.of_application.get(group.application.id, ()):
             for demand in one.free:
-                if demand.wish is not None and demand.wish.outer and not demand.open and demand.possible:
-                    self.index.open(demand)
+                if demand.wish is not None and demand.wish.outer:
+                    self._measure(one, demand)  # the first group of an application starts, the others join it
+                    if not demand.open and demand.possible:
+                        self.index.open(demand)
                 self._leave_opened(demand)
 
     def _quota(self, group: Group, demand: Demand) -> Resource:

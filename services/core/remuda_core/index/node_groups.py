@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush, merge
-from itertools import islice
+from itertools import chain, islice
 from math import inf
 from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
@@ -241,6 +241,10 @@ class NodeGroup:
             return False
         heappush(self.others, node)
         return self.others[0] is node
+
+    def nodes(self) -> Iterator[NodeEntry]:
+        """All of its nodes, some of them perhaps twice."""
+        return (node for node in chain(islice(self.line, self.front, None), self.others) if node.group is self)
 
     def hide(self) -> None:
         """Hide the group, whose last node has left."""

@@ -490,6 +490,10 @@ class NodeIndex:
             group = self._groups[key] = NodeGroup(self._numbers, capacity, obtainable, available, score)
         return group
 
+    def with_room(self, need: Vector) -> Iterator[NodeGroup]:
+        """The groups of nodes that have so much available. O(groups)."""
+        return (group for group in self._groups.values() if group.size and covers(group.available, need))
+
     def groups(self) -> dict[GroupKey, set[str]]:
         """The IDs of the nodes of each group, for `check`."""
         return {

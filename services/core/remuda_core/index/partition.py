@@ -129,6 +129,8 @@ class PartitionIndex:
         if self.preemptors is not None:
             self.preemptors.begin_pass()
         self.reserving.begin_pass(now_ms, delay_ms)
+        if self.groups is not None:
+            self.groups.domains.settle()  # a little each time: the first group to come must not pay for all nodes
         if not self.partition.questions_paused:
             for demand in list(self.demands.unasked):
                 self.open(demand)
