@@ -49,10 +49,7 @@ TOPOLOGY: Final = (
     *mutants_of(
         "cycle.preempt_groups",
         ("groups_preempt_everywhere", "21: a group preempts in one domain", "        self.entries = [entry for entry in domain.nodes if may_be_kept(entry.node)]", "        self.entries = [entry for entry in index.nodes._entries.values() if may_be_kept(entry.node)]"),
-        ("groups_begin_before_all_have_left", "21: members are placed once the last victim has left", "        if any(uuid in partition.allocations for uuid in preemption.uuids):", "        if all(uuid in partition.allocations for uuid in preemption.uuids):"),
         ("groups_of_other_members_start", "21: a group with other members is planned anew", "    if isinstance(start, Start) and start.begins and start.asks != todo:", "    if False:"),
-        ("groups_take_useless_victims", "21: a victim frees something that a member lacks", "            useful = victim not in gone and (left[1] <= 0 or self._helps(victim, left[0], demand))\n", "            useful = victim not in gone\n"),
-        ("groups_take_victims_in_vain", "21: victims let all members fit", "                if best is None or len(chosen) + len(best.victims) > VICTIMS_PER_PLAN:\n                    return None", "                if best is None or len(chosen) + len(best.victims) > VICTIMS_PER_PLAN:\n                    break"),
     ),
     *mutants_of(
         "state.application",
