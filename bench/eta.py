@@ -18,15 +18,17 @@ import argparse
 import gc
 import json
 import statistics
+import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from backfill import BEGIN_MS, PARTITION, Job, Machine, play, read
-
 from remuda_core.trials.forecast import SAMPLES, starts, world_of
 from remuda_core.trials.intervals import Intervals, Open, raw_interval
+
+sys.path.append(str(Path(__file__).parents[1]))
+from bench.backfill import BEGIN_MS, PARTITION, Job, Machine, play, read
 
 MINUTE_S: Final = 60
 BLOCK: Final = 500
@@ -72,7 +74,8 @@ class Forecasts:
         wait_s = machine.started_s[number] - since_s
         self.intervals.resolve(one, 1000 * wait_s)
         if counts:
-            self.rows[number] = (wait_s, *(at_ms / 1000 for at_ms in one.shown))
+            low_ms, middle_ms, high_ms = one.shown
+            self.rows[number] = (wait_s, low_ms / 1000, middle_ms / 1000, high_ms / 1000)
             self.raw.append(one.raw.below_ms <= 1000 * wait_s <= one.raw.above_ms)
 
     def measures(self) -> dict[str, object]:

@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 from remuda_core.cycle import preempt, schedule, victims
 from remuda_core.cycle.preempt import attempt, interval_of
+from remuda_core.cycle.preempt_groups import GroupPlan
 from remuda_core.cycle.victims import Shortfall, VictimSearch
 from remuda_core.facts import Fact
 from remuda_core.index.limits import full_queue, limit_of
@@ -68,10 +69,12 @@ def preempt_once_per_ask() -> Iterator[None]:
     """An ask preempts for one of its allocations, and never again."""
     planned = preempt.plan
 
-    def once(state: State, partition: Partition, pending: PendingAsk, *rest: Any) -> preempt.Plan | str:
+    def once(
+        state: State, partition: Partition, pending: PendingAsk, *rest: Any, **named: Any
+    ) -> preempt.Plan | GroupPlan | str:
         if pending.preempted_at_ms:
             return "it has preempted others before"
-        return planned(state, partition, pending, *rest)
+        return planned(state, partition, pending, *rest, **named)
 
     with patch.object(preempt, "plan", once):
         yield
@@ -106,7 +109,7 @@ def preempt_before_the_next_ask() -> Iterator[None]:
     ) -> Generator[Fact, None, int]:
         if not index.gangs_to_serve:
             for pending in list(_in_front(state, partition, index, now_ms)):
-                if (yield from attempt(state, partition, pending, now_ms)):
+                if (yield from attempt(state, partition, index, pending, now_ms)):
                     return limit
         return (yield from normal(state, partition, index, limit, now_ms))
 

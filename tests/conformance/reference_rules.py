@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from remuda_core import timeouts
 from remuda_core.commands import ReleaseAllocation
 from remuda_core.cycle import preempt
+from remuda_core.cycle.preempt_groups import GroupPlan
 from remuda_core.cycle.reserve import within_quotas
 from remuda_core.cycle.transitions import transition
 from remuda_core.cycle.victims import VictimSearch
@@ -311,9 +312,9 @@ def keep_nothing_for_preemptors() -> Iterator[None]:
     the ask fits under every maximum, and in the cluster as a whole, before the victims have gone."""
     carry_out, plan = preempt.carry_out, preempt.plan
 
-    def planned(state: State, partition: Partition, *rest: Any) -> preempt.Plan | str:
+    def planned(state: State, partition: Partition, *rest: Any, **named: Any) -> preempt.Plan | GroupPlan | str:
         with patch.object(partition, "preemptions", {}):
-            return plan(state, partition, *rest)
+            return plan(state, partition, *rest, **named)
 
     def carried_out(core: Any, partition: Partition, found: preempt.Plan) -> Iterator[Any]:
         reserves = required_node(found.pending.ask.tags) or within_quotas(partition, found.pending)

@@ -12,6 +12,7 @@ from remuda_core import commands
 from remuda_core.cycle.preempt import plan
 from remuda_core.cycle.preempt_groups import GroupPlan
 from remuda_core.facts import Allocated, Ask, PreemptionStarted, ReleaseRequested
+from remuda_core.index.partition import PartitionIndex
 from remuda_core.limits import RELEASE_OVERDUE_MS
 from remuda_core.settings import Configuration, PartitionSettings, QueueSettings, TopologyLevel
 from remuda_core.state import Allocation, Partition, PendingAsk
@@ -37,12 +38,12 @@ class Case(NamedTuple):
 
     def planned(self) -> GroupPlan | str:
         state = self.world.state
-        found = plan(state, self.partition, self.pending, self.world.now_ms, index=self.index)
+        found = plan(state, self.partition, self.pending, self.world.now_ms, index=self.partition_index)
         assert isinstance(found, GroupPlan | str)
         return found
 
     @property
-    def index(self):  # type: ignore[no-untyped-def]
+    def partition_index(self) -> PartitionIndex:
         return self.world.core.index.of(self.world.state, self.partition)
 
 
