@@ -24,7 +24,7 @@ DIST   ?= dist
 
 # Tests wait for a part of their time, so three files at a time on two processors; 0: one process, for a debugger.
 WORKERS ?= 3
-PYTEST = $(if $(TEST_DIR),TMPDIR='$(TEST_DIR)') $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST = $(if $(TEST_DIR),TMPDIR='$(TEST_DIR)') $(BIN)/python -m pytest $(if $(filter 0,$(WORKERS)),,-n $(WORKERS) --dist loadfile --no-loadscope-reorder)
 
 # The tiers of tests, by the names of folders; CONTRIBUTING.md says what each holds and what it costs.
 FOLDERS = $(shell find $(ROOMS) tests -type d -path '*tests*' -name '$(1)')

@@ -23,7 +23,9 @@ from tests.system.grpc_client import client, port_of
 from tests.system.running import placed, until
 from tests.system.web_client import address_of
 
-PROCESSES = {"nats-server", "config", "core", "events", "rmproxy", "grpc", "web", "resmgr", "placement", "archive"}
+PROCESSES = {
+    "nats-server", "config", "core", "events", "rmproxy", "grpc", "web", "resmgr", "placement", "archive", "history",
+}  # fmt: skip
 WITHIN_S = 20.0
 
 

@@ -27,6 +27,10 @@ _PATH = re.compile(
     r"(?:/api/v1|/apis/[^/]+/v1)(?:/namespaces/(?P<namespace>[^/]+))?/(?P<kind>[a-z]+)(?:/(?P<name>[^/]+))?"
     r"(?:/(?P<part>[a-z]+))?"
 )
+# APIs of groups of pods, which this server does not have.
+_UNSERVED = re.compile(
+    r"/apis/(scheduling\.k8s\.io/v1alpha\d|(scheduling|jobset)\.x-k8s\.io|scheduling\.volcano\.sh)/.*"
+)
 KEPT_VERSIONS = 5
 TOLD = ("pods", "nodes", "persistentvolumes", "persistentvolumeclaims")
 
@@ -181,6 +185,8 @@ class ApiServer:
                 return _json(found)
             case "POST", "binding":
                 return self._bind(found, body)
+            case "POST", "eviction":  # no budget forbids it
+                return self._delete(found, body.get("deleteOptions"))
             case "PATCH", "" if kind == "pods":
                 return _json(self._patch_pod(found, body))
             case "PATCH", "" if kind in ("persistentvolumes", "persistentvolumeclaims"):
@@ -266,6 +272,8 @@ class ApiServer:
             self.remove("pods", pod)
 
     def _parsed(self, path: str) -> tuple[str, str, str, str]:
+        if _UNSERVED.fullmatch(path):
+            raise error_of(404, "the server could not find the requested resource")
         parts = _PATH.fullmatch(path)
         if parts is None:
             raise Violation(f"{path}: not simulated")
