@@ -52,9 +52,10 @@ async def check(program: Sequence[str | Path], url: str, state: Path, **environm
     first = await output_of((*program, url, state), environment)
     assert first[:4] == [f"start batch-{number} on node-1" for number in range(1, 5)]
     assert first[4].startswith("stop batch-") and first[4].endswith(": PREEMPTED_BY_SCHEDULER")
-    assert first[5:] == ["start urgent-1 on node-1"]
+    assert first[5] == "start urgent-1 on node-1"
     second = await output_of((*program, url, state), environment)
-    assert second == ["stop urgent-1: STOPPED_BY_RM", "start late-1 on node-1"]
+    # The first run asks for the end of urgent-1, and may see it before it is over itself.
+    assert first[6:] + second == ["stop urgent-1: STOPPED_BY_RM", "start late-1 on node-1"]
 
 
 @pytest.mark.parametrize("name", ["with_sdk", "with_nats"])

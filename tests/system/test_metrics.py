@@ -35,8 +35,12 @@ from remuda_peloton.shell.settings import ResmgrSettings
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_replication.process import Settings
 from remuda_replication.process.health_pages import served
-from remuda_sdk import ResourceManager, application, ask, node
+from remuda_sdk import ResourceManager, application, ask, node, together
 from tests.system.running import TWO_QUEUES, around_the_core, placed, running, until
+
+RACKS = TWO_QUEUES.replace(
+    "    queues:\n", "    devices: {gpu: 1}\n    topology: [{level: rack, attribute: si/rackname}]\n    queues:\n", 1
+)
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 # A comparison with a threshold: while all is well, only its left side has values.
@@ -119,7 +123,7 @@ async def resmgr_service(bus: Bus, settings: ResmgrSettings) -> None:
 
 async def work(rm: ResourceManager) -> None:
     """Allocations, a preemption, requests that are refused and rejected, and one that waits."""
-    await rm.report_nodes([node("n1", vcore=8)])
+    await rm.report_nodes([node("n1", attributes={"si/rackname": "r1"}, vcore=8, gpu=2)])
     for name in ("a", "b"):
         await rm.submit(application(f"app-{name}", queue=f"root.{name}", user="ann"))
     await rm.ask([ask("app-a", f"k{number}", vcore=1) for number in range(8)])
@@ -127,7 +131,9 @@ async def work(rm: ResourceManager) -> None:
     refused = ask("nobody", "no-application", vcore=1)
     refused.applicationID = ""  # the SDK builds none
     await rm.ask([refused, ask("nobody", "rejected", vcore=1)])
-    await rm.ask([ask("app-a", "waits", vcore=100)])
+    await rm.ask(
+        [ask("app-a", "waits", vcore=100), ask("app-a", "racked", count=3, vcore=8, tags=together(required="rack"))]
+    )
     await rm.ask([ask("app-b", "first", vcore=1, preemption=si.PreemptionPolicy(allowPreemptOther=True))])
     await placed(rm, "first")
 
@@ -147,7 +153,7 @@ async def test_every_query_has_data(
         running(server.url, "resmgr", resmgr_service, ResmgrSettings),
         served(bus, scraped, host="127.0.0.1"),
         prometheus(tmp_path, scraped) as port,
-        ResourceManager.connect(server.url, "rm-1", config=TWO_QUEUES) as rm,
+        ResourceManager.connect(server.url, "rm-1", config=RACKS) as rm,
         running(server.url, "core-2", core_main, CoreSettings),
     ):
         await work(rm)
