@@ -20,10 +20,13 @@ from remuda_proto.si.v1 import si_pb2
 PROTO = Path(__file__).resolve().parents[1]
 SPECIFICATION = Path(os.environ.get("REMUDA_SPEC", PROTO.parents[1] / "shared" / "spec"))
 
-# Additions of later versions of the interface, which this one has, too.
+# Additions of later versions of the interface, which this one has, too, and from 100 on our own.
 ADDITIONS = {
     "message AllocationRequest": {"4 allocations repeated Allocation"},
     "message AllocationResponse": {"5 rejectedAllocations repeated RejectedAllocation"},
+    "message Allocation": {"13 allocationID string", "14 originator bool", "15 preemptionPolicy PreemptionPolicy"},
+    "message AllocationRelease": {"7 allocationID string"},
+    "message PreemptionPredicatesResponse": {"100 sparedAllocationKeys repeated string"},
     "message RejectedAllocation": {"1 allocationKey string", "2 applicationID string", "3 reason string"},
     "enum NodeInfo.ActionFromRM": {"6 CREATE_DRAIN"},
     "enum EventRecord.ChangeDetail": {"211 APP_RESUMING", "212 APP_EXPIRED", "306 NODE_RESERVATION"},
