@@ -82,7 +82,7 @@ def order_equals_by_chance(seed: int) -> Iterator[None]:
         begin(search, *arguments)
         by_age = search.cheapness
         # Repeats of one ask are of one age.
-        search.cheapness = lambda victim: (*by_age(victim)[:4], mixed(victim.fact.uuid))
+        search.cheapness = lambda victim: (*by_age(victim)[:5], mixed(victim.fact.uuid))
 
     def places_of_chance(free: FreePlaceholders[Any]) -> Iterator[Allocation]:
         return iter(sorted(each(free), key=lambda placeholder: mixed(placeholder.fact.allocation_key)))
