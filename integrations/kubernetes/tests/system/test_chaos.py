@@ -72,8 +72,9 @@ class Users:
         elif drawn < 0.75:
             chosen = self._random.choice(running)
             await self._client.delete_pod("default", chosen.metadata.name, chosen.uid, grace_s=30)
-        else:
-            await self._status(self._random.choice(running), "Succeeded")
+        elif begun := [one for one in running if one.status.phase == "Running"]:
+            # A pod that is not running yet may be said to run by `keep` meanwhile, after its end.
+            await self._status(self._random.choice(begun), "Succeeded")
 
     async def keep(self) -> None:
         """As kubelets do."""
