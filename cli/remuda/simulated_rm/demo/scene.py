@@ -44,7 +44,7 @@ class ServiceApp:
 @dataclass(frozen=True, slots=True)
 class Site:
     """One resource manager. `config`: the text of its own queues.yaml; empty: the file of the configuration service.
-    `attributes`: of nodes, by their names."""
+    `attributes`: of nodes, by their names. `device`: how much of its scarcest resource is one device."""
 
     rm_id: str
     nodes: Mapping[str, Amounts]
@@ -52,6 +52,7 @@ class Site:
     services: tuple[ServiceApp, ...] = ()
     config: str = ""
     attributes: Mapping[str, Mapping[str, str]] | None = None
+    device: int = 1
 
 
 def queues_file() -> str:
@@ -139,7 +140,7 @@ def gpu_sites() -> tuple[Site, ...]:
         # Never placed: more nodes than a rack has.
         ServiceApp("ten-nodes", "root.training", whole, tasks=10, starts=0.2, tags=IN_ONE_RACK),
     )
-    return (Site("gpu", dict.fromkeys(places, node), tenants, services, _text("gpu.yaml"), places),)
+    return (Site("gpu", dict.fromkeys(places, node), tenants, services, _text("gpu.yaml"), places, device=1_000),)
 
 
 def _text(name: str) -> str:

@@ -81,6 +81,8 @@ def _shares(simulation: Simulation, queues: Queues | None) -> list[Share]:
         mean = round(tally.used[resource] / max(0.001, simulation.contested_s))
         guaranteed = _guaranteed(queues, tenant.queue, resource)
         of_cluster = mean / max(1, total[resource])
+        mean = round(mean / site.device)
+        guaranteed = guaranteed // site.device if guaranteed is not None else None
         found.append(Share(site.rm_id, tenant.name, tenant.queue, tally.placed, resource, mean, guaranteed, of_cluster))
     return found
 
