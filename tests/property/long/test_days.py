@@ -8,15 +8,15 @@ from functools import cache
 import pytest
 
 from remuda_core.evolve import BY_FACT
-from remuda_core.facts import DevicesAssigned, WorkMeasured
+from remuda_core.facts import DevicesAssigned, PromiseChanged, WorkMeasured
 from tests.property.storm import storm
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 SEEDS = range(5_000) if LONG else range(140)
 STEPS = 400 if LONG else 200
 AT_ONCE = 20
-# These days have no devices: tests/golden/scenarios/devices.txt and tests/property/test_devices.py have.
-OF_DEVICES = {DevicesAssigned, WorkMeasured}
+# These days have no devices, and may change no promise: test_devices.py and test_backfill.py have both.
+ELSEWHERE = {DevicesAssigned, WorkMeasured, PromiseChanged}
 
 
 @cache
@@ -39,4 +39,4 @@ def test_reservations_stand_by_the_total_there_is_now() -> None:
 def test_everything_happens() -> None:
     """Or what these days show is less than it seems."""
     happened = frozenset.union(*map(days, range(0, len(SEEDS), AT_ONCE)))
-    assert BY_FACT.keys() - happened == OF_DEVICES
+    assert BY_FACT.keys() - happened <= ELSEWHERE
