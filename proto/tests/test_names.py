@@ -37,7 +37,6 @@ def test_no_second_table():
         "cli/remuda/terminal/arguments.py",  # names of processes
         "services/config/remuda_config/problems.py",  # which keys a path quotes
         "proto/remuda_proto/quantities.py",  # the suffix of a quantity
-        "cli/remuda/history/condition.py",  # the suffix of an amount in a condition
         "cli/remuda/drafts/amounts.py",  # the suffix of a quantity of Kubernetes
         "services/config/remuda_config/edits.py",  # which texts YAML takes without quotes
         "services/grpc/remuda_grpc/status.py",  # the field that a reason begins with

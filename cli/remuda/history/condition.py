@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from string import ascii_letters
 from typing import Any
 
 import msgspec
@@ -25,6 +26,7 @@ from remuda_core.decide.names import plain
 from remuda_core.shell import views
 from remuda_core.shell.usage import usage_of
 from remuda_core.state import Partition, State
+from remuda_proto.quantities import SUFFIXES, VCORE
 
 EXPECTED = (
     "expected SUBJECT: FIELD OPERATOR VALUE [and ...], such as 'queue root.a: allocated.vcore < guaranteed.vcore'; "
@@ -37,14 +39,8 @@ _COMPARED = re.compile(r"(?P<left>\S+)\s*(?P<sign><=|>=|==|!=|<|>)\s*(?P<right>\
 _SIGNS: Mapping[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
 }  # fmt: skip
-_SUFFIXES: Mapping[str, Decimal] = {
-    **{letter: Decimal(1_000) ** (power + 1) for power, letter in enumerate(("k", "M", "G", "T", "P", "E"))},
-    **{f"{letter}i": Decimal(1_024) ** (power + 1) for power, letter in enumerate(("K", "M", "G", "T", "P", "E"))},
-    "m": Decimal("0.001"), "": Decimal(1),
-}  # fmt: skip
-_AMOUNT = re.compile(r"(?P<number>-?\d+(?:\.\d+)?)(?P<suffix>[A-Za-z]*)")
-# Of the resource whose base unit is a thousandth.
-_VCORE = "vcore"
+_FACTORS: Mapping[str, int | Decimal] = {**SUFFIXES, "m": Decimal("0.001")}
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 Row = Mapping[str, Any]
 
 
@@ -155,11 +151,12 @@ def _value(row: Row, text: str, resource: str) -> Decimal | str:
 
 def amount_of(text: str, resource: str) -> Decimal | None:
     """A literal amount of the resource, in base units: those of vcore are thousandths. None: it is none."""
-    found = _AMOUNT.fullmatch(text)
-    if found is None or found["suffix"] not in _SUFFIXES:
+    number = text.rstrip(ascii_letters)
+    factor = _FACTORS.get(text[len(number) :])
+    if factor is None or not _NUMBER.fullmatch(number):
         return None
     try:
-        amount = Decimal(found["number"]) * _SUFFIXES[found["suffix"]]
+        amount = Decimal(number) * factor
     except InvalidOperation:
         return None
-    return amount * 1_000 if resource == _VCORE else amount
+    return amount * 1_000 if resource == VCORE else amount
