@@ -1,5 +1,5 @@
 // The map of nodes with a list, and one node with its allocations.
-import { html, useMemo } from "../html.js";
+import { html, useEffect, useMemo, useState } from "../html.js";
 import { Actions, drainNode } from "../actions.js";
 import { paths } from "../api.js";
 import { useRows } from "../data.js";
@@ -9,7 +9,6 @@ import { NodeMap } from "../node_map.js";
 import { colourings, queuesOfNodes, resourcesOf, shareOf, used } from "../node_colours.js";
 import { Bar, Bars, Choice, Facts, Search, State, StateBadge, matching } from "../parts.js";
 import { go, link, useOption } from "../place.js";
-import { Racks } from "../racks.js";
 import { AllocationList } from "./application_lists.js";
 
 // Allocations that are read to colour nodes by queue.
@@ -54,6 +53,13 @@ function Overview({ rm, rows }) {
     ${!isMap ? html`<${Racks} rm=${rm} nodes=${found} />` : html`<${Free} nodes=${found} resources=${resources} />
     ${colouring.key === "queue" ? html`<${MapByQueue} rm=${rm} nodes=${found} onOpen=${open} />` : html`<${NodeMap} nodes=${found} colouring=${colouring} onOpen=${open} />`}
     <${List} label="Nodes" columns=${columns} rows=${found} keyOf=${(one) => `${one.partition} ${one.id}`} rowHeight=${38} />`}`;
+}
+
+// The view of racks is loaded when somebody looks at it.
+function Racks(properties) {
+  const [View, set] = useState(null);
+  useEffect(() => { import("../racks.js").then((module) => set(() => module.Racks)); }, []);
+  return View ? html`<${View} ...${properties} />` : html`<${State} ready=${false} />`;
 }
 
 // What is free on each device, such as `GPU-a 0.5, GPU-b unfit`.
