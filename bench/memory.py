@@ -1,4 +1,4 @@
-"""What memory does to the users of a log, and what it costs.
+"""The effect of memory on the users of a log, and its cost.
 
     python bench/memory.py LOG.swf[.gz] [--json]     EASY with the estimates of users
     python bench/memory.py --speed [--json]          allocations a second with and without a half-life; passes

@@ -38,7 +38,8 @@ Objects = dict[tuple[str, str], dict[str, bytes]]  # by kind of resource and nam
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Who has access to an installation on Kubernetes: all others lose their keys.
+    """The RMs, operators and clients that an installation on Kubernetes gives access. Keys of all others are
+    deleted.
 
     `front_ends`: in whose names each of them acts. `clients`: of gRPC and of Peloton, by the names in their
     certificates; None: no certificates at all. `passwords`: Secrets with one. `domain`: of the cluster's services.

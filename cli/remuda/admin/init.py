@@ -33,7 +33,7 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What the options say; None: nothing was said."""
+    """The options of `remuda init`; None: an option that was not given."""
 
     cluster: fresh.Cluster | None
     teams: Sequence[str] | None

@@ -29,7 +29,7 @@ _PLAIN = r"(?!(?i:null|true|false|yes|no|on|off)$)[A-Za-z][A-Za-z0-9_-]*"
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What a first configuration is made of.
+    """The answers that a first configuration is made of.
 
     `teams`: the share of each. `capacity`: what all nodes have together. `user_limit`: of each user in a team's queue;
     {}: none. Amounts are in base units.

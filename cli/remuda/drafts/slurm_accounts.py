@@ -381,7 +381,7 @@ def _sum(parts: Iterable[Amounts]) -> Amounts:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a QOS bounds. `per_user`, `jobs_per_user`: of each user."""
+    """The bounds of a QOS. `per_user`, `jobs_per_user`: of each user."""
 
     most: Amounts = field(default_factory=dict)
     jobs: int = 0

@@ -85,7 +85,7 @@ class Association:
 
 @dataclass(slots=True)
 class Slurm:
-    """What all files say. `settings`: of slurm.conf, as `(value, place)`."""
+    """The content of all files. `settings`: of slurm.conf, as `(value, place)`."""
 
     settings: dict[str, tuple[str, str]] = field(default_factory=dict)
     nodes: list[Entry] = field(default_factory=list)

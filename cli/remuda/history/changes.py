@@ -1,5 +1,5 @@
-"""What is different in a replay: other queues, more or fewer nodes, without somebody, more arrivals. Pure, but for the
-file of a configuration, which the caller has read."""
+"""The changes that a replay makes: other queues, more or fewer nodes, less work, more arrivals. Pure: the caller
+has read the file of a configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changed between two commits, and who did it: `remuda diff`. The rows are those of queries (docs/queries.md)."""
+"""The changes between two commits, and the people behind them: `remuda diff`. Rows are as in docs/queries.md."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Restored:
 
 
 class Past:
-    """What an archive has of one RM. Methods raise NoPast, Damaged, HistoryChanged, StoreFailed."""
+    """The past of one RM in an archive. Methods raise NoPast, Damaged, HistoryChanged, StoreFailed."""
 
     def __init__(self, store: Store, held: Holdings) -> None:
         if not held.segments:

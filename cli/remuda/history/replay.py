@@ -45,8 +45,8 @@ class Refused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """What all variants have in common. `start`: the state at the beginning, which only children change. `actual`: the
-    measures of what happened."""
+    """The period that all variants have in common. `start`: the state at the beginning, which only children change.
+    `actual`: the measures of what happened."""
 
     start: Core
     workload: Workload
@@ -168,7 +168,7 @@ async def _in_child(period: Period, change: Change, progress: Callable[[float], 
 
 
 def _lines(period: Period, change: Change) -> Iterator[bytes]:
-    """What the child of a variant writes."""
+    """Yields what the child process of a variant writes."""
     os.nice(_NICENESS - CHILD_NICENESS)
     try:
         yield from _played(period, change)

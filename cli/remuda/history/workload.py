@@ -1,5 +1,5 @@
-"""What happened to an RM from outside in a period, from an archive: arrivals, run times, changes of nodes, actions of
-operators. Nothing that the scheduler decided is part of it, except how long allocations ran.
+"""The events of a period that came to an RM from outside, read from an archive: arrivals, run times, changes of nodes,
+actions of operators. Nothing that the scheduler decided is part of it, except how long allocations ran.
 
 The n-th allocation of an ask runs as long as its n-th did. Where that was cut off (preempted, timed out, its node lost,
 still running in the end), or where there was none, the time is *censored*: `run_ms` draws one from what the same user's

@@ -32,7 +32,7 @@ ROWS = 20
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What is different in one variant, as it was given."""
+    """The changes of one variant, as they were given."""
 
     queues: Path | None = None
     nodes: tuple[str, ...] = ()
@@ -225,7 +225,7 @@ def _show(report: Report) -> None:
 
 
 def honest_lines(report: Report) -> list[str]:
-    """What a reader has to know before the numbers."""
+    """Returns the lines that a reader has to know before the numbers."""
     identity, model = report["identity"], report["model"]
     wrong = model["error"]
     lines = [

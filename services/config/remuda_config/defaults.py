@@ -11,7 +11,7 @@ from remuda_proto.remuda.v1 import config_pb2
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What counts for RMs and partitions that leave something open.
+    """The defaults of RMs and partitions that leave something open.
 
     `compatibility`, `timing`: keys of `extraConfig`, as they are written. `preemption_threshold`: in per cent.
     """

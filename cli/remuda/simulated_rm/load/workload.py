@@ -21,7 +21,7 @@ FAST_TOGETHER_S = 3_600.0  # without: trace seconds
 
 
 class Workload(Protocol):
-    """What `remuda load` submits.
+    """A workload that `remuda load` submits.
 
     `total` asks in all; `departed`: by reason, how many were taken back because they waited in vain; `notes`: what a
     reader of the report has to know. `config`: the text of a queues.yaml; empty: that of the scheduler.
