@@ -104,6 +104,8 @@ COMPLETE_WITHIN_S = 1.0
 # Of resource managers, where one has to be named; and of names that resemble an unknown one.
 NAMED_RMS = 10
 SUGGESTED_NAMES = 3
+# An explanation waits so long for forecasts that nobody has asked for lately. Few asks are forecast in less than 1 s.
+FORECAST_WITHIN_S = 5.0
 # Keys of asks that wait like the one that is shown: a line or two.
 ASKS_ALIKE_NAMED = 8
 # Names that a shell offers: more are no help.

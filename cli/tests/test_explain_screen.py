@@ -15,12 +15,16 @@ import pytest
 from remuda.show import explain
 from remuda.show.wait_reasons import alike, earlier, holders_of, in_words, reasons_of, with_units
 from remuda.terminal.output import console
+from remuda_bus.status_codes import BUSY
+from remuda_operations.queries import RequestRefused
 from remuda_operations.queries.rows import (
     Change,
     Constraint,
     EarlierConstraint,
     ExplainedAsk,
     Explanation,
+    Forecast,
+    Forecasts,
     Holder,
     Holders,
     Position,
@@ -197,3 +201,80 @@ def test_the_page_writes_them_alike() -> None:
     run = [node, "--input-type=module", "-e", script]
     found = json.loads(subprocess.run(run, check=True, capture_output=True).stdout)
     assert [re.sub(r" ([KMG]i)B", r"\1", text) for text in found] == [written for _, written in TEXTS]
+
+
+MINUTE_MS = 60_000
+FORECASTS = [
+    (
+        Forecast(
+            application="app-1", key="k1", median_ms=NOW_MS + 40 * MINUTE_MS, from_ms=NOW_MS + 25 * MINUTE_MS,
+            until_ms=NOW_MS + 70 * MINUTE_MS, held=405, of=500,
+        ),
+        "starts in 40 min (four of five times in 25 min to 1 h 10 min; 81 % of the last 500 such intervals have held)",
+    ),
+    (
+        Forecast(application="app-1", key="k1", median_ms=NOW_MS + 51 * 3_600_000, from_ms=NOW_MS - 1),
+        "starts in 2 d 3 h (four of five times in 0 s to later than was played; "
+        "how often such intervals hold is not known yet)",
+    ),
+    (Forecast(application="app-1", key="k1"), "starts later than was played"),
+    (
+        Forecast(application="app-1", key="k1", unknown="no node is large enough"),
+        "start unknown: no node is large enough",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("forecast", "written"), FORECASTS)
+def test_an_explanation_says_when_the_ask_starts(
+    monkeypatch: pytest.MonkeyPatch, forecast: Forecast, written: str
+) -> None:
+    monkeypatch.setattr(time, "time", lambda: NOW_MS / 1_000)
+    with console.capture() as captured:
+        explain._show_explanation("app-1 k1", explain.Result(Explanation([like("k1", forecast=forecast)])))
+    assert written in " ".join(captured.get().split())
+
+
+def test_the_page_writes_forecasts_alike() -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("there is no node (apt-get install nodejs)")
+    rows = msgspec.json.encode([forecast for forecast, _ in FORECASTS]).decode()
+    script = (
+        f"import {{ starts }} from '{FORMAT}'; console.log(JSON.stringify({rows}.map((one) => starts(one, {NOW_MS}))));"
+    )
+    run = [node, "--input-type=module", "-e", script]
+    found = json.loads(subprocess.run(run, check=True, capture_output=True).stdout)
+    assert found == [written for _, written in FORECASTS]
+
+
+class Cores:
+    """Answers that an explanation asks for. `etas`: how often forecasts were waited for."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, forecasts: Forecasts | Exception) -> None:
+        self.etas, self.forecasts = 0, forecasts
+        monkeypatch.setattr(explain.queries, "eta", self._eta)
+
+    async def _eta(self, *_: object) -> Forecasts:
+        self.etas += 1
+        if isinstance(self.forecasts, Exception):
+            raise self.forecasts
+        return self.forecasts
+
+
+async def test_forecasts_that_nobody_has_asked_for_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    forecast = Forecast(partition="default", application="app-1", key="k1", unknown="no node is large enough")
+    cores = Cores(monkeypatch, Forecasts(forecasts=[forecast]))
+    found = await explain._forecast(None, "rm", "app-1", None, explain.Result(Explanation([an_ask(), like("k2")])))  # type: ignore[arg-type]
+    assert [ask.forecast for ask in found.waiting] == [forecast, None]
+    known = explain.Result(Explanation([like("k1", forecast=forecast)]))
+    assert await explain._forecast(None, "rm", "app-1", "k1", known) is known  # type: ignore[arg-type]
+    assert cores.etas == 1
+
+
+async def test_an_explanation_does_without_forecasts_that_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    Cores(monkeypatch, RequestRefused("eta: this core plays another preview, try again", BUSY))
+    found = await explain._forecast(None, "rm", "app-1", None, explain.Result(Explanation([an_ask()])))  # type: ignore[arg-type]
+    with console.capture() as captured:
+        explain._show_explanation("app-1", found)
+    assert "no forecast of when they start: eta: this core plays another preview, try again" in captured.get()

@@ -69,6 +69,8 @@ MAY_PUBLISH = PELOTON | {
     "remuda.api.core.rm-2.queues": {"operator", ALICE, "grpc", "web"},
     "remuda.api.core.rm-1.preview": {"operator", ALICE, "grpc", "web"},
     "remuda.api.core.rm-1.whatif": {"operator", ALICE, "grpc", "web"},
+    "remuda.api.core.rm-1.eta": {"operator", ALICE, "grpc", "web"},
+    "remuda.api.core.rm-1.forecasts": {"operator", ALICE, "rm-1", "grpc", "web"},
     "remuda.api.story.rm-1": {"operator", "grpc", "web"},
     "remuda.api.admin.ListNodes": {"operator", ALICE},
     "remuda.api.metrics.GetSystem": {"operator", ALICE},

@@ -70,6 +70,10 @@ def _text(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1_000).astimezone().isoformat(timespec="milliseconds")
 
 
+def is_selected() -> bool:
+    return _selected is not None
+
+
 def now_ms() -> float:
     """The time for which a command shows the state, in ms since 1970: now, or that of the last answer about the
     past."""

@@ -66,3 +66,18 @@ DefaultRmOrCluster = Annotated[
     str, _rm("rmID, or peloton.CLUSTER. Default: the RM that is registered.", arguments.log_id)
 ]
 AnyRm = Annotated[str | None, _rm("rmID. Default: every RM.", arguments.rm_id)]
+# Of commands about asks that wait.
+PendingApplication = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="APP", help="applicationID. Default: every one with pending asks.", callback=arguments.application,
+        autocompletion=completion.applications,
+    ),
+]  # fmt: skip
+PendingKey = Annotated[
+    str | None,
+    typer.Argument(
+        help="allocationKey. Default: every pending ask.", callback=arguments.key,
+        autocompletion=completion.pending_keys,
+    ),
+]  # fmt: skip

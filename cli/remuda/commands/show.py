@@ -12,7 +12,18 @@ from remuda_bus.subjects import is_peloton
 from .. import limits
 from ..client import completion
 from ..terminal import arguments
-from .options import DEFAULT_URL, AnyRm, AsJson, DefaultRm, DefaultRmOrCluster, Nats, Plain, Yes
+from .options import (
+    DEFAULT_URL,
+    AnyRm,
+    AsJson,
+    DefaultRm,
+    DefaultRmOrCluster,
+    Nats,
+    PendingApplication,
+    PendingKey,
+    Plain,
+    Yes,
+)
 
 
 def status(nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
@@ -60,23 +71,8 @@ def pools(
 
 def explain(
     rm: DefaultRmOrCluster,
-    application: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="APP",
-            help="applicationID. Default: one line per application with pending asks.",
-            callback=arguments.application,
-            autocompletion=completion.applications,
-        ),
-    ] = None,
-    key: Annotated[
-        str | None,
-        typer.Argument(
-            help="allocationKey. Default: every pending ask.",
-            callback=arguments.key,
-            autocompletion=completion.pending_keys,
-        ),
-    ] = None,
+    application: PendingApplication = None,
+    key: PendingKey = None,
     what_if: Annotated[
         bool, typer.Option(help="Also the smallest changes that would let the ask run. Needs KEY; takes seconds.")
     ] = False,
@@ -84,7 +80,7 @@ def explain(
     json: AsJson = False,
 ) -> None:
     """Show why asks are pending: each constraint with what the ask needs and what is available, since when, and who
-    holds it; earlier constraints; and the ask's position in its queue.
+    holds it; earlier constraints; the ask's position in its queue; and when it will start.
 
     With one resource manager registered, `remuda explain APP [KEY]` is of it. A first name that is an RM's is the RM.
 
@@ -221,23 +217,8 @@ def nodes(rm: DefaultRm, nats: Nats = DEFAULT_URL, json: AsJson = False) -> None
 
 def eta(
     rm: DefaultRm,
-    application: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="APP",
-            help="applicationID. Default: all asks that wait.",
-            callback=arguments.application,
-            autocompletion=completion.applications,
-        ),
-    ] = None,
-    key: Annotated[
-        str | None,
-        typer.Argument(
-            help="allocationKey. Default: every pending ask of the application.",
-            callback=arguments.key,
-            autocompletion=completion.pending_keys,
-        ),
-    ] = None,
+    application: PendingApplication = None,
+    key: PendingKey = None,
     nats: Nats = DEFAULT_URL,
     json: AsJson = False,
 ) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 import msgspec
@@ -16,8 +17,9 @@ from remuda_bus.bus import Bus
 from remuda_bus.status_codes import NOT_FOUND
 from remuda_events.stories.story import StoryLine, StoryTarget
 from remuda_events.story_reader import lines
-from remuda_operations.queries import RequestRefused
+from remuda_operations.queries import NoAnswer, RequestRefused
 from remuda_operations.queries import core as queries
+from remuda_operations.queries.forecasts import sentence
 from remuda_operations.queries.rows import ExplainedAsk, Explanation, WhatIf
 
 from .. import limits
@@ -42,11 +44,13 @@ from .wait_reasons import (
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """`last`: the newest fact about an application or ask that is not pending. `changes`: what would let it run."""
+    """`last`: the newest fact about an application or ask that is not pending. `changes`: what would let it run.
+    `not_forecast`: why nothing is known of when asks without a forecast start."""
 
     explanation: Explanation
     last: StoryLine | None = None
     changes: WhatIf | None = None
+    not_forecast: str = ""
 
     @property
     def waiting(self) -> list[ExplainedAsk]:
@@ -79,14 +83,31 @@ async def _ask(url: str, rm: str, application: str | None, key: str | None, what
                 raise UserError(f"{unknown}, and the log of {rm} has no fact about it") from None
             return Result(Explanation(), last)
         if found.waiting or application is None:
+            if application is not None:
+                found = await _forecast(bus, rm, application, key, found)
             if not (what_if and application and key):
                 return found
             changes = await queries.what_if(bus, rm, application, key, found.waiting[0].partition)
-            return Result(found.explanation, changes=changes)
+            return replace(found, changes=changes)
         last = await _last(bus, rm, application, key)
         if last is None and key is not None:
             raise UserError(f"{application} has no ask {key!r}, and the log of {rm} has no fact about one")
         return Result(found.explanation, last)
+
+
+async def _forecast(bus: Bus, rm: str, application: str, key: str | None, found: Result) -> Result:
+    """Forecasts are made once somebody has looked: wait for them if there are none yet."""
+    if past.is_selected() or all(ask.forecast is not None for ask in found.waiting):
+        return found
+    try:
+        async with asyncio.timeout(limits.FORECAST_WITHIN_S):
+            made = await queries.eta(bus, rm, application, key or "")
+    except (RequestRefused, NoAnswer, TimeoutError) as error:
+        return replace(found, not_forecast=str(error) or "they are still being made, ask again")
+    known = {(one.partition, one.key): one for one in made.forecasts}
+    for ask in found.explanation.asks:
+        ask.forecast = known.get((ask.partition, ask.key))
+    return found
 
 
 async def _last(bus: Bus, rm: str, application: str | None, key: str | None) -> StoryLine | None:
@@ -142,8 +163,12 @@ def _show_explanation(what: str, found: Result) -> None:
                 _print_indented(held_by, "dim", "    ")
         for line in (waiting_time(ask, now_ms), position_of(ask)):
             _print_indented(line, "dim")
+        if ask.forecast is not None:
+            _print_indented(sentence(ask.forecast, now_ms), "dim")
         for line in earlier(ask, now_ms):
             _print_indented(line, "dim")
+    if found.not_forecast:
+        _print_indented(f"no forecast of when they start: {found.not_forecast}", "dim", "")
     if found.changes is not None:
         _show_changes(found.changes)
 

@@ -9,12 +9,13 @@ from rich.table import Table
 from rich.text import Text
 
 from remuda_operations.queries import core as queries
-from remuda_operations.queries.rows import Forecast, Forecasts, Node
+from remuda_operations.queries.forecasts import held, span, starts
+from remuda_operations.queries.rows import Forecasts, Node
 
 from ..client.connections import bus_at
 from ..terminal import event_loop
 from ..terminal.output import console
-from ..terminal.units import duration, number, time_of
+from ..terminal.units import number, time_of
 
 
 def eta(url: str, rm: str, application: str | None, key: str | None, as_json: bool) -> None:
@@ -28,35 +29,19 @@ def eta(url: str, rm: str, application: str | None, key: str | None, as_json: bo
     elif not found.forecasts:
         console.print(f"{rm}: no ask waits", markup=False)
     else:
-        console.print(table(found))
-        console.print(held(found), style="dim", markup=False)
+        console.print(table(found, time.time() * 1_000))
+        console.print(held(found.held, found.of), style="dim", markup=False)
 
 
-def table(found: Forecasts) -> Table:
+def table(found: Forecasts, now_ms: float) -> Table:
     shown = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for name in ("ask", "starts", "80 %", "position"):
         shown.add_column(name, overflow="fold")
     for one in found.forecasts:
         queue = one.queue if one.partition == "default" else f"{one.partition}: {one.queue}"
-        cells = (f"{one.application}/{one.key}", *starts(one, found.at_ms), f"{number(one.position)} in {queue}")
+        cells = (f"{one.application}/{one.key}", *starts(one, now_ms), f"{number(one.position)} in {queue}")
         shown.add_row(*map(Text, cells))
     return shown
-
-
-def starts(one: Forecast, at_ms: int) -> tuple[str, str]:
-    """When the ask starts in the middle, and between which times in four of five cases."""
-    if one.unknown:
-        return "unknown", one.unknown
-    if not one.median_ms:
-        return "later", "later than was played"
-    until = duration(one.until_ms - at_ms) if one.until_ms else "later than was played"
-    return f"in {duration(one.median_ms - at_ms)}", f"{duration(one.from_ms - at_ms)} to {until}"
-
-
-def held(found: Forecasts) -> str:
-    if not found.of:
-        return "how often such intervals hold is not known yet"
-    return f"{100 * found.held / found.of:.0f} % of the last {number(found.of)} such intervals have held"
 
 
 def promises(url: str, rm: str, as_json: bool) -> None:
@@ -92,7 +77,7 @@ def promises_table(nodes: list[Node], now_ms: float) -> Table:
             cells += ["-", "-", "nothing is promised: what is in the way has no bound"]
         else:
             left_ms = promise.promised_ms - now_ms
-            when = f"in {duration(left_ms)}" if left_ms > 0 else f"{duration(-left_ms)} late"
+            when = f"in {span(left_ms)}" if left_ms > 0 else f"{span(-left_ms)} late"
             cells += [when, time_of(promise.first_ms), promise.cause or "-"]
         shown.add_row(*map(Text, cells))
     return shown

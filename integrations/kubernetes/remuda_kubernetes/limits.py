@@ -51,6 +51,14 @@ OPTIONAL_RETRY_S = 60.0
 # Calls without which a process cannot start are repeated until they succeed.
 START_RETRY = RetryPolicy(0.5, longest_pause_s=10.0)
 
+# Forecasts
+
+# The scheduler forecasts starts once a minute while somebody asks. An event tells the start of a pod again when it has
+# changed by a quarter of what was left, and after so many sweeps (of a second): people read events.
+FORECASTS_EVERY_S = 60.0
+FORECAST_SWEEPS = 300
+FORECAST_SHARE = 4
+
 # Bindings
 
 # A binding that the API server did not answer is sent again for two minutes. Then the scheduler decides about the pod

@@ -131,6 +131,7 @@ _OF_RM: Final[Mapping[str, Unary]] = {
     "ListUsage": state.list_usage,
     "ListReservations": state.list_reservations,
     "Explain": state.explain,
+    "ListForecasts": state.list_forecasts,
     "GetDigest": state.get_digest,
     "GetResourceManager": metrics.get_resource_manager,
     "GetQueues": metrics.get_queues,

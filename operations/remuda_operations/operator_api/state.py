@@ -86,6 +86,11 @@ async def explain(bus: Bus, _: Caller, request: admin.ExplainRequest) -> admin.E
     return await _rows(admin.ExplainResponse(), "asks", bus, request, kind="explain", **filters)
 
 
+async def list_forecasts(bus: Bus, _: Caller, request: admin.ListForecastsRequest) -> admin.ListForecastsResponse:
+    filters = {"application": request.application, "key": request.key}
+    return await _rows(admin.ListForecastsResponse(), "forecasts", bus, request, **filters)
+
+
 async def what_if(bus: Bus, _: Caller, request: admin.WhatIfRequest) -> admin.WhatIfResponse:
     rm = rm_of(request)
     answer = json.loads(await core.answer_what_if(bus, rm, request.application, request.key, request.partition))

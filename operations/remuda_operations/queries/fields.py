@@ -21,6 +21,7 @@ FILTERS: Final[Mapping[str, tuple[str, ...]]] = {
     "asks": ("application", "key", "queue"),
     "usage": ("user", "group"),
     "explain": ("application", "key", "queue"),
+    "forecasts": ("application", "key"),
     "actions": ("action",),
     subjects.GUESTS: ("partition", "queue", "prefix"),
 }

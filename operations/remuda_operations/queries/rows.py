@@ -480,9 +480,29 @@ class Position(msgspec.Struct, frozen=True):
     turns: Sequence[Turn] = ()
 
 
+class Forecast(msgspec.Struct, kw_only=True):
+    """When a waiting ask will start, or its next repeat, as it was forecast at `at_ms`. `position`: in the order of
+    queues of its partition, from 1. `unknown`: why there is no forecast; then the times are 0. `median_ms` 0 and no
+    reason: later than was played. Four of five asks start between `from_ms` and `until_ms`; 0: an end that is not
+    known. `held` of the last `of` intervals of the RM have held."""
+
+    partition: str = ""
+    application: str
+    key: str
+    queue: str = ""
+    position: int = 0
+    median_ms: int = 0
+    from_ms: int = 0
+    until_ms: int = 0
+    unknown: str = ""
+    at_ms: int = 0
+    held: int = 0
+    of: int = 0
+
+
 class ExplainedAsk(msgspec.Struct, kw_only=True):
     """A pending ask and why it waits. `reason`: that of the first constraint. `history`: constraints that are over, the
-    latest last."""
+    latest last. `forecast`: when it will start, by the last forecast; None: the ask was in none lately."""
 
     partition: Public[str] = ""
     application: Public[str]
@@ -497,6 +517,7 @@ class ExplainedAsk(msgspec.Struct, kw_only=True):
     reason: Public[str] = ""
     position: Public[Position | None] = None
     history: Sequence[EarlierConstraint] = ()
+    forecast: Public[Forecast | None] = None
 
 
 class Explanation(msgspec.Struct):
@@ -673,24 +694,13 @@ class TopologyPage(msgspec.Struct):
     next: PageToken | None = None
 
 
-class Forecast(msgspec.Struct, kw_only=True):
-    """When a waiting ask will start, or its next repeat. `position`: in the order of queues of its partition, from 1.
-    `unknown`: why there is no forecast; then the times are 0. `median_ms` 0 and no reason: later than was played.
-    Four of five asks start between `from_ms` and `until_ms`; 0: an end that is not known."""
-
-    partition: str = ""
-    application: str
-    key: str
-    queue: str = ""
-    position: int = 0
-    median_ms: int = 0
-    from_ms: int = 0
-    until_ms: int = 0
-    unknown: str = ""
+class ForecastsPage(msgspec.Struct):
+    forecasts: list[Forecast] = []
+    next: PageToken | None = None
 
 
 class Forecasts(msgspec.Struct, kw_only=True):
-    """`held`: how many of the last `of` intervals have held."""
+    """Forecasts that were made at `at_ms`. `held`: how many of the last `of` intervals have held."""
 
     rm: str = ""
     state: str = ""
@@ -713,6 +723,7 @@ class Rows(msgspec.Struct):
     allocations: list[dict[str, Any]] = []
     usage: list[dict[str, Any]] = []
     asks: list[dict[str, Any]] = []
+    forecasts: list[dict[str, Any]] = []
     next: PageToken | None = None
 
 
@@ -720,5 +731,5 @@ class Rows(msgspec.Struct):
 ROWS: Mapping[str, type[msgspec.Struct]] = {
     "queues": Queue, "nodes": Node, "applications": Application, "rejections": Rejection, "allocations": Allocation,
     "asks": Ask, "usage": Usage, "explain": ExplainedAsk, "actions": Action,
-    "topology": Domain,
+    "topology": Domain, "forecasts": Forecast,
 }  # fmt: skip

@@ -48,6 +48,12 @@ ASKS_FORECAST: Final = 8_000
 FORECAST_ROWS: Final = 1_000
 FORECAST_ROWS_MOST: Final = 8_000
 FORECASTS_OPEN: Final = 2_000
+# Asks are forecast again when somebody looks and the last time is so long ago. Older forecasts than the second are not
+# shown: nobody has looked for some time.
+FORECASTS_EVERY_MS: Final = 60_000
+FORECASTS_SHOWN_MS: Final = 300_000
+# Forecasts in the background take at most this share of one processor, at the lowest priority.
+FORECASTS_SHARE: Final = 0.1
 FORECAST_STEPS: Final = 400_000
 
 # Ask classes of which a pass looks whether they have the right to a node that is kept for another ask, and nodes of

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import exp
 from random import Random
+from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from remuda_bus.bus import Refused
 from remuda_core.commands import Register, ReleaseAllocation, Schedule, SubmitApplication, SubmitAsk, UpdateNode
 from remuda_core.core import Core
 from remuda_core.facts import Allocated, Ask
+from remuda_core.limits import FORECASTS_SHOWN_MS
 from remuda_core.settings import EASY, Configuration, PartitionSettings, QueueSettings
-from remuda_core.shell.forecasts import Forecasts, sampled_of
+from remuda_core.shell.copies import Copies, Source
+from remuda_core.shell.forecasts import Forecasts
+from remuda_core.shell.queries import Queries
 from remuda_core.state import Run
 from remuda_core.trials.forecast import run_ms, starts, unknown, world_of
 from remuda_core.trials.intervals import Interval, Intervals, Open, quantile, raw_interval
 from remuda_operations.queries.rows import Forecasts as Answer
+from remuda_replication.log import Position
 
 PARTITION = "[rm-1]default"
 NOW_MS = 10_000_000
@@ -151,31 +159,126 @@ def test_samples_without_a_start_lie_above_all_others() -> None:
     assert [quantile([1, 2, 3, 4], share) for share in (0.1, 0.5, 0.9)] == [1, 3, 4]
 
 
-def test_the_answer_names_position_interval_and_reason() -> None:
-    cluster = Cluster()
-    cluster.ask("a", 4, 10)
-    assert cluster.cycle() == ["a"]
-    cluster.ask("b", 4, 5, count=2)
-    cluster.ask("larger", 9, 5)
-    forecasts = Forecasts()
+class Asked:
+    """The forecasts of a cluster by a process that may fork, with a clock of its own for the time that it rests."""
 
-    def asked() -> Answer:
-        forecasts.resolve(cluster.core.state)
-        sampled = sampled_of(cluster.core, "", "", 10, cluster.now_ms)
-        head = {"rm": "rm-1", "state": "Running", "at_ms": cluster.now_ms, "log_seq": 7}
-        answer = forecasts.answer(msgspec.json.encode({**head, "sampled": sampled}))
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster, self.now_s, self.plays = cluster, 0.0, 0
+        self.copies = Copies(lambda: self.now_s)
+        self.forecasts = Forecasts(lambda: cluster.now_ms)
+
+    async def forked(self, fork: Callable[[], Source]) -> tuple[Position, Source]:
+        self.plays += 1
+        return Position(7), fork()
+
+    async def eta(self, **request: object) -> Answer:
+        answer = await self.copies.eta(self.forked, self.cluster.core, request, self.forecasts, in_child=True)
         return msgspec.json.decode(answer, type=Answer)
 
-    found = asked()
+    async def sample(self) -> None:
+        task = self.copies.sample(self.forked, self.cluster.core, self.forecasts)
+        if task is not None:
+            await task
+
+    def rows(self, kind: str, **request: object) -> list[dict[str, Any]]:
+        page = Queries(self.cluster.core, self.forecasts).kinds[kind](request)
+        return msgspec.json.decode(msgspec.json.encode(page))["forecasts" if kind == "forecasts" else "asks"]
+
+
+def full(key: str = "a") -> Cluster:
+    """A cluster in which `key` runs for ten minutes and takes all room."""
+    cluster = Cluster()
+    cluster.ask(key, 4, 10)
+    assert cluster.cycle() == [key]
+    return cluster
+
+
+async def test_the_answer_names_position_interval_and_reason() -> None:
+    cluster = full()
+    cluster.ask("b", 4, 5, count=2)
+    cluster.ask("larger", 9, 5)
+    asked = Asked(cluster)
+    found = await asked.eta()
     b, larger = found.forecasts
     assert (b.key, b.queue, b.position, b.median_ms) == ("b", "root.a", 1, cluster.now_ms + 10 * MINUTE_MS)
     assert b.from_ms < b.median_ms < b.until_ms
     assert (larger.position, larger.median_ms, larger.unknown) == (3, 0, "no node is large enough")
-    assert (found.held, found.of, found.log_seq) == (0, 0, 7)
+    assert (found.held, found.of, found.log_seq, found.at_ms) == (0, 0, 7, cluster.now_ms)
+    assert [one.key for one in (await asked.eta(application="app", key="larger")).forecasts] == ["larger"]
     cluster.now_ms += 10 * MINUTE_MS
     (allocation,) = cluster.core.state.partitions[PARTITION].allocations.values()
     cluster.handle(ReleaseAllocation(PARTITION, "app", allocation.fact.uuid, 1, "over"))
     assert cluster.cycle() == ["b"]
     cluster.now_ms += 1
-    found = asked()
+    asked.now_s += 100.0
+    found = await asked.eta()
     assert (found.held, found.of) == (1, 1)
+    assert {(one.held, one.of) for one in found.forecasts} == {(1, 1)}
+
+
+async def test_who_asks_again_within_a_minute_gets_the_same_forecasts() -> None:
+    cluster = full()
+    cluster.ask("b", 4, 5)
+    asked = Asked(cluster)
+    first = await asked.eta()
+    cluster.now_ms += 59_000
+    assert await asked.eta() == first
+    assert await asked.eta(application="app", key="b") == first
+    assert asked.plays == 1
+    asked.now_s += 100.0
+    cluster.ask("new", 4, 5)
+    assert [one.key for one in (await asked.eta(application="app", key="new")).forecasts] == ["new"]
+    assert asked.plays == 2, "it was not in the first"
+    asked.now_s += 100.0
+    cluster.now_ms += 60_000
+    await asked.eta()
+    assert asked.plays == 3
+
+
+async def test_explanations_have_the_last_forecast_and_wait_for_none() -> None:
+    cluster = full()
+    cluster.ask("b", 4, 5)
+    asked = Asked(cluster)
+    assert [one["forecast"] for one in asked.rows("explain")] == [None]
+    assert asked.rows("forecasts") == []
+    await asked.sample()
+    cluster.ask("new", 4, 5)
+    b, new = asked.rows("explain", application="app")
+    assert (b["forecast"]["median_ms"], new["forecast"]) == (cluster.now_ms + 10 * MINUTE_MS, None)
+    assert asked.rows("forecasts", application="app", key="b") == [b["forecast"]]
+    cluster.now_ms += FORECASTS_SHOWN_MS
+    assert [one["forecast"] for one in asked.rows("explain")] == [None, None], "too old"
+    assert asked.rows("forecasts") == []
+    with pytest.raises(Refused, match="application 'other' does not exist"):
+        asked.rows("forecasts", application="other")
+
+
+async def test_forecasts_of_asks_that_have_started_are_not_shown() -> None:
+    cluster = full()
+    cluster.ask("b", 4, 5)
+    asked = Asked(cluster)
+    await asked.sample()
+    (allocation,) = cluster.core.state.partitions[PARTITION].allocations.values()
+    cluster.handle(ReleaseAllocation(PARTITION, "app", allocation.fact.uuid, 1, "over"))
+    assert cluster.cycle() == ["b"]
+    assert asked.rows("forecasts") == []
+    assert (await asked.eta()).forecasts == []
+
+
+async def test_forecasts_in_the_background_are_made_once_a_minute_and_rest() -> None:
+    cluster = full()
+    cluster.ask("b", 4, 5)
+    asked = Asked(cluster)
+    for _ in range(5):
+        await asked.sample()
+    assert asked.plays == 1
+    cluster.now_ms += 60_000
+    asked.copies._samples_after = 50.0
+    await asked.sample()
+    assert asked.plays == 1, "it rests"
+    await asked.eta()
+    assert asked.plays == 2, "an operator does not wait for that"
+    cluster.now_ms += 60_000
+    asked.now_s = 50.0
+    await asked.sample()
+    assert asked.plays == 3

@@ -26,7 +26,7 @@ from remuda_web.source import LISTS, Event, Events, Group, Row, Source, Unreadab
 
 Place = tuple[str, str]  # a partition and the path of a queue or an application in it
 # Queries in which an application can be named.
-_OF_APPLICATIONS: Final = frozenset(["applications", "asks", "allocations", "explain"])
+_OF_APPLICATIONS: Final = frozenset(["applications", "asks", "allocations", "explain", "forecasts"])
 # Of every answer of a core.
 _HEAD: Final = frozenset(["rm", "state", "log_seq", "at_ms"])
 

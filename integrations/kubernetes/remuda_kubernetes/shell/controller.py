@@ -7,7 +7,9 @@ so nothing depends on what an earlier process knew."""
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import fields, replace
 from functools import partial
 from http import HTTPStatus
@@ -64,7 +66,7 @@ from remuda_kubernetes.shim.resume import AllocationRow, ApplicationRow, AskRow,
 from remuda_kubernetes.shim.shim import Shim
 from remuda_operations.queries.core import ask_core, pages_of
 from remuda_operations.queries.errors import NoAnswer, RequestRefused
-from remuda_operations.queries.rows import PageToken
+from remuda_operations.queries.rows import Forecast, ForecastsPage, PageToken
 from remuda_proto.remuda.v1 import predicates_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk.resource_manager import ResourceManager
@@ -137,7 +139,9 @@ class Controller:
         async with rm:
             await self._register(rm)
             await self._resume(rm)
-            await asyncio.gather(self._send(rm), self._receive(rm), self._sweep(), self._configure(rm))
+            await asyncio.gather(
+                self._send(rm), self._receive(rm), self._sweep(), self._configure(rm), self._forecast(rm)
+            )
 
     # Configuration
 
@@ -308,6 +312,20 @@ class Controller:
             self._on_shim(lambda shim: shim.sweep())
             if self._shim.cache.sweeps % limits.METRIC_SWEEPS == 1:
                 self._counts.update(self._shim.cache)
+
+    async def _forecast(self, rm: ResourceManager) -> None:
+        """Have events tell when waiting pods will start. That is asked for while pods wait, and left out where no core
+        answers: the next minute has newer forecasts."""
+        while True:
+            await asyncio.sleep(limits.FORECASTS_EVERY_S)
+            if not any(entry.is_asked and entry.is_waiting for entry in self._shim.cache.pods.values()):
+                continue
+            found: list[Forecast] = []
+            with suppress(NoAnswer, RequestRefused):
+                async for page in pages_of(self._bus, "forecasts", ForecastsPage, rm=rm.rm_id):
+                    found += page.forecasts
+            now_ms = time.time_ns() // 1_000_000
+            self._on_shim(partial(Shim.forecast, forecasts=found, now_ms=now_ms))
 
     def _report(self) -> None:
         self._is_reported = True

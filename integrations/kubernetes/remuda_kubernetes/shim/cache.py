@@ -69,6 +69,7 @@ class PodEntry:
     find a node that suits it, those of earlier processes too. `asks`: how often it was asked for.
     `volumes_since`: its claims are being bound, in sweeps. `not_before`: until then it is not asked for again,
     in sweeps. `pause_s`: before it is asked for again when its next binding fails.
+    `told_start`: the start that an event has told last, in ms, how far ahead that was, and when, in sweeps.
     `problem`: why its amounts cannot be read; empty: they can.
     `unfit`: nodes that another scheduler or a provisioner has refused for it: until when, in sweeps, and why."""
 
@@ -89,6 +90,7 @@ class PodEntry:
     pause_s: float = 0.0
     unfit: dict[str, tuple[int, str]] = field(default_factory=dict)
     condition: tuple[str, str] = ("", "")
+    told_start: tuple[int, int, int] | None = None
     problem: str = ""
 
     @property
@@ -107,6 +109,7 @@ class PodEntry:
         """Note its allocation. Without amounts, it is as large as the pod."""
         self.uuid, self.booked = uuid, amounts or self.size
         self.condition = ("", "")  # if it has to wait again, it is said again
+        self.told_start = None
 
     @property
     def occupied(self) -> Amounts:

@@ -11,6 +11,8 @@ that it has kept, `report()` tells it everything. After it, changes are told.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import DeviceClass, Namespace, Node, Pod, PriorityClass
 from remuda_kubernetes.predicates.predicates import Predicates
@@ -35,6 +37,8 @@ from remuda_kubernetes.shim.quantities import measured, request_names
 from remuda_kubernetes.shim.questions import Questions
 from remuda_kubernetes.shim.resume import KeptState, Resumption
 from remuda_kubernetes.shim.volumes import Volumes
+from remuda_operations.queries.forecasts import sentence
+from remuda_operations.queries.rows import Forecast
 from remuda_proto.si.v1 import si_pb2 as si
 
 STATES = si.UpdateContainerSchedulingStateRequest
@@ -358,6 +362,23 @@ class Shim:
         entry.condition = (reason, update.reason)
         self.cache.emit(SetCondition(entry.name, reason, update.reason))
         self.cache.record(entry, "PodUnschedulable", update.reason, warn=True)
+
+    def forecast(self, forecasts: Iterable[Forecast], now_ms: int) -> None:
+        """Events tell when waiting pods will start. Where that is unknown, nothing is told."""
+        for one in forecasts:
+            entry = self.cache.pods.get(one.key)
+            if entry is None or not entry.is_waiting or not one.median_ms:
+                continue
+            sweeps = self.cache.sweeps
+            if entry.told_start is not None:
+                told_ms, ahead_ms, at = entry.told_start
+                is_as_told = limits.FORECAST_SHARE * abs(one.median_ms - told_ms) <= ahead_ms
+                if is_as_told or sweeps - at < limits.FORECAST_SWEEPS:
+                    continue
+            entry.told_start = one.median_ms, max(0, one.median_ms - now_ms), sweeps
+            self.cache.record(
+                entry, "StartForecast", f"position {one.position} in {one.queue}, {sentence(one, now_ms)}"
+            )
 
     def sweep(self) -> None:
         """Called once a second."""

@@ -2068,6 +2068,7 @@ class PendingAsk(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     POSITION_FIELD_NUMBER: _builtins.int
     HISTORY_FIELD_NUMBER: _builtins.int
+    FORECAST_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     application: _builtins.str
     queue: _builtins.str
@@ -2090,6 +2091,10 @@ class PendingAsk(_message.Message):
     def history(self) -> _containers.RepeatedCompositeFieldContainer[Global___EarlierConstraint]:
         """Constraints that are over, the latest last."""
 
+    @_builtins.property
+    def forecast(self) -> Global___AskForecast:
+        """When it will start, by the last forecast. Not set: the ask was in none lately."""
+
     def __init__(
         self,
         *,
@@ -2106,14 +2111,129 @@ class PendingAsk(_message.Message):
         reason: _builtins.str = ...,
         position: Global___QueuePosition | None = ...,
         history: _abc.Iterable[Global___EarlierConstraint] | None = ...,
+        forecast: Global___AskForecast | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["position", b"position", "resource", b"resource"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["forecast", b"forecast", "position", b"position", "resource", b"resource"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["application", b"application", "constraints", b"constraints", "history", b"history", "key", b"key", "partition", b"partition", "pending", b"pending", "position", b"position", "priority", b"priority", "queue", b"queue", "reason", b"reason", "reserved_nodes", b"reserved_nodes", "resource", b"resource", "since_ms", b"since_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["application", b"application", "constraints", b"constraints", "forecast", b"forecast", "history", b"history", "key", b"key", "partition", b"partition", "pending", b"pending", "position", b"position", "priority", b"priority", "queue", b"queue", "reason", b"reason", "reserved_nodes", b"reserved_nodes", "resource", b"resource", "since_ms", b"since_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PendingAsk: _TypeAlias = PendingAsk  # noqa: Y015
+
+@_typing.final
+class AskForecast(_message.Message):
+    """When a waiting ask, or its next repeat, will start."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    APPLICATION_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    POSITION_FIELD_NUMBER: _builtins.int
+    MEDIAN_MS_FIELD_NUMBER: _builtins.int
+    FROM_MS_FIELD_NUMBER: _builtins.int
+    UNTIL_MS_FIELD_NUMBER: _builtins.int
+    UNKNOWN_FIELD_NUMBER: _builtins.int
+    AT_MS_FIELD_NUMBER: _builtins.int
+    HELD_FIELD_NUMBER: _builtins.int
+    OF_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    application: _builtins.str
+    key: _builtins.str
+    queue: _builtins.str
+    position: _builtins.int
+    """In the order of queues of its partition, from 1."""
+    median_ms: _builtins.int
+    """The middle of what was played. 0: later than that, or unknown."""
+    from_ms: _builtins.int
+    """Four of five asks start between these times. 0: an end that is not known."""
+    until_ms: _builtins.int
+    unknown: _builtins.str
+    """Why there is no forecast; then the times are 0."""
+    at_ms: _builtins.int
+    """When it was forecast."""
+    held: _builtins.int
+    """How many of the last `of` intervals of the RM have held."""
+    of: _builtins.int
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        application: _builtins.str = ...,
+        key: _builtins.str = ...,
+        queue: _builtins.str = ...,
+        position: _builtins.int = ...,
+        median_ms: _builtins.int = ...,
+        from_ms: _builtins.int = ...,
+        until_ms: _builtins.int = ...,
+        unknown: _builtins.str = ...,
+        at_ms: _builtins.int = ...,
+        held: _builtins.int = ...,
+        of: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["application", b"application", "at_ms", b"at_ms", "from_ms", b"from_ms", "held", b"held", "key", b"key", "median_ms", b"median_ms", "of", b"of", "partition", b"partition", "position", b"position", "queue", b"queue", "unknown", b"unknown", "until_ms", b"until_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AskForecast: _TypeAlias = AskForecast  # noqa: Y015
+
+@_typing.final
+class ListForecastsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RM_FIELD_NUMBER: _builtins.int
+    PAGE_FIELD_NUMBER: _builtins.int
+    APPLICATION_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    rm: _builtins.str
+    application: _builtins.str
+    """Of this application, or of one ask of it."""
+    key: _builtins.str
+    @_builtins.property
+    def page(self) -> Global___PageRequest: ...
+    def __init__(
+        self,
+        *,
+        rm: _builtins.str = ...,
+        page: Global___PageRequest | None = ...,
+        application: _builtins.str = ...,
+        key: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["page", b"page"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["application", b"application", "key", b"key", "page", b"page", "rm", b"rm"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListForecastsRequest: _TypeAlias = ListForecastsRequest  # noqa: Y015
+
+@_typing.final
+class ListForecastsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HEAD_FIELD_NUMBER: _builtins.int
+    FORECASTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def head(self) -> Global___StateHead: ...
+    @_builtins.property
+    def forecasts(self) -> _containers.RepeatedCompositeFieldContainer[Global___AskForecast]: ...
+    def __init__(
+        self,
+        *,
+        head: Global___StateHead | None = ...,
+        forecasts: _abc.Iterable[Global___AskForecast] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["head", b"head"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["forecasts", b"forecasts", "head", b"head"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListForecastsResponse: _TypeAlias = ListForecastsResponse  # noqa: Y015
 
 @_typing.final
 class EarlierConstraint(_message.Message):

@@ -84,6 +84,11 @@ class AdminStub:
                 request_serializer=remuda_dot_v1_dot_admin__pb2.ExplainRequest.SerializeToString,
                 response_deserializer=remuda_dot_v1_dot_admin__pb2.ExplainResponse.FromString,
                 _registered_method=True)
+        self.ListForecasts = channel.unary_unary(
+                '/remuda.v1.Admin/ListForecasts',
+                request_serializer=remuda_dot_v1_dot_admin__pb2.ListForecastsRequest.SerializeToString,
+                response_deserializer=remuda_dot_v1_dot_admin__pb2.ListForecastsResponse.FromString,
+                _registered_method=True)
         self.WhatIf = channel.unary_unary(
                 '/remuda.v1.Admin/WhatIf',
                 request_serializer=remuda_dot_v1_dot_admin__pb2.WhatIfRequest.SerializeToString,
@@ -284,6 +289,13 @@ class AdminServicer:
 
     def Explain(self, request, context):
         """Pending asks: the constraints that block each, and its position in its queue.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListForecasts(self, request, context):
+        """When waiting asks will start, as it was forecast last; forecasts are made while they are asked for.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -523,6 +535,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.Explain,
                     request_deserializer=remuda_dot_v1_dot_admin__pb2.ExplainRequest.FromString,
                     response_serializer=remuda_dot_v1_dot_admin__pb2.ExplainResponse.SerializeToString,
+            ),
+            'ListForecasts': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListForecasts,
+                    request_deserializer=remuda_dot_v1_dot_admin__pb2.ListForecastsRequest.FromString,
+                    response_serializer=remuda_dot_v1_dot_admin__pb2.ListForecastsResponse.SerializeToString,
             ),
             'WhatIf': grpc.unary_unary_rpc_method_handler(
                     servicer.WhatIf,
@@ -925,6 +942,33 @@ class Admin:
             '/remuda.v1.Admin/Explain',
             remuda_dot_v1_dot_admin__pb2.ExplainRequest.SerializeToString,
             remuda_dot_v1_dot_admin__pb2.ExplainResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListForecasts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/remuda.v1.Admin/ListForecasts',
+            remuda_dot_v1_dot_admin__pb2.ListForecastsRequest.SerializeToString,
+            remuda_dot_v1_dot_admin__pb2.ListForecastsResponse.FromString,
             options,
             channel_credentials,
             insecure,

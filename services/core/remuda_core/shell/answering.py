@@ -27,6 +27,9 @@ from .copies import Copies
 from .replica import DIGEST, Replica
 from .rm_standby import RmStandby
 
+# Queries whose answers have forecasts. They do not wait for new ones.
+SHOW_FORECASTS = ("explain", "forecasts")
+
 
 class Answering:
     def __init__(
@@ -78,6 +81,8 @@ class Answering:
             return await replica.what_if(request, self._copies)
         if kind == subjects.ETA:
             return await replica.eta(request, self._copies)
+        if kind in SHOW_FORECASTS:
+            replica.sample_forecasts(self._copies)
         return await replica.answer(kind, request, questions)
 
     async def _answer_as_leader(self, message: Message) -> bytes:

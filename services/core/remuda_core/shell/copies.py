@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
+import structlog
 from google.protobuf.message import DecodeError
 
 from remuda_bus.bus import Refused
@@ -36,6 +37,7 @@ from ..wire.configuration import read_configuration
 from . import views
 from .forecasts import Forecasts, sampled_of
 
+log = structlog.get_logger()
 Request = Mapping[str, Any]
 Source = Child | InProcess
 # Forks at a durable commit. Returns its position and the child.
@@ -53,8 +55,9 @@ class Copies:
         self._clock = clock
         self._busy = False
         self._rests_until = 0.0
-        # How forecasts have held, by RM.
-        self._forecasts: dict[str, Forecasts] = {}
+        # Forecasts in the background rest longer, and what operators ask for does not wait for their rest.
+        self._samples_after = 0.0
+        self._sampling: asyncio.Task[None] | None = None
 
     async def preview(self, forked: Forking, core: Core, request: Request, now_ms: int, in_child: bool) -> bytes:
         """The effects of the configuration of the request, as JSON. `forked`: evaluates a function at a durable commit.
@@ -82,9 +85,9 @@ class Copies:
         ask = _pending(core, request)
         return await self._answer(forked, core, lambda copy, on_copy: _changes(copy, on_copy, ask, now_ms), in_child)
 
-    async def eta(self, forked: Forking, core: Core, request: Request, now_ms: int, in_child: bool) -> bytes:
+    async def eta(self, forked: Forking, core: Core, request: Request, forecasts: Forecasts, in_child: bool) -> bytes:
         """When waiting asks will start: all, those of an `application`, or one (`key`); at most `limit` of them, as
-        JSON. The parameters as of `preview`. Raises Refused."""
+        JSON. Played anew if that was not done within the minute. The parameters as of `preview`. Raises Refused."""
         most = _number(request, "limit", limits.FORECAST_ROWS, limits.FORECAST_ROWS_MOST)
         application, key = (request.get(name) or "" for name in ("application", "key"))
         for name, value in (("application", application), ("key", key)):
@@ -92,15 +95,39 @@ class Copies:
                 raise Refused(f"{name} is {shown(value)}, expected a text")
         if key and not application:
             raise Refused("application is '', expected the application of the key")
-        known = self._forecasts.setdefault(core.state.rm_id, Forecasts())
-        known.resolve(core.state)
+        if not forecasts.is_new(core.state, application, key):
+            await self._forecast(forked, core, forecasts, in_child)
+        return forecasts.answer(core.state, application, key, most)
+
+    def sample(self, forked: Forking, core: Core, forecasts: Forecasts) -> asyncio.Task[None] | None:
+        """Forecast in the background, unless that was done within the minute, or something is played already. Returns
+        the task, or None."""
+        if self._busy or self._sampling is not None or self._clock() < max(self._rests_until, self._samples_after):
+            return None
+        if not forecasts.is_new(core.state):
+            self._sampling = asyncio.create_task(self._sample(forked, core, forecasts))
+        return self._sampling
+
+    async def _sample(self, forked: Forking, core: Core, forecasts: Forecasts) -> None:
+        began, rests_until = self._clock(), self._rests_until
+        try:
+            await self._forecast(forked, core, forecasts, in_child=True)
+        except Refused as refused:
+            log.warning("asks could not be forecast", rm=core.state.rm_id, reason=refused.reason)
+        finally:
+            now = self._clock()
+            self._rests_until, self._sampling = rests_until, None
+            self._samples_after = now + (now - began) * (1 / limits.FORECASTS_SHARE - 1)
+
+    async def _forecast(self, forked: Forking, core: Core, forecasts: Forecasts, in_child: bool) -> None:
+        forecasts.resolve(core.state)
+        now_ms = forecasts.clock_ms()
 
         def job(copy: Core, _: OnCopy) -> bytes:
-            sampled = sampled_of(copy, application, key, most, max(now_ms, copy.state.now_ms))
-            return msgspec.json.encode({**_head(copy), "sampled": sampled})
+            begins_ms = max(now_ms, copy.state.now_ms)
+            return msgspec.json.encode({**_head(copy), "at_ms": begins_ms, "sampled": sampled_of(copy, begins_ms)})
 
-        answer = await self._answer(forked, core, job, in_child)
-        return known.answer(answer)
+        forecasts.keep(await self._answer(forked, core, job, in_child))
 
     async def _answer(self, forked: Forking, core: Core, job: Job, in_child: bool) -> bytes:
         self._check()

@@ -1,11 +1,13 @@
-"""Forecasts of one RM: the answer to the query `eta`, and how often its intervals have held.
+"""Forecasts of one RM: when its waiting asks will start, and how often the intervals have held.
 
-A copy of the state is played (`trials.forecast`), in a child; the process that answers widens the intervals by the
-errors of earlier forecasts (`trials.intervals`). It learns these when it is asked again, and forgets them when it ends:
-then intervals are wider for a while.
+A copy of the state is played (`trials.forecast`) in a child, for all asks at once and at most once a minute. The
+process that answers widens the intervals by the errors of earlier forecasts (`trials.intervals`). It learns these
+before it plays again, and forgets them when it ends: then intervals are wider for a while.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import msgspec
 
@@ -14,7 +16,7 @@ from remuda_operations.queries.rows import Forecasts as Answer
 
 from ..core import Core
 from ..decide.names import plain
-from ..limits import FORECASTS_OPEN
+from ..limits import FORECASTS_EVERY_MS, FORECASTS_OPEN, FORECASTS_SHOWN_MS
 from ..state import State
 from ..trials.forecast import SAMPLES, starts, unknown, world_of
 from ..trials.intervals import Intervals, Open, raw_interval
@@ -40,38 +42,70 @@ class FromChild(msgspec.Struct):
     log_seq: int
 
 
-def sampled_of(core: Core, application: str, key: str, most: int, now_ms: int) -> list[Sampled]:
-    """The waiting asks that are asked for, `most` of them at most, in the order of queues of each partition.
-    `application` and `key` empty: all."""
+def sampled_of(core: Core, now_ms: int) -> list[Sampled]:
+    """The waiting asks of each partition in the order of queues."""
     found: list[Sampled] = []
     for partition in core.state.partitions.values():
         world = world_of(core.state, partition, core.index, now_ms)
         wanted: dict[int, Sampled] = {}
         known: set[tuple[str, str]] = set()
         for number, one in enumerate(world.waiting):
-            ask = one.pending.ask
-            name = ask.application_id, ask.allocation_key
-            if name in known or application not in ("", name[0]) or key not in ("", name[1]):
-                continue
-            known.add(name)
-            queue = one.pending.application.queue.path
-            wanted[number] = Sampled(plain(partition.name), *name, queue, number + 1, unknown=unknown(world, one))
-        last = max(wanted, default=None) if len(wanted) == 1 else None
+            name = one.pending.ask.application_id, one.pending.ask.allocation_key
+            if name not in known:
+                known.add(name)
+                queue = one.pending.application.queue.path
+                wanted[number] = Sampled(plain(partition.name), *name, queue, number + 1, unknown=unknown(world, one))
         if any(not each.unknown for each in wanted.values()):
-            played = starts(world, SAMPLES, last)
+            played = starts(world, SAMPLES)
             for number, each in wanted.items():
                 each.waits_ms = [] if each.unknown else [at_ms - now_ms for at_ms in played[number]]
         found += list(wanted.values())
-    return found[:most]
+    return found
+
+
+# The plain name of a partition, an application, and the key of an ask.
+Name = tuple[str, str, str]
 
 
 class Forecasts:
-    """What was forecast, and how it held."""
+    """The last forecasts of all asks of one RM, and how earlier ones held. They are asked for often and made seldom."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock_ms: Callable[[], int]) -> None:
+        self.clock_ms = clock_ms
         self.intervals = Intervals()
-        # By partition, application and key: the forecast that is waited for, and when it was made.
-        self._open: dict[tuple[str, str, str], tuple[Open, int]] = {}
+        # The forecasts whose truth is waited for, and when each was made.
+        self._open: dict[Name, tuple[Open, int]] = {}
+        self._made: Answer = Answer()
+        self._rows: dict[Name, Forecast] = {}
+
+    def is_new(self, state: State, application: str = "", key: str = "") -> bool:
+        """Whether the last forecasts are new enough to be shown again, and have the asks that are asked for."""
+        if not self._made.samples or self.clock_ms() - self._made.at_ms >= FORECASTS_EVERY_MS:
+            return False
+        return not application or all(
+            (plain(partition.name), application, one) in self._rows
+            for partition in state.partitions.values()
+            if application in partition.applications
+            for one in partition.applications[application].asks
+            if key in ("", one)
+        )
+
+    def find(self, name: Name) -> Forecast | None:
+        """None: the ask was not forecast within FORECASTS_SHOWN_MS."""
+        return self._rows.get(name) if self.clock_ms() - self._made.at_ms < FORECASTS_SHOWN_MS else None
+
+    def pending(self, state: State, application: str | None = None, key: str | None = None) -> list[Forecast]:
+        """The forecasts of asks that are still pending, in the order of queues: all, those of an application, or
+        one."""
+        applications = {plain(one.name): one.applications for one in state.partitions.values()}
+
+        def is_wanted(one: Forecast) -> bool:
+            if application not in (None, one.application) or key not in (None, one.key):
+                return False
+            found = applications.get(one.partition, {}).get(one.application)
+            return found is not None and one.key in found.asks and self.find(_name(one)) is not None
+
+        return sorted(filter(is_wanted, self._rows.values()), key=lambda one: (one.partition, one.position))
 
     def resolve(self, state: State) -> None:
         """Learn from what has started since it was forecast. Forecasts of asks that are gone are dropped."""
@@ -87,29 +121,37 @@ class Forecasts:
             if made or name[2] not in application.asks:
                 del self._open[name]
 
-    def answer(self, from_child: bytes) -> bytes:
-        """The answer, with intervals that hold as often as they should."""
+    def keep(self, from_child: bytes) -> None:
+        """Take new forecasts in, with intervals that hold as often as they should."""
         found = msgspec.json.decode(from_child, type=FromChild)
-        rows = [self._row(one, found.at_ms) for one in found.sampled]
         held = self.intervals.held
-        answer = Answer(
-            rm=found.rm, state=found.state, at_ms=found.at_ms, forecasts=rows, samples=SAMPLES, held=sum(held),
-            of=len(held), log_seq=found.log_seq,
+        self._made = Answer(
+            rm=found.rm, state=found.state, at_ms=found.at_ms, samples=SAMPLES, held=sum(held), of=len(held),
+            log_seq=found.log_seq,
         )  # fmt: skip
-        return msgspec.json.encode(answer)
+        self._rows = {_name(one): self._row(one) for one in found.sampled}
 
-    def _row(self, one: Sampled, at_ms: int) -> Forecast:
+    def answer(self, state: State, application: str, key: str, most: int) -> bytes:
+        """The answer to `eta`, from the last forecasts."""
+        shown = self.pending(state, application or None, key or None)[:most]
+        return msgspec.json.encode(msgspec.structs.replace(self._made, forecasts=shown))
+
+    def _row(self, one: Sampled) -> Forecast:
+        made = self._made
         row = Forecast(
             partition=one.partition, application=one.application, key=one.key, queue=one.queue, position=one.position,
-            unknown=one.unknown,
+            unknown=one.unknown, at_ms=made.at_ms, held=made.held, of=made.of,
         )  # fmt: skip
         raw = raw_interval(one.waits_ms, SAMPLES) if not one.unknown else None
         if raw is None:
             return row
         shown = self.intervals.widened(raw)
-        name = one.partition, one.application, one.key
-        if name not in self._open and len(self._open) < FORECASTS_OPEN:
-            self._open[name] = Open(raw, shown), at_ms
-        row.median_ms, row.from_ms = at_ms + round(shown.median_ms), at_ms + round(shown.below_ms)
-        row.until_ms = at_ms + round(shown.above_ms) if shown.above_ms < float("inf") else 0
+        if _name(one) not in self._open and len(self._open) < FORECASTS_OPEN:
+            self._open[_name(one)] = Open(raw, shown), made.at_ms
+        row.median_ms, row.from_ms = made.at_ms + round(shown.median_ms), made.at_ms + round(shown.below_ms)
+        row.until_ms = made.at_ms + round(shown.above_ms) if shown.above_ms < float("inf") else 0
         return row
+
+
+def _name(one: Forecast | Sampled) -> Name:
+    return one.partition, one.application, one.key

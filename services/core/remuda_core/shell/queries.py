@@ -17,7 +17,7 @@ from msgspec.structs import asdict
 from remuda_bus import subjects
 from remuda_bus.bus import Refused
 from remuda_bus.status_codes import NOT_FOUND
-from remuda_operations.queries.rows import Stats
+from remuda_operations.queries.rows import Forecast, Stats
 from remuda_proto.bounds import shown
 
 from ..core import Core
@@ -27,6 +27,7 @@ from ..limits import LISTINGS, PAGE_NODE_LOOKS, SORTED_ANEW, SUMS_KEPT_S, SUMS_R
 from ..rules.connection import RUNNING
 from ..state import Application, Partition, PendingAsk, Queue, State
 from . import guests, views
+from .forecasts import Forecasts
 from .overview import Waits, overview_of, waits_of
 from .pages import Listing, page
 from .topology import Standing, standing_of
@@ -39,8 +40,10 @@ V = TypeVar("V")
 class Queries:
     """Keeps sorted listings, and sums for SUMS_KEPT_S, because queries for pages follow each other."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, forecasts: Forecasts | None = None) -> None:
+        """`forecasts`: None: of the past, which has none."""
         self._core = core
+        self._forecasts = forecasts
         self._listings: OrderedDict[int, Listing[Any]] = OrderedDict()
         self._usage: tuple[float, list[tuple[str, list[Usage]]]] = (0.0, [])
         self._positions: tuple[float, Positions] = (0.0, Positions(core.index))
@@ -56,6 +59,7 @@ class Queries:
             "asks": self.asks,
             "usage": self.usage,
             "explain": self.explain,
+            "forecasts": self.forecasts,
             "actions": self.actions,
             "stats": self.stats,
             "overview": self.overview,
@@ -233,10 +237,28 @@ class Queries:
         def row(name: str, partition: Partition, ask: PendingAsk) -> object:
             found = explanations.of(partition, ask)
             holders = [explanations.holders(partition, ask, one) for one in found] if named else []
-            return views.explained(name, ask, found, positions.of(ask), holders)
+            key = name, ask.application.id, ask.ask.allocation_key
+            forecast = self._forecasts.find(key) if self._forecasts is not None else None
+            return views.explained(name, ask, found, positions.of(ask), holders, forecast)
 
         rows = ((place, partial(row, name, partition, ask)) for place, name, partition, ask in self._pending(request))
         return page(request, "asks", rows, self._head(), lambda: explanations.looks >= PAGE_NODE_LOOKS)
+
+    def forecasts(self, request: Request) -> dict[str, object]:
+        """When pending asks will start, by the last forecast: all, those of an `application`, or one (`key`)."""
+        application, key = _text(request, "application"), _text(request, "key")
+        if application is not None and all(
+            application not in one.applications for one in self._state.partitions.values()
+        ):
+            raise Refused(f"application {application[:64]!r} does not exist", NOT_FOUND)
+        found = self._forecasts.pending(self._state, application, key) if self._forecasts is not None else []
+
+        def row(forecast: Forecast) -> object:
+            return forecast
+
+        places = ([one.partition, one.position, one.application, one.key] for one in found)
+        rows = ((place, partial(row, one)) for place, one in zip(places, found, strict=True))
+        return page(request, "forecasts", rows, self._head())
 
     def actions(self, request: Request) -> dict[str, object]:
         """The outcomes of operators' actions that are remembered; of one `action`, by its ID with or without the

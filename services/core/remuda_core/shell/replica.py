@@ -20,6 +20,7 @@ from .. import limits
 from ..core import Core
 from .answer_pace import Questions, Turn
 from .copies import Copies, Source
+from .forecasts import Forecasts
 from .queries import Queries
 
 DIGEST: Final = "digest"
@@ -41,6 +42,7 @@ class Replica:
         self._in_child = in_child
         self.leader: Leader | None = None
         self._queries: Queries | None = None
+        self._forecasts = Forecasts(clock_ms)
         self._asked_at = 0.0
         self._waiting: dict[asyncio.Future[None], None] = {}  # queries that wait for a commit, in their order
 
@@ -65,7 +67,13 @@ class Replica:
     async def eta(self, request: Request, copies: Copies) -> bytes:
         """When waiting asks will start, as JSON. Raises Refused."""
         await self.reached(request)
-        return await copies.eta(self.forked, self._core, request, self._clock_ms(), self._in_child)
+        return await copies.eta(self.forked, self._core, request, self._forecasts, self._in_child)
+
+    def sample_forecasts(self, copies: Copies) -> None:
+        """Somebody looks at forecasts: make new ones in the background, unless they are new. A process that may not
+        fork makes none."""
+        if self._in_child:
+            copies.sample(self.forked, self._core, self._forecasts)
 
     async def forked(self, fork: Callable[[], Source]) -> tuple[Position, Source]:
         """What `fork` makes of the state at a durable commit, and this commit. Raises Refused."""
@@ -95,7 +103,7 @@ class Replica:
     async def _answer(self, kind: str, request: Request, turn: Turn) -> bytes:
         self._asked_at = _now()
         if self._queries is None:
-            self._queries = Queries(self._core)
+            self._queries = Queries(self._core, self._forecasts)
             self._forget_later()
         question = partial(self._ask, self._queries.kinds[kind], request, turn)
         position, answer = await self.leader.ask(question) if self.leader else (self._position(), question())

@@ -341,7 +341,7 @@ def ask(name: str, pending: PendingAsk) -> rows.Ask:
 
 def explained(
     name: str, ask: PendingAsk, constraints: Sequence[Constraint], position: rows.Position,
-    holders: Sequence[rows.Holders],
+    holders: Sequence[rows.Holders], forecast: rows.Forecast | None,
 ) -> rows.ExplainedAsk:  # fmt: skip
     """`holders`: of each constraint; empty: they were not asked for."""
     since = ask.waiting or {}
@@ -360,6 +360,7 @@ def explained(
         reason=constraints[0].reason if constraints else "nothing is in the way: it is not its turn yet",
         position=position,
         history=list(history(ask, constraints)),
+        forecast=forecast,
     )
 
 

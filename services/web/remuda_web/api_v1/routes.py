@@ -15,6 +15,7 @@ from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.responses import Response
 
+from remuda_bus import subjects
 from remuda_bus.bus import Bus
 from remuda_operations.queries.fields import FILTERS
 from remuda_proto.names import RM_ID
@@ -44,6 +45,10 @@ _OF_PAGE: Final = {
     "at": Filter,
 }
 _FLAGS: Final = {"draining": bool | None}
+
+
+def _of_page(kind: str) -> dict[str, Any]:
+    return {name: of for name, of in _OF_PAGE.items() if name != "at" or kind in subjects.PAST_QUERIES}
 
 
 class Welcome(NamedTuple):
@@ -91,7 +96,7 @@ class Api:
              schemas.answers(schemas.QUEUE_HISTORY), ("queue", "partition")),
             *(
                 (f"/rms/{{rm}}/{kind}", self._rows_of(kind), f"A page of the query {kind}",
-                 schemas.answers(schemas.of_rows(kind)), (*FILTERS[kind], *_OF_PAGE))
+                 schemas.answers(schemas.of_rows(kind)), (*FILTERS[kind], *_of_page(kind)))
                 for kind in kinds
             ),
             *(
@@ -158,7 +163,7 @@ class Api:
                 asked["after"] = pages.after_of(asked["after"])
             return await self._page(request, rm, kind, asked)
 
-        parameters = {**{name: _FLAGS.get(name, Filter) for name in FILTERS[kind]}, **_OF_PAGE}
+        parameters = {**{name: _FLAGS.get(name, Filter) for name in FILTERS[kind]}, **_of_page(kind)}
         rows.__signature__ = Signature(  # type: ignore[attr-defined]  # FastAPI reads the parameters from it
             [Parameter(name, Parameter.KEYWORD_ONLY, annotation=of) for name, of in (("request", Request), ("rm", str))]
             + [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=of) for name, of in parameters.items()]

@@ -56,6 +56,27 @@ export function duration(ms) {
   return `${Math.floor(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} min`;
 }
 
+// When a waiting ask starts, by a forecast: in the middle, between which times in four of five cases, and how often that held.
+export function starts(forecast, nowMs) {
+  if (forecast.unknown) return `start unknown: ${forecast.unknown}`;
+  if (!forecast.median_ms) return "starts later than was played";
+  const until = forecast.until_ms ? span(forecast.until_ms - nowMs) : "later than was played";
+  const held = forecast.of ? `${Math.round((100 * forecast.held) / forecast.of)} % of the last ${forecast.of} such intervals have held` : "how often such intervals hold is not known yet";
+  return `starts in ${span(forecast.median_ms - nowMs)} (four of five times in ${span(forecast.from_ms - nowMs)} to ${until}; ${held})`;
+}
+
+// A time to come, in its two largest units: 40 min, 1 h 10 min. The command line writes the same (remuda_operations.queries.forecasts).
+export function span(ms) {
+  const seconds = Math.max(0, Math.round(ms / 1000));
+  if (seconds < 60) return `${seconds} s`;
+  for (const [size, unit, part, smaller] of [[86400, "d", 3600, "h"], [3600, "h", 60, "min"]]) {
+    if (seconds < size) continue;
+    const rest = Math.floor((seconds % size) / part);
+    return `${Math.floor(seconds / size)} ${unit}${rest ? ` ${rest} ${smaller}` : ""}`;
+  }
+  return `${Math.floor(seconds / 60)} min`;
+}
+
 // Reasons name amounts in base units: `memory needs 34359738368, 0 of 687194767360 are left, 5 are kept`,
 // `{memory=10 vcore=1000}`, `memory=10, its maximum is 5`. A list outside of braces is written anew only where it has a
 // resource with units: others may be somebody's own words.

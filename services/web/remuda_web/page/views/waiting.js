@@ -3,7 +3,7 @@ import { html, useState } from "../html.js";
 import { Actions, changePriority } from "../actions.js";
 import { get, now as timeNow, paths } from "../api.js";
 import { useData, useTick } from "../data.js";
-import { amount, amounts, duration, number, plural, withUnits } from "../format.js";
+import { amount, amounts, duration, number, plural, starts, withUnits } from "../format.js";
 import { Badge, State } from "../parts.js";
 import { link } from "../place.js";
 import { ReasonBands, Step, alike } from "../wait_bands.js";
@@ -30,6 +30,7 @@ function Ask({ rm, ask, others, named }) {
       ${by.since_ms > 0 && html`<span class="dim"> for ${duration(now - by.since_ms)}</span>`}<${Holders} rm=${rm} by=${by} /></li>`)}
       ${!ask.constraints.length && html`<li>${withUnits(ask.reason || "not looked at yet")}</li>`}</ul>
     ${ask.position && html`<p class="dim">${place(ask.position)}</p>`}
+    ${ask.forecast && html`<p class="dim forecast">${starts(ask.forecast, now)}</p>`}
     <${ReasonBands} ask=${ask} nowMs=${now} />
     <${WhatIf} rm=${rm} ask=${ask} /></section>`;
 }
