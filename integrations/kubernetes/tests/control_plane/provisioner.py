@@ -24,7 +24,7 @@ class Provisioner:
 
     def __init__(self, client: Client, *full: str) -> None:
         self._client = client
-        self._full = full
+        self.full = full
         self._work: set[asyncio.Task[None]] = set()
         self.may_make = asyncio.Event()
         self.may_make.set()
@@ -45,7 +45,7 @@ class Provisioner:
         await self.may_make.wait()
         namespace, name = claim.key
         with suppress(NotFound, Conflict):
-            if claim.selected_node in self._full:
+            if claim.selected_node in self.full:
                 path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}"
                 await self._client.patch(path, {"metadata": {"annotations": {SELECTED_NODE: None}}}, MERGE_PATCH)
                 return

@@ -16,11 +16,13 @@ from integrations.kubernetes.tests.cluster import Cluster, cluster
 from integrations.kubernetes.tests.control_plane.existing import Plane
 from integrations.kubernetes.tests.control_plane.processes import ControlPlane, programs
 from remuda.embedded import free_port
+from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Pod
 from remuda_kubernetes.plugin.plugin import WAITING
 from remuda_kubernetes.shim import names
 
 DEPLOY = Path(__file__).parents[4] / "deploy/kubernetes"
+BY_GATE = "SchedulingGated"  # reason of the condition that the API server gives a pod with a gate
 
 
 @dataclass(frozen=True)
@@ -35,13 +37,21 @@ class Mode:
             return cluster(self.plane, url, queues)
         return cluster(self.plane, url, queues, mode="plugin", **self.plane.of_extender)
 
+    @property
+    def has_gates(self) -> bool:
+        """Whether gates hold the pods of plugin mode, and not the extender."""
+        return self.is_plugin and self.plane.minor >= limits.GATES_SINCE
+
     def pod(self, name: str, **of: Any) -> dict[str, Any]:
-        """A pod of an application. In plugin mode, with the gate that the webhook adds: API servers that do not know
-        gates drop it."""
+        """A pod of an application, unless `app` is empty. In plugin mode, with the gate that the webhook adds: API
+        servers that do not know gates drop it. `gated=False`: without, for a pod that another process binds."""
+        gated = of.pop("gated", True)
         if not self.is_plugin:
             return manifests.pod(name, **of)
-        by_default = {"app": "app", "scheduler": "default-scheduler", "schedulingGates": [{"name": names.GATE}]}
-        return manifests.pod(name, **by_default | of)
+        made = manifests.pod(name, **{"app": "app", "scheduler": "default-scheduler"} | of)
+        if gated and of.get("app", "app") and "nodeName" not in of:
+            made["spec"]["schedulingGates"] = [{"name": names.GATE}]
+        return made
 
     async def why(self, of: Cluster, name: str, part: str = "") -> str:
         """Why the scheduler does not place the pod, once it says so with this part."""
@@ -56,8 +66,9 @@ def _is_told(why: str) -> bool:
 
 
 def reason(one: Pod) -> str:
-    """Why a pod waits: in the condition of the extender, or in that of all pods."""
-    found = {it.type: it.message for it in one.status.conditions if it.status == "False"}
+    """Why a pod waits: in the condition of the extender, or in that of all pods. Empty: only its gate is known yet."""
+    conditions = (it for it in one.status.conditions if it.status == "False" and it.reason != BY_GATE)
+    found = {it.type: it.message for it in conditions}
     return found.get(names.APPROVED) or found.get("PodScheduled", "")
 
 

@@ -140,7 +140,7 @@ async def test_restart_keeps_what_runs(mode: Mode, server: NatsServer) -> None:
 async def test_pod_bound_by_another_process_is_booked(mode: Mode, server: NatsServer) -> None:
     async with mode.cluster(server.url) as it:
         await it.add_nodes("n1", cpu="2")
-        await it.create(mode.pod("large", cpu="3"))
+        await it.create(mode.pod("large", cpu="3", gated=False))  # a gate would refuse the binding
         uid = (await it.pod("large")).uid
         await mode.why(it, "large")
         await it.client.bind("default", "large", uid, "n1")

@@ -37,6 +37,7 @@ WORKLOADS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "batch/v1beta1", "cronjobs", {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": {"template": ONCE}}},
     ),
 }  # fmt: skip
+CRON_JOBS_SINCE = 21  # in batch/v1; all others are in v1 of their group
 CONTROLLERS = ("^admin$", "^system:serviceaccount:kube-system:", "^system:kube-controller-manager$")
 APPS = f"/apis/apps/v1/namespaces/{TEAM}"
 BOB = json.dumps({"user": "bob", "groups": []})
@@ -61,11 +62,17 @@ def template_of(workload: dict[str, Any]) -> dict[str, Any]:
 
 async def reviewed(client: Client, kind: str, minor: int) -> dict[str, Any]:
     """A workload of this kind, as the API server would store it."""
-    version, collection, spec = WORKLOADS[kind]
-    version = "batch/v1" if minor >= 21 else version
+    _, collection, spec = WORKLOADS[kind]
+    version = version_of(kind, minor)
     manifest = {"apiVersion": version, "kind": kind, "metadata": {"name": "w"}, "spec": spec}
     path = f"/apis/{version}/namespaces/{TEAM}/{collection}{DRY_RUN}"
     return json.loads(await client.create(path, manifest))
+
+
+def version_of(kind: str, minor: int) -> str:
+    """Group and version of a kind of workload, on Kubernetes 1.`minor`."""
+    version = WORKLOADS[kind][0]
+    return version.removesuffix("beta1") if minor >= CRON_JOBS_SINCE else version
 
 
 async def listed(client: Client, path: str) -> list[dict[str, Any]]:
