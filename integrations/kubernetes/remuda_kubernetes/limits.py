@@ -148,6 +148,8 @@ AGREEMENT_SWEEPS = 10
 # The first minor versions of Kubernetes 1 with scheduling gates, and with nominated nodes that are tried first.
 GATES_SINCE = 27
 NOMINATIONS_SINCE = 35
+# The default scheduler scores all nodes of a cluster with fewer, so that a preferred node is among them.
+ALL_NODES_SCORED_BELOW = 100
 # Times in sweeps follow.
 
 # Without a binding after this time, the default scheduler has not found the pod to fit. Its own back-off is 10 s.

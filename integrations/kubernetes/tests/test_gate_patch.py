@@ -12,6 +12,7 @@ from integrations.kubernetes.tests.objects import pod, sent
 from remuda_kubernetes.api.objects import Pod
 from remuda_kubernetes.plugin.plugin import Pin, gate_patch
 from remuda_kubernetes.shim import names
+from tests.sim.kubernetes import pod_rules
 
 GATED: dict[str, Any] = {"schedulingGates": [{"name": names.GATE}]}
 
@@ -84,10 +85,37 @@ def test_hard_pin_narrows_each_term_to_the_node(affinity: Any, expected: Any) ->
     assert patched["spec"]["schedulingGates"] == [{"name": "other"}]
 
 
-@pytest.mark.parametrize("pin", [Pin.SOFT, Pin.FREE])
-def test_other_pins_remove_the_gate_only(pin: Pin) -> None:
+TERM = {"weight": 100, "preference": {"matchFields": [ON_N1]}}
+OTHER_TERM: dict[str, Any] = {"weight": 7, "preference": {"matchExpressions": [ZONE]}}
+PREFERENCE = "preferredDuringSchedulingIgnoredDuringExecution"
+REQUIRES_ZONE = {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [ZONE]}]}}
+
+
+@pytest.mark.parametrize(
+    ("affinity", "expected"),
+    [
+        (None, {"nodeAffinity": {PREFERENCE: [TERM]}}),
+        ({"podAffinity": {}}, {"podAffinity": {}, "nodeAffinity": {PREFERENCE: [TERM]}}),
+        ({"nodeAffinity": REQUIRES_ZONE}, {"nodeAffinity": REQUIRES_ZONE | {PREFERENCE: [TERM]}}),
+        ({"nodeAffinity": {PREFERENCE: [OTHER_TERM]}}, {"nodeAffinity": {PREFERENCE: [OTHER_TERM, TERM]}}),
+    ],
+)
+def test_soft_pin_is_a_preference_in_the_same_patch(affinity: Any, expected: Any) -> None:
+    """Preferences of a pod with a gate may be changed in any way; what it requires stays as it is."""
     before = sent("p", **GATED)
-    patched = applied(before, gate_patch(msgspec.json.decode(json.dumps(before), type=Pod), "n1", pin))
+    if affinity is not None:
+        before["spec"]["affinity"] = affinity
+    seen = msgspec.json.decode(json.dumps(before), type=Pod)
+    patched = applied(before, gate_patch(seen, "n1", Pin.SOFT))
+    assert patched["spec"] == {**before["spec"], "schedulingGates": [], "affinity": expected}
+    before["metadata"]["generation"] = 1
+    assert pod_rules.changed(before, patched, 36)["spec"]["affinity"] == expected
+
+
+@pytest.mark.parametrize("of", [{"pin": Pin.SOFT, "nominates": True}, {"pin": Pin.FREE}])
+def test_other_pins_remove_the_gate_only(of: dict[str, Any]) -> None:
+    before = sent("p", **GATED)
+    patched = applied(before, gate_patch(msgspec.json.decode(json.dumps(before), type=Pod), "n1", **of))
     assert patched["spec"] == {**before["spec"], "schedulingGates": []}
 
 

@@ -22,7 +22,7 @@ from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Namespace
 from remuda_kubernetes.plugin.extender import answer_filter, answer_preemption
 from remuda_kubernetes.plugin.plugin import WAITING, Approve, Hold, OpenGate, Pin, PluginShim, Withhold, hold_of, pin_of
-from remuda_kubernetes.shim import names
+from remuda_kubernetes.shim import names, topology
 from remuda_kubernetes.shim.effects import Bind, CreatePlaceholder, Effect, ReportAllocation
 from remuda_kubernetes.shim.shim import STATES
 from remuda_proto.si.v1 import si_pb2 as si
@@ -219,6 +219,23 @@ def test_namespace_chooses_the_pin() -> None:
         it.pod_changed(placed(said, **GATED))
         allocated(it, said)
         assert opened(it.take()).pin is pin
+
+
+def test_soft_pin_is_one_call_unless_the_node_has_to_be_looked_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A preferred node counts only if the default scheduler looks at all nodes, and nothing else is at stake."""
+    it = plugin(Hold.GATES)
+    it.namespace_changed(annotated(Namespace, "default", {names.PIN: "soft"}))
+
+    def nominates(name: str, **annotations: str) -> bool:
+        it.pod_changed(placed(name, **GATED, annotations=annotations))
+        allocated(it, name)
+        return opened(it.take()).nominates
+
+    assert not nominates("plain")
+    assert nominates("rack", **{topology.REQUIRED: "rack"})
+    assert nominates("member", **{names.TASK_GROUP: "workers"})
+    monkeypatch.setattr(limits, "ALL_NODES_SCORED_BELOW", len(it.cache.nodes))
+    assert nominates("of-many")
 
 
 def test_booking_follows_a_pod_that_is_bound_elsewhere() -> None:

@@ -1,5 +1,5 @@
 """The API server: objects with versions, watches of them, and the verbs that front ends use. As far as they can tell,
-it behaves like the real one.
+it behaves like the real one of its minor version, from 1.20 to 1.36.
 
 What it has stored survives when it is killed. Its watches, pages of lists and older versions do not."""
 
@@ -19,6 +19,7 @@ from remuda_kubernetes.api.objects import SELECTED_NODE
 
 from ..environment import loop_time_s, wall_clock_s
 from ..story import Story, Violation
+from . import pod_rules
 
 Json = dict[str, Any]
 Push = Callable[[bytes | ApiError | None], None]
@@ -31,6 +32,8 @@ _PATH = re.compile(
 _UNSERVED = re.compile(
     r"/apis/(scheduling\.k8s\.io/v1alpha\d|(scheduling|jobset)\.x-k8s\.io|scheduling\.volcano\.sh)/.*"
 )
+# The minor version since when an API is there.
+_SINCE = {"/apis/policy/v1/": 21, "/apis/resource.k8s.io/v1/": 34}
 KEPT_VERSIONS = 5
 TOLD = ("pods", "nodes", "persistentvolumes", "persistentvolumeclaims")
 
@@ -53,10 +56,12 @@ class Watching:
 
 @dataclass(slots=True)
 class ApiServer:
-    """`is_up`: off, it answers nobody. `streams`: a watch may begin with all objects. `on_bound`: called with each pod
-    that was bound; `on_reserved`: with a volume before and after a front end has changed it."""
+    """`minor`: of its version of Kubernetes 1. `is_up`: off, it answers nobody. `streams`: a watch may begin with all
+    objects. `on_bound`: called with each pod that was bound; `on_reserved`: with a volume before and after a front end
+    has changed it."""
 
     story: Story
+    minor: int = 20
     is_up: bool = True
     streams: bool = False
     version: int = 1
@@ -84,6 +89,8 @@ class ApiServer:
         if self.find(kind, name, namespace) is not None:
             raise error_of(409, f'{kind} "{name}" already exists')
         self._made += 1
+        if kind == "pods":
+            value = pod_rules.created(value, self.minor)
         metadata = {**value["metadata"], "namespace": namespace, "uid": f"uid-{self._made:05d}",
                     "creationTimestamp": _now()}  # fmt: skip
         return self._store(kind, ADDED, {"spec": {}, "status": {"phase": "Pending"}, **value, "metadata": metadata})
@@ -219,20 +226,13 @@ class ApiServer:
 
     def _bind(self, pod: Json, body: Json) -> bytes:
         _same(pod, body["metadata"])
-        name, node = pod["metadata"]["name"], body["target"]["name"]
-        if there := pod["spec"].get("nodeName"):
-            raise error_of(409, f'pod {name} is already assigned to node "{there}"')
-        if pod["metadata"].get("deletionTimestamp"):
-            raise error_of(409, f"pod {name} is being deleted, cannot be assigned to a host")
-        if pod["spec"].get("schedulingGates"):
-            raise error_of(409, f"pod {name} has non-empty .spec.schedulingGates")
-        bound = self.put("pods", pod, spec={"nodeName": node})
-        self.on_bound(bound)
+        spec, status = pod_rules.bound(pod, body["target"]["name"], self.minor)
+        self.on_bound(self.put("pods", pod, spec=spec, status=status))
         return b"{}"
 
     def _patch_pod(self, pod: Json, body: Json | list[Json]) -> Json:
         if isinstance(body, list):
-            return self.put("pods", _json_patched(pod, body))
+            return self.put("pods", pod_rules.changed(pod, _json_patched(pod, body), self.minor))
         _same(pod, body["metadata"])
         annotations = {**pod["metadata"].get("annotations", {}), **body["metadata"]["annotations"]}
         return self.put("pods", pod, metadata={"annotations": annotations})
@@ -272,7 +272,8 @@ class ApiServer:
             self.remove("pods", pod)
 
     def _parsed(self, path: str) -> tuple[str, str, str, str]:
-        if _UNSERVED.fullmatch(path):
+        too_new = any(path.startswith(api) and self.minor < since for api, since in _SINCE.items())
+        if too_new or _UNSERVED.fullmatch(path):
             raise error_of(404, "the server could not find the requested resource")
         parts = _PATH.fullmatch(path)
         if parts is None:

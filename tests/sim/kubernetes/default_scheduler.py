@@ -18,10 +18,11 @@ from ..story import Story
 from .api_server import ApiServer, Json
 from .scheduler_volumes import SchedulerVolumes
 from .storage import Storage, claims_of, has_ended
-from .world import OTHER, free, on_node, size, suits
+from .world import OTHER, free, on_node, preferences, size, suits
 
 TRIES_BEFORE_DELETION = 12  # of an approved pod that fits nowhere, by its user
 FAILS = 0.1
+SCORES_BETTER = 0.2  # how often another node does than the preferred one
 VOLUMES_WITHIN_S = 20.0
 LOOKS_AT_VOLUMES_S = 0.3
 
@@ -82,8 +83,7 @@ class DefaultScheduler:
         if not names:
             self._unplaced(pod)
             return
-        nominated = pod["status"].get("nominatedNodeName")
-        uid, node = pod["metadata"]["uid"], nominated if nominated in names else self._random.choice(names)
+        uid, node = pod["metadata"]["uid"], self._chosen(pod, names)
         on = self._server.find("nodes", node, "")
         if on is None:
             return
@@ -91,6 +91,16 @@ class DefaultScheduler:
         self._assumed[uid] = node, pod
         work = self._write_volumes if claims_of(pod) else self._bind
         self._later(self._random.uniform(0.001, self._binds_within_s), work, pod, node, self._life)
+
+    def _chosen(self, pod: Json, names: list[str]) -> str:
+        """The nominated node, if it fits; a preferred one, unless others score better."""
+        nominated = pod["status"].get("nominatedNodeName")
+        if nominated in names:
+            return str(nominated)
+        preferred = [name for name in names if name in preferences(pod)]
+        if preferred and self._random.random() >= SCORES_BETTER:
+            return preferred[0]
+        return self._random.choice(names)
 
     def _fits(self, pod: Json, node: Json) -> bool:
         return (

@@ -34,8 +34,9 @@ from .default_scheduler import DefaultScheduler
 from .world import MAPS, MODES, World
 
 RM = "kubernetes"
-# Of the version of the API server: objects are listed in pages, or streamed, or a streaming list is refused.
-MINORS = (27, 27, limits.STREAMS_SINCE, limits.STREAMS_SINCE)
+# Of the API server. Objects are listed in pages, or streamed, or a streaming list is refused.
+OLDEST, NEWEST = 20, 36
+MINORS = (OLDEST, limits.GATES_SINCE, limits.STREAMS_SINCE, NEWEST, NEWEST)
 REFUSES_STREAMS = 0.3
 BOOKMARK_S = 5.0
 REPLACED_MEANWHILE = 0.15  # how often a pod is replaced while its binding is on the way
@@ -43,11 +44,11 @@ SOONER_S = 0.0001  # than any message arrives
 QUIET_S = 16.0  # longer than the front end waits for a call that was lost, and before it tries it again
 
 
-def run(seed: int) -> Story:
-    """As in `simulation.run`."""
+def run(seed: int, minor: int | None = None) -> Story:
+    """As in `simulation.run`. `minor`: of the API server, whichever the seed says."""
     random = Random(f"{seed} kubernetes")
     with _environment(random):
-        return simulated(random, lambda random, story: KubernetesSimulation(random, story).run())
+        return simulated(random, lambda random, story: KubernetesSimulation(random, story, minor).run())
 
 
 @contextmanager
@@ -112,10 +113,11 @@ class KubernetesSimulation(Simulation):
     payloads = (8 * 1024 * 1024,)
     settled_within_s = 240.0  # gangs that want the same nodes time out one after the other
 
-    def __init__(self, random: Random, story: Story) -> None:
-        self.api = ApiServer(story)
+    def __init__(self, random: Random, story: Story, minor: int | None = None) -> None:
         self.mode = random.choice(MODES)
-        self.minor = random.choice(MINORS)
+        minors = [one for one in MINORS if one >= limits.GATES_SINCE or self.mode.hold != "gates"]
+        self.minor = random.choice(minors) if minor is None else minor
+        self.api = ApiServer(story, self.minor)
         self.api.streams = self.minor >= limits.STREAMS_SINCE and random.random() >= REFUSES_STREAMS
         story.tell(f"mode: {self.mode}, version 1.{self.minor}, streaming lists: {self.api.streams}")
         self.world = World(random, story, self.api, self.mode)

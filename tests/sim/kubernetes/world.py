@@ -349,6 +349,7 @@ class World:
 
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _APART_TERM = {"labelSelector": {"matchLabels": {"apart": "yes"}}, "topologyKey": "kubernetes.io/hostname"}
 APART: Json = {
     "labels": {"apart": "yes"},
@@ -369,6 +370,12 @@ def suits(pod: Json, node: Json) -> bool:
     return not terms or any(
         all(node["metadata"]["name"] in field["values"] for field in term["matchFields"]) for term in terms
     )
+
+
+def preferences(pod: Json) -> set[str]:
+    """The names of the nodes that the pod prefers."""
+    terms = pod["spec"].get("affinity", {}).get("nodeAffinity", {}).get(PREFERRED, ())
+    return {name for term in terms for field in term["preference"]["matchFields"] for name in field["values"]}
 
 
 def size(pod: Json) -> Amounts:

@@ -10,6 +10,7 @@ from typing import Final
 from msgspec import Struct, field
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 class Api(Struct, rename="camel", frozen=True, kw_only=True):
@@ -70,8 +71,18 @@ class NodeSelector(Api):
     node_selector_terms: list[NodeSelectorTerm] = []
 
 
+class PreferredTerm(Api):
+    """A term that the default scheduler prefers; the sum of the weights decides."""
+
+    weight: int = 0
+    preference: NodeSelectorTerm = NodeSelectorTerm()
+
+
 class NodeAffinity(Api):
+    """`preferred`: counts for the default scheduler only."""
+
     required: NodeSelector | None = field(default=None, name=_REQUIRED)
+    preferred: list[PreferredTerm] = field(default=[], name=_PREFERRED)
 
 
 class PodAffinityTerm(Api):
@@ -232,6 +243,12 @@ class PodSpec(Api):
     volumes: list[PodVolume] = []
     resource_claims: list[Named] = []
     image_pull_secrets: list[Named] = []
+
+    @property
+    def required_nodes(self) -> NodeSelector | None:
+        """The node affinity that the pod requires."""
+        affinity = self.affinity.node_affinity if self.affinity is not None else None
+        return affinity.required if affinity is not None else None
 
 
 class ContainerStatus(Api):

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Claim, Namespace, Pod
-from remuda_kubernetes.shim import names, pod_reading
+from remuda_kubernetes.shim import names, pod_reading, topology
 from remuda_kubernetes.shim.cache import PodEntry, ShimPolicy
 from remuda_kubernetes.shim.effects import Bind, CreatePlaceholder, Effect, PodName, RecordEvent, SetCondition
 from remuda_kubernetes.shim.resume import KeptState
@@ -107,7 +107,15 @@ class PluginShim(Shim):
         if not is_gated(pod):
             return [event]  # created without the admission webhook: the default scheduler has it already
         pin = self._plugin.pin_of(self.cache.namespaces.get(pod.metadata.namespace))
-        return [OpenGate(entry.name, node, pin, pod), event]
+        return [OpenGate(entry.name, node, pin, pod, self._nominates(pod)), event]
+
+    def _nominates(self, pod: Pod) -> bool:
+        """Whether a soft pin has to be a nomination, which is a call more: the default scheduler might not look at a
+        node that is preferred only, or might like another one better. A member of a gang, and a pod with a wish about
+        the topology, were placed for their neighbors."""
+        is_among_others = pod_reading.is_placeholder(pod) or bool(pod_reading.task_group_of(pod))
+        is_topological = self._plugin.topology and bool(topology.tags_of(pod, ""))
+        return is_among_others or is_topological or len(self.cache.nodes) >= limits.ALL_NODES_SCORED_BELOW
 
     def _take_volumes(self, pod: Pod, node: str) -> Sequence[Claim]:
         """The default scheduler is about to choose them. Pods that are approved meanwhile get others."""
@@ -300,7 +308,7 @@ class Hold(StrEnum):
 
 class Pin(StrEnum):
     """How the node of an approved pod is given to the default scheduler. HARD: as required node affinity. SOFT: as
-    nominated node, so that another node is taken when that one has become unfit. FREE: not at all."""
+    preferred or as nominated node, so that another node is taken when that one has become unfit. FREE: not at all."""
 
     HARD = "hard"
     SOFT = "soft"
@@ -374,10 +382,12 @@ def minor_of(version: Mapping[str, str]) -> int:
 
 Operation = dict[str, Any]
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-def gate_patch(pod: Pod, node: str, pin: Pin) -> list[Operation]:
-    """Removes the gate, and pins the pod to the node if the pin is hard. Empty: the pod has no gate."""
+def gate_patch(pod: Pod, node: str, pin: Pin, *, nominates: bool = False) -> list[Operation]:
+    """Removes the gate, and pins the pod to the node, unless the pin is free. `nominates`: a soft pin is a nomination,
+    which is no part of this patch. Empty: the pod has no gate."""
     gates = [gate.name for gate in pod.spec.scheduling_gates]
     if names.GATE not in gates:
         return []
@@ -387,23 +397,29 @@ def gate_patch(pod: Pod, node: str, pin: Pin) -> list[Operation]:
         _operation("test", f"{at}/name", names.GATE),
         {"op": "remove", "path": at},
     ]
-    if pin is Pin.HARD:
-        operations[1:1] = _affinity(pod, node)
+    if pin is Pin.HARD or (pin is Pin.SOFT and not nominates):
+        operations[1:1] = _affinity(pod, node, is_required=pin is Pin.HARD)
     return operations
 
 
-def _affinity(pod: Pod, node: str) -> list[Operation]:
-    """One term for the node; or the node in each term that the pod has, because terms are alternatives."""
+def _affinity(pod: Pod, node: str, *, is_required: bool) -> list[Operation]:
+    """Required: one term for the node, or the node in each term that the pod has, because terms are alternatives.
+    Preferred: a term more, with the largest weight."""
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    term = {"matchFields": [field]}
+    preference = {"weight": 100, "preference": term}
+    kind, value = (_REQUIRED, {"nodeSelectorTerms": [term]}) if is_required else (_PREFERRED, [preference])
     affinity = pod.spec.affinity
     if affinity is None:
-        return [_operation("add", "/spec/affinity", {"nodeAffinity": _required(field)})]
+        return [_operation("add", "/spec/affinity", {"nodeAffinity": {kind: value}})]
     if affinity.node_affinity is None:
-        return [_operation("add", "/spec/affinity/nodeAffinity", _required(field))]
-    at = f"/spec/affinity/nodeAffinity/{_REQUIRED}"
-    required = affinity.node_affinity.required
-    if required is None:
-        return [_operation("add", at, _required(field)[_REQUIRED])]
+        return [_operation("add", "/spec/affinity/nodeAffinity", {kind: value})]
+    at = f"/spec/affinity/nodeAffinity/{kind}"
+    required, preferred = affinity.node_affinity.required, affinity.node_affinity.preferred
+    if not is_required and preferred:
+        return [_operation("add", f"{at}/-", preference)]
+    if not is_required or required is None:
+        return [_operation("add", at, value)]
     # The terms are those of this version of the pod: another one is read again.
     operations = [_operation("test", "/metadata/resourceVersion", pod.metadata.resource_version)]
     for number, term in enumerate(required.node_selector_terms):
@@ -415,22 +431,20 @@ def _affinity(pod: Pod, node: str) -> list[Operation]:
     return operations
 
 
-def _required(field: dict[str, Any]) -> dict[str, Any]:
-    return {_REQUIRED: {"nodeSelectorTerms": [{"matchFields": [field]}]}}
-
-
 def _operation(kind: str, path: str, value: Any) -> Operation:
     return {"op": kind, "path": path, "value": value}
 
 
 @dataclass(frozen=True, slots=True)
 class OpenGate:
-    """Remove the gate of a pod, so that the default scheduler places it. `as_seen`: the pod as it was reported last."""
+    """Remove the gate of a pod, so that the default scheduler places it. `as_seen`: the pod as it was reported last.
+    `nominates`: if the pin is soft, the node is nominated before that."""
 
     pod: PodName
     node: str
     pin: Pin
     as_seen: Pod
+    nominates: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,8 +52,8 @@ def is_selected(spec: PodSpec, node: Node) -> bool:
     for key, value in (spec.node_selector or NOTHING).items():
         if labels.get(key) != value:
             return False
-    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
-    return affinity is None or affinity.required is None or node_selected(affinity.required, node.metadata.name, labels)
+    required = spec.required_nodes
+    return required is None or node_selected(required, node.metadata.name, labels)
 
 
 def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:

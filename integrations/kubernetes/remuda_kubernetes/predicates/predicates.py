@@ -172,7 +172,7 @@ def class_of(pod: Pod, attempt: int, *, alone: bool = False) -> str:
         return f"{pod.uid}{_ATTEMPT}{attempt}"
     spec, metadata = pod.spec, pod.metadata
     labels = {key: value for key, value in (metadata.labels or NOTHING).items() if key not in _OF_ONE_POD}
-    of_node = spec.node_selector, spec.affinity, spec.tolerations
+    of_node = spec.node_selector, spec.required_nodes, spec.tolerations
     if features := on_node.features_of(spec):
         of_node = (*of_node, features)  # type: ignore[assignment]
     return blake2b(_ENCODER.encode((metadata.namespace, labels, of_node)), digest_size=16).hexdigest()
@@ -187,9 +187,8 @@ def attempt_of(predicate_class: str) -> int:
 def _shape_of(pod: Pod) -> Shape:
     """Pods of one shape may start on the same nodes, as far as that depends on nodes alone."""
     spec = pod.spec
-    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
-    features = on_node.features_of(spec)
-    return _ENCODER.encode((spec.node_selector, affinity, spec.tolerations, spec.topology_spread_constraints, features))
+    nodes = spec.node_selector, spec.required_nodes, spec.tolerations
+    return _ENCODER.encode((nodes, spec.topology_spread_constraints, on_node.features_of(spec)))
 
 
 def _first(refusals: Iterable[str]) -> str:

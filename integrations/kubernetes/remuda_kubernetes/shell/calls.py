@@ -320,11 +320,11 @@ class Calls:
 async def open_gate(client: Client, call: OpenGate) -> None:
     """Raises NotFound when the pod is gone, ApiError. A pod that has no gate any more is a success."""
     path = f"/api/v1/namespaces/{call.pod.namespace}/pods/{call.pod.name}"
-    if call.pin is Pin.SOFT:
+    if call.pin is Pin.SOFT and call.nominates:
         await _patch_status(client, call.pod, {"nominatedNodeName": call.node})
     pod = call.as_seen
     for attempt in range(limits.GATE_ATTEMPTS):
-        operations = gate_patch(pod, call.node, call.pin)
+        operations = gate_patch(pod, call.node, call.pin, nominates=call.nominates)
         if not operations:
             return
         try:

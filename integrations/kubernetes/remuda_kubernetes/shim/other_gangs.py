@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from remuda_kubernetes import limits
-from remuda_kubernetes.api.objects import JobSet, Pod, PodGroup, PodSpec, Workload
+from remuda_kubernetes.api.objects import JobSet, NodeAffinity, Pod, PodGroup, PodSpec, Workload
 from remuda_kubernetes.shim import names
 from remuda_kubernetes.shim.pod_reading import Group, GroupKey
 from remuda_kubernetes.shim.quantities import PODS, Amounts, request_of
@@ -124,10 +124,8 @@ def _group(name: str, members: int, pod: Pod) -> tuple[TaskGroup, ...]:
 
 def _node_affinity(spec: PodSpec) -> dict[str, Any] | None:
     """Affinity to pods goes by their labels, which placeholders have not."""
-    affinity = spec.affinity
-    if affinity is None or affinity.node_affinity is None or affinity.node_affinity.required is None:
-        return None
-    return {"nodeAffinity": msgspec.to_builtins(affinity.node_affinity)}
+    required = spec.required_nodes
+    return None if required is None else {"nodeAffinity": msgspec.to_builtins(NodeAffinity(required=required))}
 
 
 def _quantities(size: Amounts) -> dict[str, str | int | float]:

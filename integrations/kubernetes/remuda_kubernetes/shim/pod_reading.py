@@ -202,10 +202,7 @@ def bound_ms_of(pod: Pod) -> int:
 
 def required_node_of(pod: Pod) -> str:
     """The node of a pod of a DaemonSet; empty: none."""
-    affinity = pod.spec.affinity
-    if not is_owned_by(pod, "DaemonSet") or affinity is None or affinity.node_affinity is None:
-        return ""
-    required = affinity.node_affinity.required
+    required = pod.spec.required_nodes if is_owned_by(pod, "DaemonSet") else None
     for term in required.node_selector_terms if required is not None else ():
         for field in term.match_fields:
             if field.key == "metadata.name" and field.operator == "In" and len(field.values) == 1:
