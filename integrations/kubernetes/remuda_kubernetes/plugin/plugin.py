@@ -406,9 +406,10 @@ def _affinity(pod: Pod, node: str, *, is_required: bool) -> list[Operation]:
     """Required: one term for the node, or the node in each term that the pod has, because terms are alternatives.
     Preferred: a term more, with the largest weight."""
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
-    term = {"matchFields": [field]}
-    preference = {"weight": 100, "preference": term}
-    kind, value = (_REQUIRED, {"nodeSelectorTerms": [term]}) if is_required else (_PREFERRED, [preference])
+    only = {"matchFields": [field]}
+    preference: dict[str, Any] = {"weight": 100, "preference": only}
+    kind: str = _REQUIRED if is_required else _PREFERRED
+    value: Any = {"nodeSelectorTerms": [only]} if is_required else [preference]
     affinity = pod.spec.affinity
     if affinity is None:
         return [_operation("add", "/spec/affinity", {"nodeAffinity": {kind: value}})]
