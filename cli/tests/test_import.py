@@ -1,5 +1,6 @@
-"""Translations of real configurations of other schedulers, with neutral names: each folder of `imported` holds the
-files, and in `expected.yaml` what is made of them, with the report in the comment at its top.
+"""Translations of configurations of other schedulers: each folder of `imported` holds the files, and in `expected.yaml`
+what is made of them, with the report in the comment at its top. Where there is a file `source`, it names the public
+repository, file and commit whose configuration this is, with other names, and without comments, hosts and paths.
 
 After a change of the translation: `python -m cli.tests.test_import` writes `expected.yaml` of every folder anew.
 """
@@ -7,6 +8,7 @@ After a change of the translation: `python -m cli.tests.test_import` writes `exp
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ import pytest
 from cli.tests.test_mistakes import command
 from remuda.drafts.amounts import kubernetes_amount, parse_list
 from remuda.drafts.notes import Kind
-from remuda.drafts.slurm_files import gres, hosts, tres
+from remuda.drafts.slurm_files import gres, hosts, seconds, tres
 from remuda.drafts.sources import File, NotReadable
 from remuda.drafts.translate import SOURCES, Translated, translate
 from remuda_config import load
@@ -23,7 +25,8 @@ from remuda_proto.remuda.v1 import config_pb2
 IMPORTED = Path(__file__).parent / "imported"
 CASES = sorted(folder.name for folder in IMPORTED.iterdir() if folder.is_dir())
 # Files of a folder that are no input.
-EXPECTED, OPTIONS = "expected.yaml", "options"
+EXPECTED, OPTIONS, SOURCE = "expected.yaml", "options", "source"
+PUBLISHED = [name for name in CASES if (IMPORTED / name / SOURCE).exists()]
 
 # Each line has ten times the values of the line before.
 BOMB = (
@@ -34,7 +37,7 @@ BOMB = (
 
 
 def files(name: str) -> list[File]:
-    inputs = sorted(file for file in (IMPORTED / name).iterdir() if file.name not in (EXPECTED, OPTIONS))
+    inputs = sorted(file for file in (IMPORTED / name).iterdir() if file.name not in (EXPECTED, OPTIONS, SOURCE))
     return [File(file.name, file.read_text()) for file in inputs]
 
 
@@ -71,10 +74,12 @@ def test_what_is_made_of_it(name: str) -> None:
     load(made.text)
 
 
-def test_there_are_real_files_of_each_scheduler() -> None:
-    counts = {source: sum(name.startswith(source) for name in CASES) for source in SOURCES}
-    assert sum(counts.values()) == len(CASES) >= 30
-    assert min(counts.values()) >= 5
+def test_there_are_published_files_of_each_scheduler() -> None:
+    counts = {source: sum(name.startswith(source) for name in PUBLISHED) for source in SOURCES}
+    assert sum(counts.values()) == len(PUBLISHED) >= 30
+    assert min(counts.values()) >= 8
+    origins = [line.split()[0] for name in PUBLISHED for line in (IMPORTED / name / SOURCE).read_text().splitlines()]
+    assert all(re.fullmatch(r"[\w.-]+/[\w.-]+", one) for one in origins)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -222,6 +227,35 @@ def test_resources_of_slurm() -> None:
 )  # fmt: skip
 def test_quantities_of_kubernetes(resource: str, text: str, amount: int) -> None:
     assert kubernetes_amount(resource, text) == amount
+
+
+@pytest.mark.parametrize(
+    ("text", "time_s"),
+    [
+        ("90", 5400), ("30:00", 1800), ("2:00:00", 7200), ("5-12", 475200), ("10-00:00", 864000), ("1-1:1:1", 90061),
+        ("INFINITE", None), ("0", None), ("", None),
+    ],
+)  # fmt: skip
+def test_time_limits_of_slurm(text: str, time_s: int | None) -> None:
+    assert seconds(text) == time_s
+
+
+def test_an_included_file_is_read_where_it_is_included() -> None:
+    """So it has the defaults that stand before."""
+    found = queues(load(translated("slurm-28-included-partitions").text))
+    assert {dict(found[f"root.{name}"].properties)["runtime.default"] for name in ("mem128", "debug")} == {"5m"}
+    parts = [File("b/sub.conf", "include a.conf\nPartitionName=q"), File("a.conf", "ClusterName=x\ninclude b/sub.conf")]
+    assert "root.q" in queues(load(translate(parts, None).text))
+
+
+def test_weights_take_the_place_of_guarantees_where_slurm_remembers_use() -> None:
+    [slurm_conf] = files("slurm-20-fair-share-without-accounts")
+    dump = File(
+        "d", "Cluster - 'x'\nParent - 'root'\nAccount - 'a':Fairshare=3\nAccount - 'b'\nAccount - 'c':Fairshare=0"
+    )
+    found = queues(load(translate([slurm_conf, dump], None).text))
+    assert [found[f"root.{name}"].properties.get("fair.weight") for name in "abc"] == ["3", None, "0.001"]
+    assert not found["root.a"].guaranteed.resources
 
 
 # The command

@@ -125,3 +125,21 @@ def test_a_queue_of_volcano_that_is_not_reclaimable_keeps_what_it_has() -> None:
         for queue in ("default", "production")
     }
     assert preempted == {"default": True, "production": False}
+
+
+def test_who_used_less_goes_first_where_slurm_remembers_use() -> None:
+    """And a job that names no time ends at the default of its partition."""
+    lines = happened("slurm-27-trailing-commas", """\
+        node n1 vcore=2 memory=4G
+        submit heavy queue=root.bigmem user=ann
+        submit light queue=root.bigmem user=ben
+        ask heavy/past vcore=2 memory=2G
+        cycle
+        ask heavy/more vcore=2 memory=2G
+        ask light/first vcore=2 memory=2G
+        tick 61m
+        confirm heavy/past
+        cycle
+        """)  # fmt: skip
+    assert "Asked to release heavy/past TIMEOUT" in lines
+    assert [line.split()[1] for line in lines if line.startswith("Allocated")] == ["heavy/past", "light/first"]

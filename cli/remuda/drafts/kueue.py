@@ -1,4 +1,5 @@
-"""Kueue: ClusterQueues, Cohorts, LocalQueues, ResourceFlavors, WorkloadPriorityClasses; v1alpha1, v1beta1, v1beta2.
+"""Kueue: ClusterQueues, Cohorts, LocalQueues, ResourceFlavors, WorkloadPriorityClasses, Topologies;
+v1alpha1 to v1beta2.
 
 A cohort becomes a parent, a ClusterQueue a leaf. The nominal quota is guaranteed. The maximum is what the ClusterQueue
 may have at most, after Kueue's rules for borrowing and lending along the path of cohorts.
@@ -6,6 +7,7 @@ may have at most, after Kueue's rules for borrowing and lending along the path o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +24,8 @@ _GROUP = "kueue.x-k8s.io/"
 # A pod without them is none, so a ClusterQueue that does not name them leaves them open.
 _OF_EVERY_POD = ("vcore", "memory", "pods", "ephemeral-storage")
 _NEVER = "Never"
+_QUOTA = ("nominalQuota", "borrowingLimit", "lendingLimit", "min", "max", "guaranteed", "ceiling")
+_HOST = "kubernetes.io/hostname"  # of the level `host`, which every topology has
 
 
 @dataclass(slots=True)
@@ -146,7 +150,7 @@ class _Translation:
         self._read_local_queues()
         tops = [one for one in (*self._cohorts.values(), *self._queues.values()) if one.above is None]
         queues = self._below(tops, tree.ROOT, {}, 8)
-        partition = tree.partition(list(queues), preemption=self._preempts())
+        partition = tree.partition(list(queues), preemption=self._preempts(), topology=self._levels())
         if isinstance(partition["queues"][0].get("queues"), CommentedSeq):
             self._comment(partition["queues"][0]["queues"], tops, 10)
         self._note_objects()
@@ -229,12 +233,14 @@ class _Translation:
     def _quotas(self, one: _Object) -> dict[str, _Quota]:
         parts: dict[str, list[_Quota]] = {}
         flavors: dict[str, list[str]] = {}
-        for flavor, resource in _flavor_resources(one.spec):
-            name = resource_name(str(resource.get("name")))
-            quota = _Quota(
-                self._amount(one, resource, "nominalQuota", name) or 0,
-                self._amount(one, resource, "borrowingLimit", name), self._amount(one, resource, "lendingLimit", name),
-            )  # fmt: skip
+        for flavor, resource, written in _flavor_resources(one.spec):
+            name = resource_name(resource)
+            found = {key: self._amount(one, written, key, name) for key in written if key in _QUOTA}
+            # v1alpha1 and v1alpha2 have a minimum and a maximum: what may be borrowed is the difference.
+            nominal = next((found[key] for key in ("nominalQuota", "min", "guaranteed") if found.get(key)), None) or 0
+            most = next((found[key] for key in ("max", "ceiling") if found.get(key) is not None), None)
+            borrowing = found.get("borrowingLimit") if most is None else max(0, most - nominal)
+            quota = _Quota(nominal, borrowing, found.get("lendingLimit"))
             parts.setdefault(name, []).append(quota)
             flavors.setdefault(name, []).append(flavor)
         for name, of in flavors.items():
@@ -254,6 +260,33 @@ class _Translation:
             return kubernetes_amount(name, str(resource[key]))
         except ValueError as error:
             raise NotReadable(f"{one.document.at(resource, key)}: {key} of {name}: {error}") from None
+
+    # Topology.
+
+    def _levels(self) -> list[dict[str, str]]:
+        """The levels of the first Topology that has any above the host."""
+        levels: list[dict[str, str]] = []
+        for one in self._of("Topology"):
+            labels = [str(level.get("nodeLabel")) for level in _maps(one.spec.get("levels"))]
+            labels = [label for label in labels if label != _HOST]
+            place = one.at("metadata", "name")
+            if not labels:
+                self._notes.near(
+                    place, f"Topology {one.name}", "its only level is the host, which every topology has",
+                    tree.PACK_APPLICATIONS,
+                )  # fmt: skip
+            elif levels:
+                self._notes.none(
+                    place, f"Topology {one.name}", "a partition has one topology",
+                    "Report the nodes that have it in a partition of their own.",
+                )  # fmt: skip
+            else:
+                levels = [{"level": _level(label, place), "attribute": label} for place, label in enumerate(labels)]
+                self._notes.elsewhere(
+                    place, f"Topology {one.name}", "nodes report some labels only, and pods keep Kueue's annotations",
+                    f"Name {', '.join(labels)} in `kubernetes.topology_labels` if they are not there by default.",
+                )  # fmt: skip
+        return levels
 
     # Preemption and properties.
 
@@ -307,17 +340,23 @@ class _Translation:
                 )  # fmt: skip
         if (
             isinstance(spec.get("flavorFungibility"), Mapping)
-            and len({flavor for flavor, _ in _flavor_resources(spec)}) > 1
+            and len({flavor for flavor, *_ in _flavor_resources(spec)}) > 1
         ):
             notes.none(
                 one.in_spec("flavorFungibility"), "flavorFungibility", "flavors are added up",
                 "Let pods name the nodes they may run on.",
             )  # fmt: skip
         if "admissionScope" in spec:
-            notes.none(
-                one.in_spec("admissionScope"), "admissionScope", "past usage does not count, only what is in use",
-                "Limits of users bound what one of them holds.",
+            notes.near(
+                one.in_spec("admissionScope"), "admissionScope", "the past of users counts, not that of LocalQueues",
+                f"Set `fair.half-life` and `application.sort.policy: fair-users` of {path}.",
             )  # fmt: skip
+        for key in spec:
+            if key not in _READ:
+                notes.none(
+                    one.in_spec(str(key)), str(key), "remuda has nothing like it",
+                    _INSTEAD.get(str(key), "Nothing takes its place."),
+                )  # fmt: skip
         if not node.is_cohort:
             self._note_namespaces(one)
 
@@ -380,7 +419,7 @@ class _Translation:
                     "pods have the priority of their class",
                     f"Make a PriorityClass with the value {one.document.content.get('value')} for them.",
                 )  # fmt: skip
-            elif one.kind not in ("ClusterQueue", "Cohort", "Workload"):
+            elif one.kind not in ("ClusterQueue", "Cohort", "Workload", "Topology"):
                 self._notes.none(
                     one.at("metadata", "name"), f"{one.kind} {one.name}", "remuda has no such object",
                     _INSTEAD.get(one.kind, "Nothing takes its place."),
@@ -409,7 +448,7 @@ class _Translation:
         if one.spec.get("fairSharing"):
             self._notes.none(
                 one.in_spec("fairSharing"), f"fairSharing of {label}", "it is no queue of its own",
-                f"Make queues below {path}, with guaranteed resources.",
+                f"Make queues below {path}, with guaranteed resources or with `fair.weight`.",
             )  # fmt: skip
 
     def _note_flavor(self, one: _Object) -> None:
@@ -422,23 +461,41 @@ _OF_FLAVORS = (
     ("nodeLabels", "nothing is added to pods", "Put the labels into the pods' nodeSelector."),
     ("tolerations", "nothing is added to pods", "Put the tolerations into the pods."),
     ("nodeTaints", "taints count as those of the nodes", "Nothing needs to be done where nodes have the taints."),
-    ("topologyName", "nodes have no topology", tree.PACK_APPLICATIONS),
 )  # fmt: skip
 _INSTEAD = {
     "AdmissionCheck": "No other controller is asked before an ask is placed.",
     "MultiKueueConfig": "Run a front end for each cluster: each is a resource manager of one scheduler.",
     "MultiKueueCluster": "Run a front end for each cluster: each is a resource manager of one scheduler.",
     "ProvisioningRequestConfig": "Autoscalers provision nodes for pending pods.",
-    "Topology": tree.PACK_APPLICATIONS,
+    "concurrentAdmissionPolicy": "Let pods name the nodes they may run on.",
 }
+# Keys of ClusterQueues and Cohorts that are translated, or noted with their own reason.
+_READ = {
+    "resourceGroups", "resources", "requestableResources", "cohort", "cohortName", "parent", "parentName", "preemption",
+    "fairSharing", "queueingStrategy", "stopPolicy", "admissionChecks", "admissionChecksStrategy", "flavorFungibility",
+    "admissionScope", "namespaceSelector",
+}  # fmt: skip
 
 
-def _flavor_resources(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Each resource of each flavor."""
+def _level(label: str, place: int) -> str:
+    """The name of a level: the last part of its label, if that may be called so."""
+    name = label.rpartition("/")[2].lower()
+    return name if re.fullmatch(r"[a-z][a-z0-9-]{0,31}", name) and name != "host" else f"level-{place + 1}"
+
+
+def _flavor_resources(spec: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Flavor, resource and quota, for each resource of each flavor."""
+    for resource in _maps(spec.get("resources") or spec.get("requestableResources")):  # v1alpha1 and v1alpha2
+        for flavor in _maps(resource.get("flavors")):
+            quota = flavor.get("quota")
+            yield (
+                str(flavor.get("name") or flavor.get("resourceFlavor")), str(resource.get("name")),
+                quota if isinstance(quota, Mapping) else {},
+            )  # fmt: skip
     for group in _maps(spec.get("resourceGroups")):
         for flavor in _maps(group.get("flavors")):
             for resource in _maps(flavor.get("resources")):
-                yield str(flavor.get("name")), resource
+                yield str(flavor.get("name")), str(resource.get("name")), resource
 
 
 def _maps(value: Any) -> Iterator[Mapping[str, Any]]:

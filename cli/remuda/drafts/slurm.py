@@ -10,8 +10,8 @@ from remuda_proto.names import GROUP
 from . import tree
 from .amounts import Amounts
 from .notes import Notes
-from .slurm_accounts import Accounts, Nodes, bounds_of, limits_of, within
-from .slurm_files import Entry, Slurm, is_set, is_slurm, read
+from .slurm_accounts import Accounts, Nodes, Order, bounds_of, limits_of, run_times, within
+from .slurm_files import Entry, Slurm, is_set, is_slurm, read, seconds
 from .slurm_notes import BESIDE_ACCOUNTS, OF_PARTITIONS, note_keys, note_qos, note_settings
 from .sources import File, NotReadable
 
@@ -32,13 +32,16 @@ def translate(files: list[File], notes: Notes, capacity: Amounts) -> CommentedMa
     nodes = Nodes(found)
     note_settings(found, notes)
     preempts = _preempts(found, notes)
+    order = Order(_half_life(found, notes), _backfills(found, notes))
     if found.associations:
-        partition = Accounts(found, notes, capacity or nodes.total()).partition(preempts, _packs(found))
+        accounts = Accounts(found, notes, capacity or nodes.total(), order)
+        partition, of_queues = accounts.partition(preempts, _packs(found)), accounts.qos()
         _note_partitions(found, nodes, notes)
     else:
-        partition = _Partitions(found, nodes, notes).partition(preempts, _packs(found))
+        partition = _Partitions(found, nodes, notes, order).partition(preempts, _packs(found))
+        of_queues = {one.keys.get("qos", "") for one in found.partitions}
     for one in found.qos.values():
-        note_qos(one, notes)
+        note_qos(one, one.name in of_queues, notes)
     return tree.document(partition)
 
 
@@ -47,6 +50,34 @@ def _packs(found: Slurm) -> bool:
     parameters = found.settings.get("selecttypeparameters", ("", ""))[0].upper()
     by_load = [one.keys.get("lln", "").upper() == "YES" for one in found.partitions]
     return bool(found.settings or found.partitions) and "CR_LLN" not in parameters and not (by_load and all(by_load))
+
+
+def _half_life(found: Slurm, notes: Notes) -> int:
+    """Seconds; 0: past use does not count. Slurm's default is a week."""
+    if not found.settings.get("prioritytype", ("", ""))[0].endswith("multifactor"):
+        return 0
+    weight, place = found.settings.get("priorityweightfairshare", ("0", ""))
+    if weight == "0":
+        return 0
+    text, place = found.settings.get("prioritydecayhalflife", ("7-0", place))
+    half_life = seconds(text)
+    if half_life is None:
+        notes.none(
+            place, f"PriorityDecayHalfLife {text}", "what was used long ago counts less",
+            "Set `fair.half-life` of root to a long time, such as 8760h.",
+        )  # fmt: skip
+    return half_life or 0
+
+
+def _backfills(found: Slurm, notes: Notes) -> bool:
+    kind, place = found.settings.get("schedulertype", ("", ""))
+    if kind != "sched/backfill":
+        return False
+    notes.near(
+        place, "SchedulerType sched/backfill", "only asks that have reserved a node are promised a time",
+        "All others are passed over by work that ends before it, or that leaves them room.",
+    )  # fmt: skip
+    return True
 
 
 def _preempts(found: Slurm, notes: Notes) -> bool | None:
@@ -70,10 +101,11 @@ def _preempts(found: Slurm, notes: Notes) -> bool | None:
 
 
 class _Partitions:
-    def __init__(self, found: Slurm, nodes: Nodes, notes: Notes) -> None:
+    def __init__(self, found: Slurm, nodes: Nodes, notes: Notes, order: Order) -> None:
         self._found = found
         self._nodes = nodes
         self._notes = notes
+        self._order = order
         tiers = [_tier(one) for one in found.partitions]
         self._lowest = min(tiers, default=1)
         self._has_tiers = len(set(tiers)) > 1
@@ -95,8 +127,9 @@ class _Partitions:
             if one.keys.get("default", "").upper() == "YES":
                 rules.append({"name": "fixed", "value": f"{tree.ROOT}.{name}"})
         made = tree.partition(
-            queues, submitacl="*" if self._is_open else "", rules=rules, preemption=preempts, packs_nodes=packs
-        )
+            queues, submitacl="*" if self._is_open else "", rules=rules, preemption=preempts, packs_nodes=packs,
+            root=self._order.of_root(), backfills=self._order.backfills,
+        )  # fmt: skip
         for place, one in enumerate(self._found.partitions):
             tree.annotate(made["queues"][0]["queues"], place, f"Partition {one.name}: {self._described(one)}", 10)
         self._note_nodes()
@@ -116,6 +149,8 @@ class _Partitions:
             properties.update({"priority.policy": "fence", "priority.offset": str(_tier(one))})
         if preempts and one.keys.get("preemptmode", "").upper() == "OFF":
             properties["preemption.policy"] = "disabled"
+        longest = seconds(one.keys.get("maxtime", "")), bounds.longest_s
+        properties.update(run_times(seconds(one.keys.get("defaulttime", "")), *longest), **self._order.of_leaf())
         guaranteed = {key: min(amount, most.get(key, amount)) for key, amount in whole.items()}
         users = {key: min(amount, most.get(key, amount)) for key, amount in bounds.per_user.items()}
         path = f"{tree.ROOT}.{name}"

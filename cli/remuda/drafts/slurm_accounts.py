@@ -15,8 +15,8 @@ from remuda_proto.names import USER
 from . import tree
 from .amounts import Amounts, shares
 from .notes import Notes
-from .slurm_files import Association, Entry, Keys, Slurm, capacity_of, hosts, is_set, tres
-from .slurm_notes import OF_ASSOCIATIONS, note_keys
+from .slurm_files import Association, Entry, Keys, Slurm, capacity_of, hosts, is_set, seconds, tres
+from .slurm_notes import OF_ASSOCIATIONS, OF_USERS, note_keys
 
 _DIRECT = "direct"
 
@@ -38,20 +38,53 @@ class _Account:
 
 
 @dataclass(frozen=True, slots=True)
+class Order:
+    """How work is ordered in time. `half_life_s` 0: past use does not count."""
+
+    half_life_s: int = 0
+    backfills: bool = False
+
+    def of_root(self) -> dict[str, Any]:
+        return {"properties": {"fair.half-life": duration(self.half_life_s)}} if self.half_life_s else {}
+
+    def of_leaf(self) -> dict[str, str]:
+        return {"application.sort.policy": "fair-users"} if self.half_life_s else {}
+
+
+def run_times(default_s: int | None, *longest_s: int | None) -> dict[str, str]:
+    """Properties of a queue: its bounds on run times. What names no time gets the default; without a default the
+    longest, so that no ask is refused for naming none."""
+    longest = least(*(one or 0 for one in longest_s))
+    default = min(default_s, longest or default_s) if default_s else longest
+    found = {"runtime.default": default, "runtime.most": longest}
+    return {name: duration(time_s) for name, time_s in found.items() if time_s}
+
+
+def duration(time_s: int) -> str:
+    for unit, size in (("h", 3600), ("m", 60)):
+        if time_s % size == 0:
+            return f"{time_s // size}{unit}"
+    return f"{time_s}s"
+
+
+@dataclass(frozen=True, slots=True)
 class _Inherited:
     """What an account passes on to those below."""
 
     most: Amounts = field(default_factory=dict)
+    longest_s: int = 0
     jobs: int = 0
     jobs_per_user: int = 0
     qos: str = ""
 
 
 class Accounts:
-    def __init__(self, found: Slurm, notes: Notes, capacity: Amounts) -> None:
+    def __init__(self, found: Slurm, notes: Notes, capacity: Amounts, order: Order) -> None:
         self._found = found
         self._notes = notes
-        self._capacity = capacity
+        # Past use is divided by weights; without it, shares are what is guaranteed.
+        self._capacity = {} if order.half_life_s else capacity
+        self._order = order
         self._paths: dict[str, list[str]] = {}  # leaf -> users whose default account it is
         self._clusters = list(dict.fromkeys(one.cluster for one in found.associations))
         own = [one for one in found.associations if one.cluster == self._clusters[0]]
@@ -64,19 +97,24 @@ class Accounts:
         inherited = self._passed_on(self._root, _Inherited(), is_root=True)
         queues = list(self._below(self._root, tree.ROOT, inherited, self._capacity, 8))
         rules: list[dict[str, Any]] = [{"name": "provided"}, *self._default_accounts()]
-        root = {"maxapplications": inherited.jobs} if inherited.jobs else {}
+        root: dict[str, Any] = {"maxapplications": inherited.jobs} if inherited.jobs else {}
         made = tree.partition(
             queues,
             submitacl="" if self._has_users else "*",
             rules=rules,
             preemption=preempts,
             packs_nodes=packs,
-            root=root,
+            root={**root, **self._order.of_root()},
+            backfills=self._order.backfills,
         )
         if queues:
             self._comment(made["queues"][0]["queues"], self._children(self._root), 10)
         self._note_used_qos()
         return made
+
+    def qos(self) -> set[str]:
+        """Returns the QOS whose limits queues have, of the partition that was made."""
+        return set(self._used_qos)
 
     # The tree.
 
@@ -138,18 +176,21 @@ class Accounts:
         children = self._children(account)
         limits: list[CommentedMap] = []
         access = None
+        properties = self._weight(account)
         if not children:
             bounds = self._qos_bounds(passed.qos, path)
             passed = _Inherited(
-                least_of(passed.most, bounds.most), least(passed.jobs, bounds.jobs), passed.jobs_per_user
-            )
+                least_of(passed.most, bounds.most), least(passed.longest_s, bounds.longest_s),
+                least(passed.jobs, bounds.jobs), passed.jobs_per_user,
+            )  # fmt: skip
+            properties |= {**run_times(None, passed.longest_s), **self._order.of_leaf()}
             own = least_of(own, bounds.most)
             guaranteed = {key: min(amount, passed.most.get(key, amount)) for key, amount in share.items()}
             limits = self._user_limits(account, passed, bounds)
             access = self._access(account, path)
         made = tree.queue(
             name, guaranteed=guaranteed, maximum=own, maxapplications=passed.jobs, submitacl=access,
-            adminacl=self._coordinators(account), limits=limits,
+            adminacl=self._coordinators(account), limits=limits, properties=properties,
             queues=self._below(account, path, passed, guaranteed, depth + 4) if children else (),
         )  # fmt: skip
         if children:
@@ -173,10 +214,16 @@ class Accounts:
             most = {}
         qos = [one for one in keys.get("qos", "").split(",") if is_set(one)]
         return _Inherited(
-            least_of(above.most, most), least(above.jobs, count_of(keys, "grpjobs")),
+            least_of(above.most, most), seconds(keys.get("maxwall", "")) or above.longest_s,
+            least(above.jobs, count_of(keys, "grpjobs")),
             count_of(keys, "maxjobs") or above.jobs_per_user,
             keys.get("defaultqos") or (qos[0] if len(qos) == 1 else "" if qos else above.qos),
         )  # fmt: skip
+
+    def _weight(self, account: _Account) -> dict[str, str]:
+        """FairShare; the least weight of a queue in place of 0, which Slurm serves last."""
+        share = _share(account.keys)
+        return {"fair.weight": str(share or 0.001)} if self._order.half_life_s and share != 1 else {}
 
     # Users.
 
@@ -244,7 +291,7 @@ class Accounts:
         found = bounds_of(self._found.qos.get(name), self._notes)
         users = sum(1 for one in self._leaves(self._root, "") if one == name)
         # Limits of a QOS as a whole are those of a queue only where one queue uses it.
-        return found if users == 1 else Bounds({}, 0, found.per_user, found.jobs_per_user)
+        return found if users == 1 else Bounds({}, found.longest_s, 0, found.per_user, found.jobs_per_user)
 
     def _leaves(self, account: _Account, qos: str) -> Iterator[str]:
         """The QOS of each leaf."""
@@ -260,6 +307,11 @@ class Accounts:
         for name, paths in self._used_qos.items():
             entry = self._found.qos.get(name)
             if entry is None:
+                if name != "normal":  # every cluster has it, mostly without limits
+                    self._notes.none(
+                        paths[0], f"QOS {name}", "it is not in the files",
+                        "Import the output of `sacctmgr show qos -P`, too.",
+                    )  # fmt: skip
                 continue
             bounds = bounds_of(entry, self._notes)
             if bounds.per_user or bounds.jobs_per_user:
@@ -281,8 +333,13 @@ class Accounts:
             self._notes.none(
                 cluster, f"cluster {cluster}", f"queues are those of {self._clusters[0]}", "Import it by itself."
             )
-        weighted = [one for one in own if not one.user and _share(one.keys) != 1]
-        if weighted and not self._capacity:
+        accounts = [one for one in own if not one.user]
+        weighted = [
+            one for one in accounts if any(
+                _share(one.keys) != _share(other.keys) for other in accounts if one.parent == other.parent
+            )
+        ]  # fmt: skip
+        if weighted and not self._capacity and not self._order.half_life_s:
             self._notes.none(
                 weighted[0].place, f"FairShare of {len(weighted)} account{'' if len(weighted) == 1 else 's'}",
                 "shares are those of guaranteed resources, and what there is to share is not known",
@@ -292,11 +349,12 @@ class Accounts:
         if users:
             self._notes.none(
                 users[0].place, f"FairShare of {len(users)} user{'' if len(users) == 1 else 's'}",
-                "applications of a queue are ordered by priority and age", "Limits bound what each user holds.",
+                "users of a queue have equal shares",
+                "Give one with a larger share a queue, or bound the others by limits.",
             )  # fmt: skip
         for one in own:
             what = f"user {one.user}" if one.user else f"account {one.account}"
-            note_keys(one, what, OF_ASSOCIATIONS, self._notes)
+            note_keys(one, what, (*OF_ASSOCIATIONS, *(OF_USERS if one.user else ())), self._notes)
             if "partition" in one.keys and one.user:
                 self._notes.none(
                     one.place, f"partition {one.keys['partition']} of {what}", "queues are accounts",
@@ -381,9 +439,10 @@ def _sum(parts: Iterable[Amounts]) -> Amounts:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The bounds of a QOS. `per_user`, `jobs_per_user`: of each user."""
+    """The bounds of a QOS. `longest_s`: of a job's run time. `per_user`, `jobs_per_user`: of each user."""
 
     most: Amounts = field(default_factory=dict)
+    longest_s: int = 0
     jobs: int = 0
     per_user: Amounts = field(default_factory=dict)
     jobs_per_user: int = 0
@@ -393,7 +452,7 @@ def bounds_of(entry: Entry | None, notes: Notes) -> Bounds:
     if entry is None:
         return Bounds()
     return Bounds(
-        limit_of(entry, "grptres", notes), count_of(entry.keys, "grpjobs"),
+        limit_of(entry, "grptres", notes), seconds(entry.keys.get("maxwall", "")) or 0, count_of(entry.keys, "grpjobs"),
         limit_of(entry, "maxtrespu", notes), count_of(entry.keys, "maxjobspu"),
     )  # fmt: skip
 

@@ -27,7 +27,7 @@ _UNSET = {"", "unlimited", "infinite", "none", "n/a", "(null)", "-1", "notset", 
 # Names of keys, by the spellings that Slurm has had for them.
 _SPELLINGS = {
     "fairshare": ("share", "rawshares"),
-    "maxjobs": ("maxrunningjobs",),
+    "maxjobs": ("maxrunningjobs", "maxjob"),
     "maxjobspu": ("maxjobsperuser",),
     "maxtrespu": ("maxtresperuser",),
     "maxjobspa": ("maxjobsperaccount",),
@@ -44,7 +44,7 @@ _SPELLINGS = {
     "defaultqos": ("defqos",),
     "parent": ("parentname", "parname"),
     "grpcpus": (), "grpnodes": (), "grpmem": ("grpmemory",), "maxcpuspu": ("maxcpusperuser",),
-    "maxnodespu": ("maxnodesperuser",), "grptres": (), "grpjobs": (), "grpwall": (), "grptresmins": (),
+    "maxnodespu": ("maxnodesperuser",), "grptres": (), "grpjobs": ("grpjob",), "grpwall": (), "grptresmins": (),
     "grptresrunmins": (), "grpcpumins": (), "priority": (), "preempt": (), "preemptmode": (), "flags": (),
     "usagefactor": (), "gracetime": (), "mintres": ("mintresperjob",), "partition": (),
     "coordinator": ("coordinators",),
@@ -103,6 +103,7 @@ def is_slurm(text: str) -> bool:
 def read(files: Iterable[File]) -> Slurm:
     """Reads slurm.conf and dumps of accounts. Raises NotReadable."""
     found = Slurm()
+    configurations: dict[str, list[str]] = {}
     for file in files:
         if len(file.text) > limits.LARGEST_IMPORT_CHARACTERS:
             raise NotReadable(
@@ -114,7 +115,11 @@ def read(files: Iterable[File]) -> Slurm:
         elif any(map(_header, lines)):
             _read_tables(file.name, lines, found)
         else:
-            _read_configuration(file.name, lines, found)
+            configurations[file.name] = lines
+    included = {name for lines in configurations.values() for name in _included(lines, configurations)}
+    left = dict(configurations)
+    for name in sorted(configurations, key=lambda name: name in included):  # the others only if they include each other
+        _Reading(left, found).read(name)
     return found
 
 
@@ -125,34 +130,62 @@ def is_set(value: str | None) -> bool:
 # slurm.conf
 
 
-def _read_configuration(name: str, lines: list[str], found: Slurm) -> None:
-    defaults: dict[str, Keys] = {}
-    last: Entry | None = None
-    for place, line, is_indented in _logical(name, lines):
-        pairs = _pairs(place, line)
-        if not pairs:
-            if line.lower().startswith("include"):
-                found.includes.append(Entry(place, line.split(None, 1)[-1].strip()))
-            continue
-        kind, value = pairs[0]
-        if kind not in _ENTRIES:
-            if is_indented and last is not None:  # of `scontrol show`
-                last.keys.update(_set(pairs))
-            else:
-                found.settings.update((key, (text, place)) for key, text in pairs)
-                last = None
-            continue
-        keys = {**defaults.get(kind, {}), **_set(pairs[1:])}
-        if value.upper() == "DEFAULT":
-            defaults[kind], last = keys, None
-            continue
-        last = Entry(place, value, keys)
-        if kind == "nodename":
-            found.nodes.append(last)
-        elif kind == "partitionname":
-            found.partitions.append(last)
-        elif kind == "nodeset":
-            found.node_sets[value] = last
+_INCLUDE = re.compile(r"\s*include\s+(\S+)", re.IGNORECASE)
+
+
+def _included(lines: Iterable[str], configurations: Iterable[str]) -> Iterator[str]:
+    """The files at hand that lines include, by the last part of their path."""
+    for line in lines:
+        if match := _INCLUDE.match(line):
+            last = match[1].rpartition("/")[2]
+            yield from (name for name in configurations if name.rpartition("/")[2] == last)
+
+
+class _Reading:
+    """Reads files of slurm.conf, each where another one includes it: values of DEFAULT hold from there on."""
+
+    def __init__(self, left: dict[str, list[str]], found: Slurm) -> None:
+        self._left = left
+        self._found = found
+        self._defaults: dict[str, Keys] = {}
+
+    def read(self, name: str) -> None:
+        lines = self._left.pop(name, None)
+        if lines is not None:
+            self._lines(name, lines)
+
+    def _lines(self, name: str, lines: list[str]) -> None:
+        found, defaults = self._found, self._defaults
+        last: Entry | None = None
+        for place, line, is_indented in _logical(name, lines):
+            pairs = _pairs(place, line)
+            if not pairs:
+                if match := _INCLUDE.match(line):
+                    at_hand = next(_included([line], self._left), None)
+                    if at_hand is None:
+                        found.includes.append(Entry(place, match[1]))
+                    else:
+                        self.read(at_hand)
+                continue
+            kind, value = pairs[0]
+            if kind not in _ENTRIES:
+                if is_indented and last is not None:  # of `scontrol show`
+                    last.keys.update(_set(pairs))
+                else:
+                    found.settings.update((key, (text, place)) for key, text in pairs)
+                    last = None
+                continue
+            keys = {**defaults.get(kind, {}), **_set(pairs[1:])}
+            if value.upper() == "DEFAULT":
+                defaults[kind], last = keys, None
+                continue
+            last = Entry(place, value, keys)
+            if kind == "nodename":
+                found.nodes.append(last)
+            elif kind == "partitionname":
+                found.partitions.append(last)
+            elif kind == "nodeset":
+                found.node_sets[value] = last
 
 
 def _logical(name: str, lines: list[str]) -> Iterator[tuple[str, str, bool]]:
@@ -326,6 +359,21 @@ def resource_of(name: str) -> str | None:
     if plain.startswith("gres/"):
         return plain.removeprefix("gres/").replace(":", "_")
     return None
+
+
+def seconds(text: str) -> int | None:
+    """Returns the seconds of a time limit: `90` (minutes), `30:00`, `2:00:00`, `5-12`, `5-12:00:00`; None: there is
+    none, or it is in another form.
+    """
+    match = re.fullmatch(r"(?:([0-9]+)-)?([0-9]+)(?::([0-9]+))?(?::([0-9]+))?", text.strip())
+    if match is None:
+        return None
+    days, *rest = match.groups()
+    parts = [int(part) for part in rest if part is not None]
+    if days is None and len(parts) < 3:  # minutes, minutes:seconds
+        parts = [0, *parts]
+    hours, minutes, last = (*parts, 0, 0)[:3]
+    return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + last or None
 
 
 def _memory(text: str) -> int:

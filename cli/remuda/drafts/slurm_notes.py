@@ -12,20 +12,23 @@ Table = Iterable[tuple[str, str, str, str]]  # key, as Slurm spells it, why, wha
 
 _PER_JOB = "a limit of one job"
 _JOBS = "Have the resource manager check jobs as they are submitted."
-_TIMES = ("the resource manager ends what runs too long", "Set `executionTimeoutMilliSeconds` of applications.")
-_PAST = "past usage does not count"
+_TIMES = ("a bound on the run time of single asks", "Set `executionTimeoutMilliSeconds` of such asks.")
+_MEMORY = ("an ask gets the memory that it names", "Have the resource manager name the default.")
+_SWITCHES = ("its switches are in another file", tree.NAME_LEVELS)
+_ELSEWHERE = (_TIMES, _MEMORY, _SWITCHES)
+_PAST = "what was used is no budget"
 _BUDGET = "Lower the maximum when a budget is used up."
 _WAITING = "applications that wait are not counted"
 _GRACE = ("gracetime", "GraceTime", "the resource manager decides how work ends", "Give it time to end.")
 BESIDE_ACCOUNTS = (
+    ("maxtime", "MaxTime", "queues are accounts", "Set `runtime.most` of queues."),
+    ("defaulttime", "DefaultTime", "queues are accounts", "Set `runtime.default` of queues."),
     ("allowaccounts", "AllowAccounts", "queues are accounts", _JOBS),
     ("allowgroups", "AllowGroups", "queues are accounts", _JOBS),
     ("qos", "QOS", "queues are accounts", "Limit the queues of its accounts."),
     ("prioritytier", "PriorityTier", "queues are accounts", "Raise the priority of asks."),
 )
 OF_PARTITIONS = (
-    ("maxtime", "MaxTime", *_TIMES),
-    ("defaulttime", "DefaultTime", *_TIMES),
     ("maxnodes", "MaxNodes", _PER_JOB, _JOBS),
     ("minnodes", "MinNodes", _PER_JOB, _JOBS),
     ("maxcpuspernode", "MaxCPUsPerNode", "nodes are not divided between queues", "Report fewer cores of these nodes."),
@@ -34,7 +37,17 @@ OF_PARTITIONS = (
     ("allowqos", "AllowQos", "there is no QOS", _JOBS),
     ("priorityjobfactor", "PriorityJobFactor", "a priority is one number", "Raise the priority of asks."),
     _GRACE,
-    ("oversubscribe", "OverSubscribe", "what an ask has, no other one has", "Ask for less."),
+    (
+        "oversubscribe",
+        "OverSubscribe",
+        "work shares a node, and has what it asks for alone",
+        "Ask for as much as it is to have.",
+    ),
+    ("defmempercpu", "DefMemPerCPU", *_MEMORY),
+    ("defmempernode", "DefMemPerNode", *_MEMORY),
+    ("maxmempercpu", "MaxMemPerCPU", _PER_JOB, _JOBS),
+    ("maxmempernode", "MaxMemPerNode", _PER_JOB, _JOBS),
+    ("allocnodes", "AllocNodes", "an ask does not say which host it comes from", _JOBS),
     ("exclusiveuser", "ExclusiveUser", "users share nodes", "Use a predicate of the resource manager."),
     ("tresbillingweights", "TRESBillingWeights", "nothing is billed", "Usage is in the metrics."),
     ("alternate", "Alternate", "an application stays in its queue", "`remuda move` moves it."),
@@ -43,8 +56,14 @@ OF_PARTITIONS = (
 _DEFAULTS = {
     "minnodes": ("0", "1"), "priorityjobfactor": ("1",), "prioritytier": ("1",), "gracetime": ("0", "00:00:00"),
     "oversubscribe": ("NO",), "exclusiveuser": ("NO",), "usagefactor": ("1.000000", "1"), "priority": ("0",),
-    "flags": (), "maxcpuspernode": (),
+    "flags": (), "maxcpuspernode": (), "defmempercpu": ("0", "UNLIMITED"), "defmempernode": ("0", "UNLIMITED"),
+    "maxmempercpu": ("0",), "maxmempernode": ("0",), "allocnodes": ("ALL",),
 }  # fmt: skip
+
+# Values that mean something else than the others of their key.
+_OF_VALUES = {
+    ("oversubscribe", "EXCLUSIVE"): ("asks get what they ask for, not whole nodes", "Ask for as much as a node has.")
+}
 
 
 def note_keys(one: Entry | Association, what: str, table: Table, notes: Notes) -> None:
@@ -52,7 +71,8 @@ def note_keys(one: Entry | Association, what: str, table: Table, notes: Notes) -
     for key, label, why, instead in table:
         value = one.keys.get(key, "")
         if is_set(value) and value not in _DEFAULTS.get(key, ()):
-            note = notes.elsewhere if (why, instead) == _TIMES else notes.none
+            why, instead = _OF_VALUES.get((key, value.upper()), (why, instead))
+            note = notes.elsewhere if (why, instead) in _ELSEWHERE else notes.none
             note(one.place, f"{label} {value} of {what}", why, instead)
 
 
@@ -61,32 +81,32 @@ OF_ASSOCIATIONS = (
     ("maxtrespn", "MaxTRESPerNode", _PER_JOB, _JOBS),
     ("maxnodes", "MaxNodesPerJob", _PER_JOB, _JOBS),
     ("maxcpus", "MaxCPUsPerJob", _PER_JOB, _JOBS),
-    ("maxwall", "MaxWall", *_TIMES),
     ("maxsubmit", "MaxSubmitJobs", _WAITING, _JOBS),
     ("grpsubmit", "GrpSubmitJobs", _WAITING, _JOBS),
     ("grpwall", "GrpWall", _PAST, "Usage is in the metrics."),
     ("grptresmins", "GrpTRESMins", _PAST, _BUDGET),
     ("grpcpumins", "GrpCPUMins", _PAST, _BUDGET),
-    ("grptresrunmins", "GrpTRESRunMins", "it is not known how long work runs", "Limit what is used at a time."),
+    ("grptresrunmins", "GrpTRESRunMins", "what is left to run is not added up", "Limit what is used at a time."),
     ("maxtresmins", "MaxTRESMins", _PER_JOB, _JOBS),
     ("priority", "Priority", "an association has no priority", "Raise the priority of asks, or `priority.offset`."),
 )
+OF_USERS = (("maxwall", "MaxWall", *_TIMES),)
 
 
-def note_qos(one: Entry, notes: Notes) -> None:
+def note_qos(one: Entry, of_queues: bool, notes: Notes) -> None:
+    """Adds the notes of a QOS. `of_queues`: whether queues have its limits."""
     if one.keys.get("priority", "0") != "0":
         notes.elsewhere(
             one.place, f"Priority {one.keys['priority']} of QOS {one.name}", "asks have a priority",
             f"Give the asks of such jobs the priority {one.keys['priority']}.",
         )  # fmt: skip
-    note_keys(one, f"QOS {one.name}", _OF_QOS, notes)
+    note_keys(one, f"QOS {one.name}", _OF_QOS if of_queues else (*OF_USERS, *_OF_QOS), notes)
 
 
 _OF_QOS = (
     ("preempt", "Preempt", "guarantees and priorities decide", "Look at the guaranteed resources of queues."),
     _GRACE,
     ("usagefactor", "UsageFactor", "nothing is billed", "Usage is in the metrics."),
-    ("maxwall", "MaxWall", *_TIMES),
     ("maxtres", "MaxTRES", _PER_JOB, _JOBS),
     ("maxtrespn", "MaxTRESPerNode", _PER_JOB, _JOBS),
     ("mintres", "MinTRES", _PER_JOB, _JOBS),
@@ -101,34 +121,35 @@ _OF_QOS = (
 
 # Settings of slurm.conf that decide what is scheduled. All others are those of its daemons.
 _SETTINGS = {
-    "prioritydecayhalflife": ("PriorityDecayHalfLife", _PAST, "Shares are of what is in use now."),
-    "priorityusageresetperiod": ("PriorityUsageResetPeriod", _PAST, "Shares are of what is in use now."),
+    "priorityusageresetperiod": (
+        "PriorityUsageResetPeriod", "past use fades, and is not reset", "Take `fair.half-life` out and put it in again."
+    ),
     "priorityflags": ("PriorityFlags", "a priority is one number", "Give asks their priority."),
     "priorityfavorsmall": ("PriorityFavorSmall", "size does not count", "Give small asks a higher priority."),
-    "topologyplugin": ("TopologyPlugin", "nodes have no topology", tree.PACK_APPLICATIONS),
+    "topologyplugin": ("TopologyPlugin", *_SWITCHES),
+    "defmempercpu": ("DefMemPerCPU", *_MEMORY),
+    "defmempernode": ("DefMemPerNode", *_MEMORY),
+    "defmempergpu": ("DefMemPerGPU", *_MEMORY),
+    "maxmempercpu": ("MaxMemPerCPU", _PER_JOB, _JOBS),
     "licenses": ("Licenses", "every resource is that of a node", "Bound them by `maxapplications` of a queue."),
     "jobsubmitplugins": ("JobSubmitPlugins", "remuda sees asks, not jobs", _JOBS),
     "preemptexempttime": ("PreemptExemptTime", "all that runs may be preempted", "Asks forbid it."),
-    "overtimelimit": ("OverTimeLimit", *_TIMES),
+    "overtimelimit": ("OverTimeLimit", "work ends at its bound", "Raise `runtime.most` and the bounds of asks."),
 }  # fmt: skip
 
 
 def note_settings(found: Slurm, notes: Notes) -> None:
     for key, (label, why, instead) in _SETTINGS.items():
         value, place = found.settings.get(key, ("", ""))
-        if is_set(value) and value not in ("0", "topology/none", "topology/default", "topology/flat"):
-            notes.none(place, f"{label} {value}", why, instead)
+        if is_set(value) and value.lower() not in ("0", "no", "topology/none", "topology/default", "topology/flat"):
+            note = notes.elsewhere if (why, instead) in _ELSEWHERE else notes.none
+            note(place, f"{label} {value}", why, instead)
     weights = [key for key in found.settings if key.startswith("priorityweight") and found.settings[key][0] != "0"]
     if weights:
         notes.near(
-            found.settings[weights[0]][1], f"{len(weights)} PriorityWeight settings", "a priority is one number",
-            "Queues are ordered by share, applications by priority and age.",
-        )  # fmt: skip
-    scheduler, place = found.settings.get("schedulertype", ("", ""))
-    if scheduler == "sched/backfill":
-        notes.near(
-            place, "SchedulerType sched/backfill", "it is not known how long work runs",
-            "An ask that does not fit is passed over, and reserves a node when it has waited.",
+            found.settings[weights[0]][1], f"{len(weights)} PriorityWeight settings", "ranks are not added up",
+            "Priority comes first, then the share, then age; with a half-life, what has waited `fair.patience` (48 h) "
+            "goes before the share.",
         )  # fmt: skip
     if found.settings.get("selecttype", ("", ""))[0] == "select/linear":
         notes.near(

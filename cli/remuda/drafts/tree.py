@@ -19,18 +19,24 @@ ROOT = "root"
 COMMENT_COLUMNS = 100
 Properties = Mapping[str, str]
 # What to do about topologies of nodes, in notes.
+NAME_LEVELS = "Name its levels in `topology` by attributes that the resource manager reports with each node."
 PACK_APPLICATIONS = "`nodesortpolicy.pack: application` keeps an application on few nodes."
 
 
 def partition(
     queues: list[CommentedMap], *, submitacl: str = "*", rules: Iterable[Mapping[str, Any]] = (),
     preemption: bool | None = None, packs_nodes: bool = False, root: Mapping[str, Any] | None = None,
+    topology: Iterable[Mapping[str, str]] = (), backfills: bool = False,
 ) -> CommentedMap:  # fmt: skip
     """A partition `default`. `queues`: those below root. `submitacl`, `root`: keys of the root queue. `preemption`
-    None: the default, which is on."""
+    None: the default, which is on. `topology`: its levels."""
     made = CommentedMap(name="default")
     if packs_nodes:
         made["nodesortpolicy"] = CommentedMap(type="binpacking")
+    if levels := list(topology):
+        made["topology"] = CommentedSeq(flow(level) for level in levels)
+    if backfills:
+        made["backfill"] = CommentedMap(policy="easy")
     if preemption is not None:
         made["preemption"] = CommentedMap(enabled=preemption)
     if rules := list(rules):

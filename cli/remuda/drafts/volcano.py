@@ -18,7 +18,8 @@ _GROUPS = ("scheduling.volcano.sh/", "scheduling.incubator.k8s.io/")
 _CONFIGURATION = "volcano-scheduler.conf"
 _HIERARCHY, _HIERARCHY_WEIGHTS = "volcano.sh/hierarchy", "volcano.sh/hierarchy-weights"
 _DEFAULT = "default"
-_NO_QUEUES = ("PodGroup", "Job", "HyperNode", "Numatopology", "JobFlow", "JobTemplate")
+_DEQUEUE = "volcano.sh/dequeue-strategy"
+_NO_QUEUES = ("PodGroup", "Job", "Numatopology", "JobFlow", "JobTemplate")
 # What plugins and actions of the scheduler do that remuda does otherwise or not at all.
 _PLUGINS = {
     "gang": ("similar", "an application with placeholders is placed as a whole", "Declare task groups."),
@@ -30,7 +31,8 @@ _PLUGINS = {
     "rescheduling": ("none", "what runs is not moved", "Nothing takes its place."),
     "usage": ("none", "requests count, not what is used", "Nothing takes its place."),
     "extender": ("none", "no other process is asked", "The front end evaluates the predicates of Kubernetes."),
-    "network-topology-aware": ("none", "nodes have no topology", tree.PACK_APPLICATIONS),
+    "network-topology-aware": ("similar", "levels are attributes of nodes, not HyperNodes", tree.NAME_LEVELS),
+    "nodegroup": ("none", "queues have no nodes of their own", "Let pods name the nodes they may run on."),
 }  # fmt: skip
 
 
@@ -86,6 +88,8 @@ def translate(documents: list[Document], notes: Notes, capacity: Amounts) -> Com
         elif content.get("kind") == "Queue":
             one = _queue(document)
             queues[one.name] = one
+        elif content.get("kind") == "HyperNode":
+            notes.near(document.at(content), "HyperNode", "levels are attributes of nodes", tree.NAME_LEVELS)
         elif content.get("kind") not in _NO_QUEUES:
             notes.none(
                 document.at(content), str(content.get("kind")), "remuda has no such object", "Nothing takes its place."
@@ -169,6 +173,8 @@ class _Translation:
         """The queues below root, among them the one that Volcano makes by itself."""
         parents = {one.name: self._parent(one) for one in list(self._queues.values())}
         root = self._queues.pop(tree.ROOT, None)
+        if root is not None:
+            self._note_keys(root)
         if root is not None and root.spec.get("capability"):
             self._notes.none(
                 root.at("spec", "capability"), "capability of root", "the resources of root are those of the nodes",
@@ -204,6 +210,8 @@ class _Translation:
             if name != tree.ROOT and name not in self._queues:
                 weight = int(weights[level]) if level < len(weights) and weights[level].isdecimal() else 1
                 self._queues[name] = _Queue(one.document, name, {}, {"weight": weight, "parent": above}, made=True)
+                if not self._capacity and weight != 1:
+                    self._note_missing_weight(one.at("metadata", "annotations", _HIERARCHY_WEIGHTS), name, weight)
             above = name
         return above
 
@@ -237,8 +245,13 @@ class _Translation:
     def _note_weight(self, one: _Queue) -> None:
         if one.weight == 1 or one.made:
             return
+        by_annotation = _HIERARCHY_WEIGHTS in one.annotations and not one.spec.get("parent")
+        place = one.at("metadata", "annotations", _HIERARCHY_WEIGHTS) if by_annotation else one.at("spec", "weight")
+        self._note_missing_weight(place, one.name, one.weight)
+
+    def _note_missing_weight(self, place: str, name: str, weight: int) -> None:
         self._notes.none(
-            one.at("spec", "weight"), f"weight {one.weight} of Queue {one.name}",
+            place, f"weight {weight} of Queue {name}",
             "shares are those of guaranteed resources, and what there is to share is not known",
             "Import again with `--capacity vcore=...,memory=...`, what all nodes have together.",
         )  # fmt: skip
@@ -281,7 +294,9 @@ class _Translation:
             if one.made:
                 comment = f"{one.name}, which Volcano makes by itself"
             else:
-                comment = f"Queue {one.name}" + (f", weight {one.weight}" if self._by_weight else "")
+                comment = f"Queue {one.name}"
+            if self._by_weight and not (one.made and one.weight == 1):
+                comment += f", weight {one.weight}"
             tree.annotate(queues, place, comment, indent)
 
     def _properties(self, one: _Queue) -> dict[str, str]:
@@ -295,9 +310,7 @@ class _Translation:
     def _note(self, one: _Queue, path: str) -> None:
         if one.made:
             return
-        for key, why, instead in _WITHOUT_COUNTERPART:
-            if one.spec.get(key):
-                self._notes.none(one.at("spec", key), f"{key} of Queue {one.name}", why, instead)
+        self._note_keys(one)
         status = one.document.content.get("status")
         state = status.get("state") if isinstance(status, Mapping) else None
         if state in ("Closed", "Closing"):
@@ -312,11 +325,21 @@ class _Translation:
                 f"Label pods `yunikorn.apache.org/queue: {path}`.",
             )  # fmt: skip
 
+    def _note_keys(self, one: _Queue) -> None:
+        strategy = one.annotations.get(_DEQUEUE)
+        if strategy == "fifo":
+            place = one.at("metadata", "annotations", _DEQUEUE)
+            self._notes.none(place, f"{_DEQUEUE} fifo of Queue {one.name}", *_DEQUEUED)
+        for key, why, instead in _WITHOUT_COUNTERPART:
+            if one.spec.get(key) and one.spec[key] != "traverse":
+                self._notes.none(one.at("spec", key), f"{key} of Queue {one.name}", why, instead)
 
+
+_DEQUEUED = ("an ask that does not fit holds back no other one", "An ask that has waited reserves a node.")
 _WITHOUT_COUNTERPART = (
     ("affinity", "queues have no nodes of their own", "Let pods name the nodes they may run on."),
     ("extendClusters", "one queue is in one scheduler", "Run a front end for each cluster."),
-    ("dequeueStrategy", "an ask that does not fit holds back no other one", "An ask that has waited reserves a node."),
+    ("dequeueStrategy", *_DEQUEUED),
 )
 
 

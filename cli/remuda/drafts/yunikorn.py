@@ -23,7 +23,7 @@ _CONFIG_MAPS = ("yunikorn-defaults", "yunikorn-configs")  # the second one count
 _POLICY_GROUP = "service.policyGroup"
 # Charts before 1.2 had the text of queues.yaml under this key.
 _OLD_HELM_KEY = "configuration"
-_SORT_POLICIES = ("fifo", "fair", "stateaware")
+_SORT_POLICIES = ("fifo", "fair", "stateaware", "fair-users")  # the last one is remuda's own
 
 # Keys of the ConfigMaps that remuda's front end for Kubernetes reads itself.
 _READ_BY_FRONT_END = {
