@@ -47,7 +47,37 @@ BACKFILL: Final = (
         ),
     ),
     *mutants_of(
+        "rules.runtime",
+        (
+            "bounds_of_running_by_default",
+            "22: what runs already may run as long as any ask of its queue",
+            "    return by_tags or max(duration_in(path_to_root, DEFAULT), duration_in(path_to_root, MOST))",
+            "    return by_tags or duration_in(path_to_root, DEFAULT)",
+        ),
+        (
+            "bounds_of_running_without_tags",
+            "22: what runs already is bound by its tags",
+            "    return by_tags or max(duration_in",
+            "    return max(duration_in",
+        ),
+    ),
+    *mutants_of(
+        "decide.allocation",
+        (
+            "bounds_end_with_a_report",
+            "22: what the RM reports as running has a bound",
+            "        allocation = replace(allocation, execution_timeout_ms=bound_ms)",
+            "        pass",
+        ),
+    ),
+    *mutants_of(
         "decide.ask",
+        (
+            "bounds_begin_anew_with_a_size",
+            "22: another size of an allocation keeps its end",
+            "    left_ms = max(1, after(running.at_ms, timeout_ms) - now_ms) if timeout_ms > 0 else 0",
+            "    left_ms = timeout_ms",
+        ),
         (
             "bounds_above_most",
             "22: asks above `runtime.most` are rejected",

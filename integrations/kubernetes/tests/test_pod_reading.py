@@ -13,7 +13,7 @@ from integrations.kubernetes.tests.objects import annotated, pod
 from integrations.kubernetes.tests.reporting_shim import shim
 from remuda_kubernetes.api.objects import Namespace, Pod, PriorityClass
 from remuda_kubernetes.shim import names, pod_reading
-from remuda_kubernetes.shim.effects import RecordEvent, Submit
+from remuda_kubernetes.shim.effects import RecordEvent, ReportAllocation, Submit
 from remuda_kubernetes.shim.namespaces import tags_of
 from remuda_kubernetes.shim.pod_reading import application_of
 from remuda_kubernetes.shim.quantities import request_of
@@ -313,3 +313,15 @@ def test_run_times(
     read = msgspec.structs.replace(read, spec=spec)
     assert pod_reading.run_times_of(read) == tags
     assert pod_reading.bound_ms_of(read) == 1_000 * bound_s
+
+
+@pytest.mark.parametrize(
+    ("annotation", "reported"), [("", "360000ms"), ("2m", "120000ms"), ("1h", "360000ms"), ("soon", "360000ms")]
+)
+def test_a_bound_pod_is_reported_with_its_bound(annotation: str, reported: str) -> None:
+    """By a tag, as an allocation has no execution time-out."""
+    it = shim("n1")
+    annotations = {"remuda.io/max-runtime": annotation} if annotation else {}
+    it.pod_changed(pod("p", app="app", node="n1", annotations=annotations, activeDeadlineSeconds=60))
+    (told,) = [one.allocation for one in it.take() if isinstance(one, ReportAllocation)]
+    assert told.allocationTags["remuda/maxRuntime"] == reported

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from remuda_core import facts
 from remuda_core.commands import SubmitAsk
@@ -98,6 +99,9 @@ SIZES = {1: int32, 2: int64, 3: st.integers(0, 2**32 - 1), 4: st.integers(0, 2**
 def values_of(kind: type[Fact]) -> st.SearchStrategy[Fact]:
     if kind is Allocated:
         return allocated
+    if kind is facts.AllocationRecovered:
+        bounded = st.builds(lambda fact, bound_ms: replace(fact, execution_timeout_ms=bound_ms), recovered, int64)
+        return st.builds(facts.AllocationRecovered, bounded)
     fields = getattr(log_pb2, kind.__name__).DESCRIPTOR.fields_by_name
     chosen = {}
     for name in kind.__struct_fields__:

@@ -12,6 +12,7 @@ from remuda_kubernetes.shim.cache import ApplicationEntry, Cache, PodEntry
 from remuda_kubernetes.shim.task_groups import placeholder_sum
 from remuda_kubernetes.shim.topology import tags_of as topology_tags_of
 from remuda_proto import bounds, constants
+from remuda_proto.durations import milliseconds
 from remuda_proto.si.v1 import si_pb2 as si
 
 META: Final = constants.DOMAIN_K8S + constants.GROUP_META
@@ -89,8 +90,9 @@ def ask(cache: Cache, entry: PodEntry, predicate_class: str = "") -> si.Allocati
     )
 
 
-def _tags(pod: Pod, predicate_class: str = "", *, topology: bool = False) -> dict[str, str]:
-    """Labels above the bound of tags are left out: the pod is accounted for in any case."""
+def _tags(pod: Pod, predicate_class: str = "", *, topology: bool = False, bound_ms: int = 0) -> dict[str, str]:
+    """Labels above the bound of tags are left out: the pod is accounted for in any case. `bound_ms`: of an allocation,
+    which has no field for it as an ask has; 0: none."""
     metadata = pod.metadata
     tags = {
         META + constants.KEY_NAMESPACE: metadata.namespace,
@@ -105,6 +107,9 @@ def _tags(pod: Pod, predicate_class: str = "", *, topology: bool = False) -> dic
     if topology:
         tags |= topology_tags_of(pod, pod_reading.task_group_of(pod))
     tags |= pod_reading.run_times_of(pod)
+    if bound_ms:
+        by_tag_ms = milliseconds(tags.get(constants.MAX_RUNTIME, "")) or bound_ms
+        tags[constants.MAX_RUNTIME] = f"{min(bound_ms, by_tag_ms)}ms"
     room = bounds.TAGS.total - sum(len(key) + len(value) for key, value in tags.items())
     for key, value in (metadata.labels or {}).items():  # keys and values are ASCII
         room -= len(LABEL) + len(key) + len(value)
@@ -124,7 +129,7 @@ def allocation(cache: Cache, entry: PodEntry) -> si.Allocation:
     group = pod_reading.task_group_of(pod)
     return si.Allocation(
         allocationKey=pod.uid,
-        allocationTags=_tags(pod, topology=cache.policy.topology),
+        allocationTags=_tags(pod, topology=cache.policy.topology, bound_ms=pod_reading.bound_ms_of(pod)),
         UUID=entry.uuid,
         resourcePerAlloc=resource(entry.size),
         priority=pod.spec.priority or 0,

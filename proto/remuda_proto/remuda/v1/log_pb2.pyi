@@ -2330,6 +2330,9 @@ class AllocationRecovered(_message.Message):
 
     ALLOCATION_FIELD_NUMBER: _builtins.int
     DEVICES_FIELD_NUMBER: _builtins.int
+    EXECUTION_TIMEOUT_MS_FIELD_NUMBER: _builtins.int
+    execution_timeout_ms: _builtins.int
+    """It is released so long after this fact. 0: it may run for ever."""
     @_builtins.property
     def allocation(self) -> _si_pb2.Allocation: ...
     @_builtins.property
@@ -2341,10 +2344,11 @@ class AllocationRecovered(_message.Message):
         *,
         allocation: _si_pb2.Allocation | None = ...,
         devices: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        execution_timeout_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation", "devices", b"devices"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation", "devices", b"devices", "execution_timeout_ms", b"execution_timeout_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

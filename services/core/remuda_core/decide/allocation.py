@@ -17,6 +17,7 @@ from ..limits import ALLOCATIONS_PER_NODE, ALLOCATIONS_PER_RM
 from ..rules import lifecycle
 from ..rules.devices import problem_of_tags
 from ..rules.resource import Resource, items_of, problem_of_resource
+from ..rules.runtime import bound_of_running
 from ..state import Allocation, Application, Partition, RejectedAllocation, Replacement, State
 from . import names
 from .quota import booked_above_quotas
@@ -70,7 +71,10 @@ def rejection_over(partition: Partition, one: RejectedAllocation, reason: str) -
 
 def recovered(partition: Partition, allocation: Allocated, now_ms: int) -> Iterator[Fact]:
     """Book an allocation that the RM reports. The application changes its state as if it had been scheduled."""
-    node = partition.nodes[allocation.node_id]
+    node, application = partition.nodes[allocation.node_id], partition.applications[allocation.application_id]
+    properties = [queue.settings.properties for queue in application.queue.path_to_root]
+    if not allocation.placeholder and (bound_ms := bound_of_running(allocation.tags, application.tags, properties)):
+        allocation = replace(allocation, execution_timeout_ms=bound_ms)
     if node.devices:
         allocation = replace(allocation, devices=of_running(partition, node, allocation))
     return booked(partition, allocation, facts.AllocationRecovered(allocation), now_ms)

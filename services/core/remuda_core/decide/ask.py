@@ -22,7 +22,7 @@ from ..rules.devices import problem_of_ask as problem_of_devices
 from ..rules.resource import items_of, problem_of_resource
 from ..rules.runtime import MOST, bound_of, duration_in
 from ..rules.topology import problem_of_ask as problem_of_topology
-from ..state import Allocation, Application, Node, Partition, PendingAsk, RejectedAllocation, State
+from ..state import Allocation, Application, Node, Partition, PendingAsk, RejectedAllocation, State, after
 from . import names
 from .allocation import (
     existing_rejected,
@@ -226,8 +226,10 @@ def running_as(partition: Partition, allocation: Allocated) -> Allocation | None
 
 
 def resized(partition: Partition, running: Allocation, allocation: Allocated, now_ms: int) -> Iterator[Fact]:
-    """Book an allocation anew that runs on with another size, whatever the quotas."""
-    changed = replace(running.fact, resource=allocation.resource)
+    """Book an allocation anew that runs on with another size, whatever the quotas. It ends when it was to end."""
+    timeout_ms = running.fact.execution_timeout_ms
+    left_ms = max(1, after(running.at_ms, timeout_ms) - now_ms) if timeout_ms > 0 else 0
+    changed = replace(running.fact, resource=allocation.resource, execution_timeout_ms=left_ms)
     if problem := problem_of_size(partition, changed):
         yield facts.AllocationRejected(partition.name, changed.application_id, changed.allocation_key, problem)
         return

@@ -93,6 +93,8 @@ def book_running(state: State, allocation: facts.Allocated, node: Node) -> Alloc
     application = partition.applications[allocation.application_id]
     booked = Allocation(allocation, node, application, state.now_ms)
     allocation_comes(partition, booked)
+    if allocation.execution_timeout_ms > 0:
+        state.timers.put(timeouts.of_allocation(booked))
     partition.holders.add_holder(allocation.allocation_key, application.id)
     partition.names.add_names(allocation.resource)
     book_allocated(application, node, allocation.resource, 1, state.now_ms, allocation.placeholder)

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from remuda_proto.guests import is_guest
 
-from .. import facts, timeouts
+from .. import facts
 from ..state import Application, LeftGuest, Node, Partition, State
 from .allocations import book_running
 from .devices import lay_out_devices
@@ -43,9 +43,7 @@ def _left(partition: str, application: Application) -> LeftGuest:
 
 def guest_kept(state: State, fact: facts.GuestKept) -> None:
     kept = fact.allocation
-    allocation = book_running(state, kept, node_of(state.partitions[kept.partition], kept.node_id))
-    if kept.execution_timeout_ms > 0:
-        state.timers.put(timeouts.of_allocation(allocation))
+    book_running(state, kept, node_of(state.partitions[kept.partition], kept.node_id))
     _take(state, kept)
 
 

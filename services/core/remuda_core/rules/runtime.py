@@ -52,6 +52,16 @@ def bound_of(
     return Bound(bound_ms, "; ".join(dict.fromkeys(ignored))) if ignored else Bound(bound_ms)
 
 
+def bound_of_running(
+    tags: Mapping[str, str], application_tags: Mapping[str, str], path_to_root: Sequence[Mapping[str, str]]
+) -> int:
+    """The bound of an allocation that runs already, in ms; 0: none. An RM reports no execution time-out with it.
+    Without a tag it may run as long as any ask of its queue: none is ended that was promised more."""
+    bounds = [milliseconds(found[MAX_RUNTIME]) for found in (tags, application_tags) if MAX_RUNTIME in found]
+    by_tags = min(filter(None, bounds), default=0)
+    return by_tags or max(duration_in(path_to_root, DEFAULT), duration_in(path_to_root, MOST))
+
+
 def duration_in(path_to_root: Iterable[Mapping[str, str]], name: str) -> int:
     """The duration that the nearest queue with this property sets, in ms; 0: none does. A dynamic queue has no
     inherited properties of its own."""

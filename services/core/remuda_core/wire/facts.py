@@ -78,12 +78,15 @@ def read_allocated(message: Any) -> facts.Allocated:
 def write_recovered(fact: facts.AllocationRecovered, message: log_pb2.AllocationRecovered) -> None:
     write_allocation(fact.allocation, message.allocation)
     message.devices.update(fact.allocation.devices)
+    if fact.allocation.execution_timeout_ms:
+        message.execution_timeout_ms = fact.allocation.execution_timeout_ms
 
 
 def read_recovered(message: Any) -> facts.AllocationRecovered:
     allocation = read_logged_allocation(message.allocation)
-    if devices := TAGS[tuple(message.devices[:])]:
-        allocation = replace(allocation, devices=devices)
+    devices = TAGS[tuple(message.devices[:])]
+    if devices or message.execution_timeout_ms:
+        allocation = replace(allocation, devices=devices, execution_timeout_ms=message.execution_timeout_ms)
     return facts.AllocationRecovered(allocation)
 
 
