@@ -93,8 +93,13 @@ def test_two_moments_differ(run: Run) -> None:
         (["replay", "rm-live", "--node-sort", "best"], "expected fair or binpacking"),
         (["replay", "rm-live", "--on-preemption", "cry"], "expected requeue or lose"),
         (["replay", "rm-live", "--goal", "wait.p95 < 5m"], "--goal goes with one variant"),
-        (["replay", "rm-live", "--variant", "--walls 3"], "expected --queues, --nodes"),
+        (["replay", "rm-live", "--variant", "--walls 3"], "expected --version, --queues, --quota, --nodes"),
         (["replay", "rm-live", "--without", "alice"], "expected user:NAME"),
+        (["replay", "rm-live", "--quota", "root.prod:most.vcore=4"], "expected QUEUE:max.RESOURCE=AMOUNT"),
+        (["replay", "rm-live", "--quota", "root.prod:max.vcore=?"], "expected QUEUE:max.RESOURCE=AMOUNT"),
+        (["replay", "rm-live", "--quota", "root.x:max.vcore=4"], "there is no queue 'root.x'"),
+        (["replay", "rm-live", "--version", "/tmp"], "expected one wheel remuda_scheduler-VERSION"),
+        (["replay", "rm-live", "--exact", "--arrivals", "x2"], "--exact goes with --queues and --version"),
     ],
 )
 def test_mistakes(run: Run, given: list[str], says: str) -> None:
@@ -145,6 +150,23 @@ def test_a_replay_in_three_forms(run: Run, tmp_path: Path) -> None:
 def test_deciding_again(run: Run) -> None:
     code, out, _ = run("replay", live.RM, "--exact", "--json")
     assert code == 0 and json.loads(out)["different"] == 0
+
+
+def test_deciding_again_with_the_same_and_with_another_configuration(run: Run, tmp_path: Path) -> None:
+    same, other = tmp_path / "same.yaml", tmp_path / "other.yaml"
+    same.write_text(QUEUES)
+    other.write_text(QUEUES.replace("vcore: 20", "vcore: 8"))
+    code, out, _ = run("replay", live.RM, "--exact", "--queues", str(same), "--json")
+    found = json.loads(out)
+    assert (code, found["different"]) == (0, 0) and found["looked"] == found["commits"] - 1
+    code, out, _ = run("replay", live.RM, "--exact", "--queues", str(other), "--json")
+    found = json.loads(out)
+    assert code == 1 and found["by_kind"]["not placed"] > 0
+    assert found["differences"][0]["text"].startswith(f"commit {found['differences'][0]['log_seq']}, ")
+    half = json.loads(run("replay", live.RM, "--exact", "--queues", str(other), "--every", "2", "--json")[1])
+    assert half["commits"] == found["commits"] and half["looked"] < found["looked"]
+    shown = run("replay", live.RM, "--exact", "--queues", str(other))[1]
+    assert "not placed" in shown and "in force, otherwise nothing" in shown
 
 
 async def test_the_service_answers_like_the_archive(archive: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from remuda.history import page
-from remuda.history.changes import AddedNodes, Change, arrivals_of, nodes_of, without_of
+from remuda.history.changes import AddedNodes, Change, Quota, arrivals_of, nodes_of, quota_of, without_of
 from remuda.history.goal import Goal, goal_of, smallest
 from remuda.history.past import At, Past
 from remuda.history.replay import Period, Refused, period_of, replay, search
@@ -189,6 +189,49 @@ async def test_a_goal_finds_the_smallest_number_of_nodes(of_a: Period) -> None:
     reached = [goal.reached(run) for run in every["variants"]]
     assert found["count"] is not None and found["count"] > 0
     assert reached.index(True) == found["count"] or found["contradicts"]
+
+
+async def test_a_goal_finds_the_smallest_maximum(of_a: Period) -> None:
+    """As trying every amount does."""
+    goal = goal_of("wait.p95[root.prod] < 10m")
+    change = Change("root.prod:max.vcore=+?", quotas=(quota_of("root.prod:max.vcore=+?*2"),))
+    found = (await search(of_a, change, goal, 16, nothing))["goal"]
+    every = await replay(of_a, [change.with_count(count) for count in range(12)], nothing)
+    reached = [goal.reached(run) for run in every["variants"]]
+    assert found["count"] is not None and found["count"] > 0
+    assert reached.index(True) == found["count"] or found["contradicts"]
+    written = A.replace("max: {vcore: 30}", f"max: {{vcore: {30 + 2 * found['count']}}}")
+    with_file = await replay(of_a, [Change("file", queues=configuration(written))], nothing)
+    as_searched = every["variants"][found["count"]]
+    assert with_file["variants"][0]["waits"] == as_searched["waits"]
+
+
+async def test_a_quota_of_what_is_there_at_the_beginning(tmp_path: Path) -> None:
+    """The state at the beginning has no configuration, only queues."""
+    with_a, _ = lives(0)
+    past = await past_of(with_a, tmp_path / "a")
+    of_a = await period_of(past, At(seq=40), At(ms=with_a.end_ms), None, lambda *_: None, exact=False)
+    raised = Change("raised", quotas=(quota_of("root.prod:max.vcore=60"), quota_of("root.prod:guaranteed.vcore=+20")))
+    report = await replay(of_a, [raised, Change("same", quotas=(quota_of("root.prod:max.vcore=-0"),))], nothing)
+    unchanged, more, same = report["unchanged"], *report["variants"]
+    assert more["waits"]["queue"]["root.prod"]["p95_ms"] < unchanged["waits"]["queue"]["root.prod"]["p95_ms"]
+    assert same["waits"] == unchanged["waits"]
+    with pytest.raises(Refused, match=r"root.batch has no maximum of memory"):
+        await replay(of_a, [Change("x", quotas=(quota_of("root.batch:max.memory=+1Gi"),))], nothing)
+
+
+@pytest.mark.parametrize(
+    ("text", "quota"),
+    [
+        ("root.Prod:max.vcore=60", Quota("root.prod", "max", "vcore", 0, 60_000)),
+        ("root.a:guaranteed.memory=+10Gi", Quota("root.a", "guaranteed", "memory", 1, 10 * 2**30)),
+        ("root.a:max.gpu=-2", Quota("root.a", "max", "gpu", -1, 2)),
+        ("root.a:max.memory=+?", Quota("root.a", "max", "memory", 1, 2**30, None)),
+        ("root.a:max.vcore=+?*4", Quota("root.a", "max", "vcore", 1, 4_000, None)),
+    ],
+)
+def test_quotas(text: str, quota: Quota) -> None:
+    assert quota_of(text) == quota
 
 
 async def test_what_does_not_exist_is_refused(of_a: Period) -> None:

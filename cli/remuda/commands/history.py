@@ -70,6 +70,13 @@ def replay(
     queues: Annotated[
         Path | None, typer.Option(metavar="FILE", help="With this queues.yaml.", callback=arguments.path)
     ] = None,
+    quota: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="QUOTA",
+            help="root.prod:max.vcore=60, or =+8 or =-8: with another maximum or guarantee of a queue. Repeatable.",
+        ),
+    ] = None,
     nodes: Annotated[
         list[str] | None,
         typer.Option(
@@ -86,6 +93,12 @@ def replay(
     arrivals: Annotated[
         str | None, typer.Option(metavar="xFACTOR", help="With so many times as many asks: x1.3.")
     ] = None,
+    version: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="WHEEL|DIR", help="By another version, from its wheels, in a process.", callback=arguments.path
+        ),
+    ] = None,
     variant: Annotated[
         list[str] | None,
         typer.Option(metavar="OPTIONS", help="Another variant beside, such as '--nodes +20:like=n1'. Repeatable."),
@@ -98,26 +111,45 @@ def replay(
     ] = None,
     goal: Annotated[
         str | None,
-        typer.Option(help="Such as 'wait.p95[root.prod] < 5m': find the smallest number of nodes, with --nodes +?:…"),
+        typer.Option(
+            help="Such as 'wait.p95[root.prod] < 5m': find the smallest number of nodes, with --nodes +?:…, or the "
+            "smallest change of a quota, with --quota QUEUE:max.RESOURCE=+?"
+        ),
     ] = None,
-    most: Annotated[int, typer.Option(min=1, max=1_000_000, help="With --goal: try at most so many nodes.")] = 1_024,
+    most: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="With --goal: try at most so many nodes or steps.")
+    ] = 1_024,
     exact: Annotated[
         bool,
-        typer.Option("--exact", help="Only decide every commit again, and compare. Exits with 1 if one differs."),
+        typer.Option(
+            "--exact",
+            help="Only decide every commit again on the state it met, with --queues or --version too, and compare. "
+            "Exits with 1 if one differs.",
+        ),
     ] = False,
+    every: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="With --exact --queues: decide only one commit of so many.")
+    ] = 1,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write one page with charts.", callback=arguments.path)
     ] = None,
+    applications: Annotated[
+        bool, typer.Option("--applications", help="With --json: also the mean wait of each application.")
+    ] = False,
     archive: ArchiveStore = None,
     archive_options: ArchiveOptions = None,
     json: AsJson = False,
 ) -> None:
     """Play a period again with changes: arrivals, run times and nodes as they were, decisions made anew."""
-    from ..show.replay import Options
+    from ..show.past import when
+    from ..show.replay import Options, Period, replay_exactly
     from ..show.replay import replay as show
 
-    options = Options(queues, tuple(nodes or ()), node_sort, tuple(without or ()), arrivals)
-    show(
-        archive, archive_options or [], rm, since, until, options, variant or [], on_preemption, goal, most, exact,
-        html, json,
+    given = Options(
+        version, queues, tuple(quota or ()), tuple(nodes or ()), node_sort, tuple(without or ()), arrivals
     )  # fmt: skip
+    period = Period(archive, archive_options or [], rm, when(since) if since is not None else None, when(until))
+    if exact:
+        replay_exactly(period, given, every, json)
+    else:
+        show(period, given, variant or [], on_preemption, goal, most, html, json, applications)

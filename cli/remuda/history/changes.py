@@ -3,19 +3,20 @@ has read the file of a configuration."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from remuda_core import commands, facts
 from remuda_core.commands import Command
 from remuda_core.core import Core
-from remuda_core.settings import Configuration
+from remuda_core.settings import Configuration, QueueSettings
 from remuda_core.state import Partition, State
 
 from .condition import amount_of
@@ -28,6 +29,15 @@ _NODES_EXPECTED = (
     "expected +COUNT:RESOURCE=AMOUNT[,...], such as +20:vcore=64,memory=256Gi, +COUNT:like=NODE, or -NAME: a node, the "
     "beginning of names, or the value of an attribute"
 )
+_QUOTA = re.compile(
+    r"(?P<queue>[^:\s]+):(?P<of>max|guaranteed)\.(?P<name>[^=\s]+)=(?P<sign>[+-]?)(?P<given>\?(?:\*\S+)?|[^?\s]+)"
+)
+_QUOTA_EXPECTED = (
+    "expected QUEUE:max.RESOURCE=AMOUNT or QUEUE:guaranteed.RESOURCE=AMOUNT, such as root.prod:max.vcore=60, with =+8 "
+    "or =-8 for a difference, and =+? or =+?*4 for what is searched, in steps of 4"
+)
+# What a step of a searched amount is where nothing is said: 1, but of bytes this.
+_STEPS = {"memory": "1Gi"}
 # More than any cluster has.
 MOST_NODES = 1_000_000
 MOST_ARRIVALS = Decimal(100)
@@ -50,8 +60,32 @@ class AddedNodes:
 
 
 @dataclass(frozen=True, slots=True)
+class Quota:
+    """Of a queue, the amount of `resource` in `of` (max or guaranteed): it becomes `amount` · `count`, or, with a
+    `sign` of 1 or -1, so much more or less than it is. `count`: None: it is searched for."""
+
+    queue: str
+    of: str
+    resource: str
+    sign: int
+    amount: int
+    count: int | None = 1
+
+    def applied(self, settings: QueueSettings) -> QueueSettings:
+        """Raises NotThere for a change of an amount that is not limited."""
+        amounts = dict(settings.max if self.of == "max" else settings.guaranteed)
+        if self.sign and self.of == "max" and self.resource not in amounts:
+            raise NotThere(f"quota: {self.queue} has no maximum of {self.resource} that could be raised or lowered")
+        changed = self.amount * (self.count or 0)
+        was = amounts.get(self.resource, 0)
+        amounts[self.resource] = max(0, was + self.sign * changed) if self.sign else changed
+        return replace(settings, **{self.of: amounts})
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
-    """All of it together. `text`: as it was given, for the report. `arrivals`: how many times as many asks arrive."""
+    """All of it together. `text`: as it was given, for the report. `arrivals`: how many times as many asks arrive.
+    `played_by`: another version, which plays it and returns the measures; what else is changed, it knows."""
 
     text: str = "unchanged"
     queues: Configuration | None = None
@@ -60,20 +94,28 @@ class Change:
     node_sort: str = ""
     without: tuple[tuple[str, str], ...] = ()
     arrivals: Decimal = Decimal(1)
+    quotas: tuple[Quota, ...] = ()
+    played_by: Callable[[], Awaitable[dict[str, Any]]] | None = None
 
     @property
     def searches(self) -> bool:
-        return any(one.count is None for one in self.added)
+        return any(one.count is None for one in (*self.added, *self.quotas))
 
     def with_count(self, count: int) -> Change:
-        """With this number of the nodes that are searched for."""
-        added = tuple(one if one.count is not None else replace_count(one, count) for one in self.added)
-        text = self.text.replace(f"+{SEARCHED}", f"+{count}")
-        return Change(text, self.queues, added, self.removed, self.node_sort, self.without, self.arrivals)
+        """With this number of the nodes, or of steps of the quota, that are searched for."""
+        return dataclasses.replace(
+            self,
+            text=self.text.replace(f"+{SEARCHED}", f"+{count}"),
+            added=tuple(_counted(one, count) for one in self.added),
+            quotas=tuple(_counted(one, count) for one in self.quotas),
+        )
 
 
-def replace_count(one: AddedNodes, count: int) -> AddedNodes:
-    return AddedNodes(count, one.capacity, one.like, one.partition)
+Counted = TypeVar("Counted", AddedNodes, "Quota")
+
+
+def _counted(one: Counted, count: int) -> Counted:
+    return one if one.count is not None else dataclasses.replace(one, count=count)
 
 
 def nodes_of(text: str) -> AddedNodes | str:
@@ -107,6 +149,24 @@ def nodes_of(text: str) -> AddedNodes | str:
     return AddedNodes(count, tuple(capacity.items()), like, partition)
 
 
+def quota_of(text: str) -> Quota:
+    """Raises ValueError."""
+    found = _QUOTA.fullmatch(text.strip())
+    wrong = ValueError(f"quota {text[:100]!r}: {_QUOTA_EXPECTED}")
+    if found is None:
+        raise wrong
+    queue, of, resource, sign, given = found["queue"].lower(), found["of"], found["name"], found["sign"], found["given"]
+    count: int | None = 1
+    if given.startswith(SEARCHED):
+        if sign != "+":
+            raise wrong
+        count, given = None, given[2:] or _STEPS.get(resource, "1")
+    amount = amount_of(given, resource)
+    if amount is None or amount < 0 or (count is None and not amount):
+        raise wrong
+    return Quota(queue, of, resource, {"": 0, "+": 1, "-": -1}[sign], int(amount), count)
+
+
 def without_of(text: str) -> tuple[str, str]:
     """Raises ValueError."""
     kind, colon, name = text.partition(":")
@@ -132,6 +192,7 @@ def events_with(change: Change, core: Core, workload: Workload) -> Iterator[tupl
     left_out = _Omitted(change, workload)
     if core.state.partitions:
         _sort_nodes(core, change)
+        _set_quotas(core, change)
         for one in _first(change, core.state, workload, left_out):
             yield workload.begin_ms, -1, one
     for number, (at_ms, command) in enumerate(workload.events):
@@ -147,6 +208,8 @@ def check(change: Change, core: Core, workload: Workload) -> None:
     """Raises NotThere."""
     if core.state.partitions:
         list(_added(change, core.state, workload))
+    for quota in change.quotas:
+        _check_quota(quota, change, core.state, workload)
 
 
 # Configurations
@@ -155,13 +218,72 @@ def check(change: Change, core: Core, workload: Workload) -> None:
 def _configured(change: Change, command: Command) -> Command:
     if not isinstance(command, commands.Register | commands.Configure):
         return command
+    configuration = command.configuration
     if change.queues is not None:
-        return replace(command, configuration=change.queues)
-    if change.node_sort:
-        configuration = command.configuration
+        configuration = change.queues
+    elif change.node_sort:
         sorted_anew = tuple(replace(one, node_sort=change.node_sort) for one in configuration.partitions)
-        return replace(command, configuration=replace(configuration, partitions=sorted_anew))
-    return command
+        configuration = replace(configuration, partitions=sorted_anew)
+    return replace(command, configuration=_with_quotas(change, configuration))
+
+
+def _with_quotas(change: Change, configuration: Configuration) -> Configuration:
+    for quota in change.quotas:
+        partitions = tuple(replace(one, root=_with_quota(quota, one.root, "")) for one in configuration.partitions)
+        configuration = replace(configuration, partitions=partitions)
+    return configuration
+
+
+def _with_quota(quota: Quota, settings: QueueSettings, above: str) -> QueueSettings:
+    path = f"{above}{settings.name}".lower()
+    if path == quota.queue:
+        return quota.applied(settings)
+    if not quota.queue.startswith(f"{path}."):
+        return settings
+    return replace(settings, queues=tuple(_with_quota(quota, one, f"{path}.") for one in settings.queues))
+
+
+def _check_quota(quota: Quota, change: Change, state: State, workload: Workload) -> None:
+    """Its queue has to be there, at the beginning or by a configuration of the period."""
+    if change.queues is not None:
+        configurations = [change.queues]
+        found = list[QueueSettings]()
+    else:
+        known = (command for _, command in workload.events)
+        configurations = [one.configuration for one in known if isinstance(one, commands.Register | commands.Configure)]
+        found = [
+            partition.queues[quota.queue].settings
+            for partition in state.partitions.values()
+            if quota.queue in partition.queues
+        ]
+    roots = (partition.root for one in configurations for partition in one.partitions)
+    found += [settings for root in roots if (settings := _settings_of(root, quota.queue)) is not None]
+    if not found:
+        raise NotThere(f"quota: there is no queue {quota.queue[:100]!r}")
+    for settings in found:
+        quota.applied(settings)
+
+
+def _settings_of(settings: QueueSettings, path: str, above: str = "") -> QueueSettings | None:
+    own = f"{above}{settings.name}".lower()
+    if own == path:
+        return settings
+    if not path.startswith(f"{own}."):
+        return None
+    below = (_settings_of(one, path, f"{own}.") for one in settings.queues)
+    return next((one for one in below if one is not None), None)
+
+
+def _set_quotas(core: Core, change: Change) -> None:
+    """In the state at the beginning, in which the configuration is no more than the settings of queues."""
+    for quota in change.quotas if change.queues is None else ():
+        for partition in list(core.state.partitions.values()):
+            if (queue := partition.queues.get(quota.queue)) is not None:
+                settings = quota.applied(queue.settings)
+                fact = facts.QueueChanged(
+                    partition.name, queue.path, queue.leaf, queue.managed, settings, (quota.of,)
+                )  # fmt: skip
+                core.replay([fact], core.state.now_ms)
 
 
 def _sort_nodes(core: Core, change: Change) -> None:
@@ -173,7 +295,7 @@ def _sort_nodes(core: Core, change: Change) -> None:
 
 def _first(change: Change, state: State, workload: Workload, left_out: _Omitted) -> Iterator[Command]:
     if change.queues is not None and state.partitions:
-        yield commands.Configure(change.queues)
+        yield commands.Configure(_with_quotas(change, change.queues))
     yield from _added(change, state, workload)
     for partition in state.partitions.values():
         for node in partition.nodes.values():

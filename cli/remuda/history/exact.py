@@ -12,6 +12,7 @@ has placed, released and refused the same; it is counted by itself.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from google.protobuf.message import Message as Proto
@@ -26,7 +27,7 @@ from remuda_core.trials.play import copy_of
 from remuda_core.wire import schema
 from remuda_proto.remuda.v1 import log_pb2
 
-from .past import LAST, At, Past, Restored, Step
+from .past import LAST, At, Past, Restored
 
 _OWN = {"Tick": commands.Tick, "CleanQueues": commands.CleanQueues}
 _SCHEDULE = commands.Schedule.__name__
@@ -61,7 +62,8 @@ class Difference:
 class Compared:
     """`rebuilt`: commits that agree only with an index that was built anew. `explained`: commits that differ only in
     which waiting asks their Tick explains. `unread`: commits whose messages of the inbox the archive does not have;
-    they were not decided again. `differences`: at most `KEPT`."""
+    they were not decided again. `log_seq`, `at_ms`: the last commit. `by_command`: where decisions differ.
+    `differences`: at most `KEPT`."""
 
     commits: int = 0
     facts: int = 0
@@ -69,6 +71,9 @@ class Compared:
     explained: int = 0
     unread: int = 0
     different: int = 0
+    log_seq: int = 0
+    at_ms: int = 0
+    by_command: Counter[str] = field(default_factory=Counter)
     differences: list[Difference] = field(default_factory=list)
 
     KEPT = 20
@@ -80,6 +85,8 @@ class Compared:
         self.explained += other.explained
         self.unread += other.unread
         self.different += other.different
+        self.log_seq, self.at_ms = other.log_seq or self.log_seq, other.at_ms or self.at_ms
+        self.by_command += other.by_command
         self.differences += other.differences[: self.KEPT - len(self.differences)]
 
     def __str__(self) -> str:
@@ -110,7 +117,7 @@ async def compare(past: Past, begin: Restored, until: At = LAST, all_of_them: bo
         found.commits += 1
         found.facts += sum(len(decision.facts) for decision in recorded.decisions)
         is_same = True
-        if step.lacks_inbox or not _has_all(step):
+        if not step.is_whole:
             found.unread += 1
             is_same = False
         elif _different(recorded, decided := await decider.decide(recorded, step.inbox)):
@@ -125,14 +132,17 @@ async def compare(past: Past, begin: Restored, until: At = LAST, all_of_them: bo
                     found.explained += 1
                 else:
                     found.different += 1
+                    difference = _difference(step.entry.seq, recorded, *pair)
+                    found.by_command[difference.command] += 1
                     if len(found.differences) < found.KEPT:
-                        found.differences.append(_difference(step.entry.seq, recorded, *pair))
+                        found.differences.append(difference)
         replay.apply(follower, schema.Commit.FromString(recorded.SerializeToString()))
         if not is_same:
             if found.different and not all_of_them:
                 break
             decider = Decider(copy_of(follower))
         begin.position, begin.read_behind = step.entry.position, step.entry.seq
+        found.log_seq, found.at_ms = step.entry.seq, recorded.now_ms
     return found
 
 
@@ -158,12 +168,6 @@ class Decider:
         await deciding.own(commands.Schedule(limit or limits.ALLOCATIONS_PER_PASS))
         core.state.inbox_seq = recorded.inbox_seq
         return deciding.commit
-
-
-def _has_all(step: Step) -> bool:
-    """Whether the archive has each message that the commit answers."""
-    known = {message.seq for message in step.inbox}
-    return all(not one.inbox_seq or one.inbox_seq in known for one in step.entry.commit.decisions)
 
 
 def _different(

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from remuda_archive import limits
 from remuda_archive.holdings import Holdings, Segment, Snapshot, holdings_of, hour_of, prefix_of
@@ -31,6 +32,13 @@ class At:
     seq: int | None = None
     ms: int | None = None
 
+    @property
+    def text(self) -> str:
+        """As `when.at_of` reads it; empty: the last commit."""
+        if self.seq is not None:
+            return str(self.seq)
+        return "" if self.ms is None else datetime.fromtimestamp(self.ms / 1_000, UTC).isoformat()
+
     def includes(self, entry: LogEntry) -> bool:
         if self.seq is not None:
             return entry.seq <= self.seq
@@ -48,6 +56,13 @@ class Step:
     entry: LogEntry
     inbox: tuple[Message, ...]
     lacks_inbox: bool
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the archive has each message that the commit answers."""
+        known = {message.seq for message in self.inbox}
+        decisions = self.entry.commit.decisions
+        return not self.lacks_inbox and all(not one.inbox_seq or one.inbox_seq in known for one in decisions)
 
 
 @dataclass(slots=True)

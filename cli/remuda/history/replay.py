@@ -96,9 +96,14 @@ async def _end_ms(past: Past, until: At) -> int:
     return last_ms if until.ms is None else min(until.ms, last_ms)
 
 
-async def replay(period: Period, changes: Sequence[Change], progress: Progress) -> dict[str, Any]:
-    """The report: what happened, the unchanged replay, and each variant. Raises Refused, ChildFailed."""
+async def replay(
+    period: Period, changes: Sequence[Change], progress: Progress, applications: bool = False
+) -> dict[str, Any]:
+    """The report: what happened, the unchanged replay, and each variant. `applications`: with the mean wait of each.
+    Raises Refused, ChildFailed, and what another version raises."""
     for change in changes:
+        if change.played_by is not None:
+            continue
         try:
             check(change.with_count(1) if change.searches else change, period.start, period.workload)
         except NotThere as error:
@@ -106,11 +111,11 @@ async def replay(period: Period, changes: Sequence[Change], progress: Progress) 
     runs = await play_all(period, [UNCHANGED, *changes], progress)
     unchanged = runs[0]
     variants = [
-        {"change": change.text, **_shown(run), "differences": _differences(unchanged, run)}
+        {"change": change.text, **_shown(run, applications), "differences": _differences(unchanged, run)}
         for change, run in zip(changes, runs[1:], strict=True)
     ]
-    return {**_head(period, unchanged), "actual": _shown(period.actual), "unchanged": _shown(unchanged),
-            "variants": variants}  # fmt: skip
+    return {**_head(period, unchanged), "actual": _shown(period.actual),
+            "unchanged": _shown(unchanged, applications), "variants": variants}  # fmt: skip
 
 
 async def search(period: Period, change: Change, goal: Goal, most: int, progress: Progress) -> dict[str, Any]:
@@ -144,6 +149,8 @@ async def play_all(period: Period, changes: Sequence[Change], progress: Progress
 
     async def played(change: Change) -> dict[str, Any]:
         async with turns:
+            if change.played_by is not None:
+                return await change.played_by()
             return await _in_child(period, change, lambda part: progress(change.text, part))
 
     return list(await asyncio.gather(*map(played, changes)))
@@ -237,8 +244,8 @@ def _errors(actual: dict[str, Any], unchanged: dict[str, Any]) -> dict[str, Any]
     }
 
 
-def _shown(run: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in run.items() if name != "applications"}
+def _shown(run: dict[str, Any], applications: bool = False) -> dict[str, Any]:
+    return {name: value for name, value in run.items() if applications or name != "applications"}
 
 
 def _differences(unchanged: dict[str, Any], changed: dict[str, Any]) -> dict[str, Any]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
@@ -14,16 +16,22 @@ from rich.table import Table
 from rich.text import Text
 
 from ..errors import UserError
+from ..terminal import event_loop
 from ..terminal.output import console, errors
 from ..terminal.units import amount, number, time_of
-from .past import when, with_past
+from .past import with_past
 from .preview import proposed
 
 if TYPE_CHECKING:
+    from remuda_core.settings import Configuration
+
     from ..history.changes import Change
     from ..history.exact import Compared
+    from ..history.one_step import OneStep
     from ..history.past import At, Past
+    from ..history.versions import Version
 
+T = TypeVar("T")
 Report = dict[str, Any]
 _MODELS = ("requeue", "lose")
 # Queues and users of a table; the JSON and the page have all.
@@ -34,38 +42,108 @@ ROWS = 20
 class Options:
     """The changes of one variant, as they were given."""
 
+    version: Path | None = None
     queues: Path | None = None
+    quota: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
     node_sort: str | None = None
     without: tuple[str, ...] = ()
     arrivals: str | None = None
 
-    def text(self) -> str:
+    def words(self) -> list[str]:
+        """What is changed beside the version, as arguments."""
         given = [
-            *([f"--queues {self.queues}"] if self.queues is not None else []),
-            *(f"--nodes {one}" for one in self.nodes),
-            *([f"--node-sort {self.node_sort}"] if self.node_sort is not None else []),
-            *(f"--without {one}" for one in self.without),
-            *([f"--arrivals {self.arrivals}"] if self.arrivals is not None else []),
+            *([("--queues", str(self.queues.absolute()))] if self.queues is not None else []),
+            *(("--quota", one) for one in self.quota),
+            *(("--nodes", one) for one in self.nodes),
+            *([("--node-sort", self.node_sort)] if self.node_sort is not None else []),
+            *(("--without", one) for one in self.without),
+            *([("--arrivals", self.arrivals)] if self.arrivals is not None else []),
         ]
-        return " ".join(given)
+        return [f"{name}={value}" for name, value in given]
+
+    def text(self) -> str:
+        version = [f"--version {self.version}"] if self.version is not None else []
+        queues = [f"--queues {self.queues}"] if self.queues is not None else []
+        others = [one.replace("=", " ", 1) for one in self.words() if not one.startswith("--queues=")]
+        return " ".join((*version, *queues, *others))
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """The archive, its options, and the part of it that is looked at. `begin`: None: all of it."""
+
+    archive: str | None
+    options: Sequence[str]
+    rm: str
+    begin: At | None
+    end: At
+
+    def words(self) -> list[str]:
+        """As arguments of another version."""
+        times = [("--since", self.begin.text if self.begin is not None else ""), ("--until", self.end.text)]
+        of_store = [f"--archive-option={one}" for one in self.options]
+        return [self.rm, f"--archive={self.archive}", *of_store, *(f"{name}={text}" for name, text in times if text)]
+
+
+def replay_exactly(period: Period, given: Options, every: int, as_json: bool) -> None:
+    """Exits with 1 if something is decided differently. Raises UserError."""
+    if given.version is not None:
+        from ..history.versions import NoVersion, unpacked
+
+        words = ["replay", *period.words(), "--exact", f"--every={every}", *given.words(), "--json"]
+        try:
+            with unpacked(given.version) as version:
+                printed = event_loop.run(lambda: version.json(*words))
+        except NoVersion as error:
+            raise UserError(str(error)) from None
+        text = f"version {version.name} decides {printed['different']:,} of {printed['commits']:,} commits differently"
+        _show_decided(printed, text, as_json)
+        return
+    if given.words() and given.words() != Options(queues=given.queues).words():
+        raise UserError("--exact goes with --queues and --version; what else is changed has to be played without it")
+    if given.queues is None:
+        found = _over(period, _compared)
+        same = "" if found.different else ": the same was decided again"
+        _show_decided(_exact_row(found), f"{found}{same}", as_json)
+        return
+    from remuda_core.wire.configuration import read_configuration
+
+    configuration = read_configuration(proposed(given.queues, as_json))
+    otherwise = _over(period, partial(_one_step, configuration, every))
+    _show_decided(_one_step_row(otherwise), str(otherwise), as_json)
+
+
+def _over(period: Period, work: Callable[[Past, At | None, At], Coroutine[Any, Any, T]]) -> T:
+    return with_past(
+        period.archive, period.options, period.rm, lambda past: work(past, period.begin, period.end)
+    )  # fmt: skip
 
 
 def replay(
-    archive: str | None, options: Sequence[str], rm: str, since: str | None, until: str | None, given: Options,
-    variants: Sequence[str], on_preemption: str | None, goal: str | None, most: int, exact: bool, html: Path | None,
-    as_json: bool,
+    period: Period, given: Options, variants: Sequence[str], on_preemption: str | None, goal: str | None, most: int,
+    html: Path | None, as_json: bool, applications: bool = False,
 ) -> None:  # fmt: skip
     """Raises UserError."""
-    begin, end = when(since) if since is not None else None, when(until)
-    if exact:
-        _show_exact(with_past(archive, options, rm, lambda past: _compared(past, begin, end)), as_json)
-        return
     if on_preemption not in (None, *_MODELS):
         raise UserError(f"--on-preemption {on_preemption!r}: expected {' or '.join(_MODELS)}")
-    changes = [_change(one) for one in (given, *map(_options_of, variants)) if one.text()]
+    every = [one for one in (given, *map(_options_of, variants)) if one.text()]
+    with ExitStack() as versions:
+        _replay(
+            period, [_change(one, period, versions) for one in every], on_preemption, goal, most, html, as_json,
+            applications,
+        )  # fmt: skip
+
+
+def _replay(
+    asked: Period, changes: Sequence[Change], on_preemption: str | None, goal: str | None, most: int,
+    html: Path | None, as_json: bool, applications: bool,
+) -> None:  # fmt: skip
     if any(change.searches for change in changes) != (goal is not None) or (goal is not None and len(changes) != 1):
-        raise UserError("--goal goes with one variant that has --nodes +?:…, such as --nodes +?:vcore=64,memory=256Gi")
+        raise UserError(
+            "--goal goes with one variant that has --nodes +?:…, such as --nodes +?:vcore=64,memory=256Gi, or "
+            "--quota QUEUE:max.RESOURCE=+?"
+        )
 
     async def play(past: Past) -> Report:
         from remuda_replication.child import ChildFailed
@@ -76,15 +154,15 @@ def replay(
 
         wanted = goal_of(goal) if goal is not None else None
         with _Bars() as bars:
-            period = await period_of(past, begin, end, on_preemption, bars.at)
+            period = await period_of(past, asked.begin, asked.end, on_preemption, bars.at)
             try:
                 if wanted is not None:
                     return await search(period, changes[0], wanted, most, bars.at)
-                return await replay_all(period, changes, bars.at)
+                return await replay_all(period, changes, bars.at, applications)
             except ChildFailed as error:
                 raise UserError(f"a variant was given up: {error}") from None
 
-    report = with_past(archive, options, rm, play)
+    report = with_past(asked.archive, asked.options, asked.rm, play)
     if html is not None:
         from ..history.page import page
 
@@ -110,18 +188,46 @@ async def _compared(past: Past, begin: At | None, end: At) -> Compared:
     return found
 
 
-def _show_exact(found: Compared, as_json: bool) -> None:
+async def _one_step(
+    configuration: Configuration, every: int, past: Past, begin: At | None, end: At
+) -> OneStep:  # fmt: skip
+    from remuda_replication.child import ChildFailed
+
+    from ..history.one_step import OneStep, compare_with
+
+    found = OneStep()
+    try:
+        if begin is not None:
+            return await compare_with(past, await past.restore(begin), configuration, end, every)
+        async for start, last in past.stretches():
+            until = last if end.seq is None and end.ms is None else end
+            found.add(await compare_with(past, start, configuration, until, every))
+    except ChildFailed as error:
+        raise UserError(f"a look at a commit was given up: {error}") from None
+    return found
+
+
+def _exact_row(found: Compared) -> Report:
+    names = ("commits", "facts", "rebuilt", "explained", "unread", "different", "log_seq", "at_ms", "distance")
+    differences = [{"log_seq": one.seq, "text": str(one)} for one in found.differences]
+    row = {name: getattr(found, name) for name in names}
+    return {**row, "by_kind": dict(found.by_command), "differences": differences}
+
+
+def _one_step_row(found: OneStep) -> Report:
+    differences = [{"log_seq": one.log_seq, "text": str(one)} for one in found.differences]
+    return {**msgspec.to_builtins(found), "different": found.different, "differences": differences}
+
+
+def _show_decided(row: Report, text: str, as_json: bool) -> None:
+    """Exits with 1 if something is decided differently."""
     if as_json:
-        row = {
-            name: getattr(found, name) for name in ("commits", "facts", "rebuilt", "explained", "unread", "different")
-        }
-        differences = [{"log_seq": one.seq, "text": str(one)} for one in found.differences]
-        print(msgspec.json.encode({**row, "distance": found.distance, "differences": differences}).decode())
+        print(msgspec.json.encode(row).decode())
     else:
-        console.print(f"{found}{'' if found.different else ': the same was decided again'}")
-        for one in found.differences:
-            console.print(Text(f"  {one}"), soft_wrap=True)
-    if found.different:
+        console.print(Text(text), soft_wrap=True)
+        for one in row["differences"][:ROWS]:
+            console.print(Text(f"  {one['text']}"), soft_wrap=True)
+    if row["different"]:
         raise SystemExit(1)
 
 
@@ -130,8 +236,8 @@ def _show_exact(found: Compared, as_json: bool) -> None:
 
 def _options_of(text: str) -> Options:
     """A variant that is written as options. Raises UserError."""
-    names = {"--queues": "queues", "--nodes": "nodes", "--node-sort": "node_sort", "--without": "without",
-             "--arrivals": "arrivals"}  # fmt: skip
+    names = {"--version": "version", "--queues": "queues", "--quota": "quota", "--nodes": "nodes",
+             "--node-sort": "node_sort", "--without": "without", "--arrivals": "arrivals"}  # fmt: skip
     try:
         words = [part for word in shlex.split(text) for part in (word.split("=", 1) if word[:2] == "--" else [word])]
     except ValueError as error:
@@ -140,21 +246,28 @@ def _options_of(text: str) -> Options:
     for name, value in zip(words[::2], words[1::2], strict=False):
         if name not in names:
             raise UserError(f"--variant {text[:100]!r}: {name[:50]!r}: expected {', '.join(names)}")
-        if name in ("--nodes", "--without"):
+        if name in ("--quota", "--nodes", "--without"):
             found[names[name]] = (*found.get(names[name], ()), value)
         else:
-            found[names[name]] = Path(value) if name == "--queues" else value
+            found[names[name]] = Path(value) if name in ("--version", "--queues") else value
     if len(words) % 2 or not words:
         raise UserError(f"--variant {text[:100]!r}: expected options, each with its value")
     return Options(**found)
 
 
-def _change(given: Options) -> Change:
-    """Raises UserError."""
+def _change(given: Options, period: Period, versions: ExitStack) -> Change:
+    """`versions`: where versions are unpacked until it is closed. Raises UserError."""
     from remuda_core.wire.configuration import read_configuration
 
-    from ..history.changes import NODE_SORTS, AddedNodes, Change, arrivals_of, nodes_of, without_of
+    from ..history.changes import NODE_SORTS, AddedNodes, Change, arrivals_of, nodes_of, quota_of, without_of
+    from ..history.versions import NoVersion, unpacked
 
+    if given.version is not None:
+        try:
+            other = versions.enter_context(unpacked(given.version))
+        except NoVersion as error:
+            raise UserError(f"--version {error}") from None
+        return Change(given.text(), played_by=lambda: _played_by(other, period, given))
     if given.node_sort not in (None, *NODE_SORTS):
         raise UserError(f"--node-sort {given.node_sort!r}: expected {' or '.join(NODE_SORTS)}")
     try:
@@ -167,9 +280,17 @@ def _change(given: Options) -> Change:
             given.node_sort or "",
             tuple(without_of(one) for one in given.without),
             arrivals_of(given.arrivals) if given.arrivals is not None else Change().arrivals,
+            tuple(quota_of(one) for one in given.quota),
         )
     except ValueError as error:
         raise UserError(str(error)) from None
+
+
+async def _played_by(version: Version, period: Period, given: Options) -> Report:
+    """The measures of the other version's own replay, and how many commits it decides differently."""
+    report = await version.json("replay", *period.words(), *given.words(), "--json", "--applications")
+    run = report["variants"][0] if given.words() else report["unchanged"]
+    return {**run, "version": version.name, "identity": report["identity"]}
 
 
 class _Bars:

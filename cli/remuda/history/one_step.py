@@ -1,0 +1,233 @@
+"""Decides commits of the past with another configuration, each on the state that it really met: where would that
+configuration have decided otherwise?
+
+A look at a commit decides its commands twice, in forked children: with the configuration in force, and with the other
+one. What differs between the two follows from the configuration alone, because both have an index that is built anew.
+A look is one step: the next commit is decided on the real state again, so a difference has no consequences. What would
+have become of it is what a replay plays.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from remuda_bus.bus import Message
+from remuda_core import commands, facts
+from remuda_core.commands import Command
+from remuda_core.core import Core, next_tick_ms
+from remuda_core.facts import Fact
+from remuda_core.index.index import Index
+from remuda_core.limits import ALLOCATIONS_PER_PASS
+from remuda_core.settings import Configuration
+from remuda_core.shell import replay
+from remuda_core.wire import schema
+from remuda_core.wire.codec import CommitCodec
+from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
+from remuda_replication.child import Child, beside
+
+from .past import LAST, At, Past, Restored, Step
+
+# Differences that are kept with their names; all are counted.
+KEPT: Final = 1_000
+# A look at a commit that takes longer is given up.
+LOOK_WITHIN_S: Final = 600
+_SCHEDULE = commands.Schedule.__name__
+_CLEAN = commands.CleanQueues.__name__
+Name = tuple[str, str]
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """`kind`: what differs. `name`: of the ask, the application, the node or the allocation. `in_force`, `other`: what
+    each configuration decides about it in this commit; empty: nothing."""
+
+    log_seq: int
+    kind: str
+    name: str
+    in_force: tuple[str, ...]
+    other: tuple[str, ...]
+
+    def __str__(self) -> str:
+        sides = (", ".join(one) or "nothing" for one in (self.in_force, self.other))
+        return f"commit {self.log_seq}, {self.kind}, {self.name}: {' in force, otherwise '.join(sides)}"
+
+
+class OneStep(msgspec.Struct):
+    """`commits`: of the period, up to the commit `log_seq` at `at_ms`. `looked`: those that were decided again.
+    `unread`: those of which the archive does not have the messages. `by_kind`: how many differences; one that stays
+    from one look to the next counts once. `differences`: the first KEPT."""
+
+    commits: int = 0
+    looked: int = 0
+    unread: int = 0
+    log_seq: int = 0
+    at_ms: int = 0
+    by_kind: dict[str, int] = {}
+    differences: list[Difference] = []
+
+    @property
+    def different(self) -> int:
+        return sum(self.by_kind.values())
+
+    def add(self, other: OneStep) -> None:
+        """What follows."""
+        self.commits += other.commits
+        self.looked += other.looked
+        self.unread += other.unread
+        self.log_seq, self.at_ms = other.log_seq or self.log_seq, other.at_ms or self.at_ms
+        for kind, count in other.by_kind.items():
+            self.by_kind[kind] = self.by_kind.get(kind, 0) + count
+        self.differences += other.differences[: KEPT - len(self.differences)]
+
+    def note(self, log_seq: int, found: Iterable[tuple[str, str, list[str], list[str]]]) -> None:
+        for kind, name, in_force, other in found:
+            self.by_kind[kind] = self.by_kind.get(kind, 0) + 1
+            if len(self.differences) < KEPT:
+                self.differences.append(Difference(log_seq, kind, name, tuple(in_force), tuple(other)))
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(self.by_kind.items()))
+        of = "" if self.looked == self.commits else f" of {self.commits:,}"
+        return f"{self.looked:,}{of} commits decided again: {kinds or 'no difference'}"
+
+
+async def compare_with(
+    past: Past, begin: Restored, configuration: Configuration, until: At = LAST, every: int = 1
+) -> OneStep:
+    """Decide every `every`-th commit behind the state `begin` with this configuration. `begin` moves on. Raises what
+    `Past` raises, and ChildFailed."""
+    found = OneStep()
+    stays: set[Name] = set()
+    async for step in past.steps(begin, until):
+        found.commits += 1
+        recorded = step.entry.commit
+        if not step.is_whole:
+            found.unread += 1
+        elif begin.core.state.partitions and found.commits % every == 0:
+            differ = await _look(begin.core, step, configuration)
+            found.looked += 1
+            found.note(step.entry.seq, (one for one in differ if (one[0], one[1]) not in stays))
+            stays = {(kind, name) for kind, name, _, _ in differ}
+        replay.apply(begin.core, schema.Commit.FromString(recorded.SerializeToString()))
+        begin.position, begin.read_behind = step.entry.position, step.entry.seq
+        found.log_seq, found.at_ms = step.entry.seq, recorded.now_ms
+    return found
+
+
+async def _look(core: Core, step: Step, configuration: Configuration) -> list[tuple[str, str, list[str], list[str]]]:
+    child = Child(lambda: _differences(core, step, configuration))
+    try:
+        return msgspec.json.decode(
+            b"".join([part async for part in child.output()]), type=list[tuple[str, str, list[str], list[str]]]
+        )
+    finally:
+        await child.close()
+
+
+# In the child
+
+
+def _differences(core: Core, step: Step, configuration: Configuration) -> Iterator[bytes]:
+    core.index = Index()
+
+    def in_force() -> bytes:
+        return _encoded(_decided(core, step.entry.commit, step.inbox, lambda command: command))
+
+    def with_other(command: Command) -> Command:
+        if isinstance(command, commands.Register | commands.Configure):
+            return msgspec.structs.replace(command, configuration=configuration)
+        return command
+
+    decided = _decode(beside(in_force, LOOK_WITHIN_S))
+    core.handle(commands.Configure(configuration), core.state.now_ms)
+    otherwise = _decided(core, step.entry.commit, step.inbox, with_other)
+    rows = []
+    for kind, name in sorted(decided.keys() | otherwise.keys()):
+        one, other = sorted(decided.get((kind, name), ())), sorted(otherwise.get((kind, name), ()))
+        if one != other:
+            rows.append((_kind(kind, one, other), name, one, other))
+    yield msgspec.json.encode(rows)
+
+
+Decided = dict[Name, list[str]]
+
+
+def _encoded(decided: Decided) -> bytes:
+    return msgspec.json.encode([(kind, name, values) for (kind, name), values in decided.items()])
+
+
+def _decode(content: bytes) -> Decided:
+    rows = msgspec.json.decode(content, type=list[tuple[str, str, list[str]]])
+    return {(kind, name): values for kind, name, values in rows}
+
+
+def _decided(
+    core: Core, recorded: log_pb2.Commit, inbox: tuple[Message, ...], changed: Callable[[Command], Command]
+) -> Decided:
+    """What is decided about whom, by kind and name. The leader's own Tick comes whenever it is due: one without a fact
+    is not recorded, and may have facts with another configuration."""
+    codec, state, now_ms, found = CommitCodec(), core.state, recorded.now_ms, list[Fact]()
+    for message in inbox:
+        try:
+            command = inbox_pb2.Command.FromString(message.payload)
+        except ValueError:  # protobuf's DecodeError: unreadable for the leader, too
+            continue
+        position = (command.request_seq, command.request_part)
+        if command.request_seq and position <= (state.request_seq, state.request_part):
+            continue  # a duplicate
+        if command.request_seq:
+            state.request_seq, state.request_part = position
+        found += core.handle_all([changed(one) for one in codec.read(command)[1]], now_ms)
+    own = {one.command: one for one in recorded.decisions if not one.inbox_seq}
+    if (tick_ms := next_tick_ms(state, 0)) is not None and tick_ms <= now_ms:
+        found += core.handle(commands.Tick(), now_ms)
+    if _CLEAN in own:
+        found += core.handle(commands.CleanQueues(), now_ms)
+    limit = own[_SCHEDULE].limit if _SCHEDULE in own else 0
+    found += core.handle(commands.Schedule(limit or ALLOCATIONS_PER_PASS), now_ms)
+    decided: Decided = defaultdict(list)
+    for fact in found:
+        for kind, name, value in _said(fact):
+            decided[kind, name].append(value)
+    return decided
+
+
+PLACEMENT = "placement"
+
+
+def _kind(kind: str, in_force: list[str], other: list[str]) -> str:
+    if kind != PLACEMENT:
+        return kind
+    return "placed elsewhere" if in_force and other else "not placed" if in_force else "placed"
+
+
+def _said(fact: Fact) -> Iterator[tuple[str, str, str]]:
+    """What a fact decides: its kind, about whom, and what. Explanations, promised times, and what follows from the
+    configuration itself are no decisions here."""
+    match fact:
+        case facts.Allocated() | facts.PredicateAsked() | facts.NodeReserved():
+            kind = "reservation" if isinstance(fact, facts.NodeReserved) else PLACEMENT
+            yield kind, f"{fact.application_id}/{fact.allocation_key}", fact.node_id
+        case facts.PlaceholderReplaced(one) | facts.ReplacementStarted(one):
+            yield PLACEMENT, f"{one.application_id}/{one.allocation_key}", one.node_id
+        case facts.PreemptionStarted() | facts.PreemptionAsked():
+            for uuid in fact.uuids:
+                yield "preemption", uuid, f"for {fact.application_id}/{fact.allocation_key}"
+        case facts.QuotaPreempted():
+            for uuid in fact.uuids:
+                yield "preemption", uuid, f"for the maximum of {fact.queue}"
+        case facts.AskRejected() | facts.AllocationRejected():
+            yield "rejection", f"{fact.application_id}/{fact.allocation_key}", fact.reason
+        case facts.ApplicationRejected():
+            yield "rejection", fact.application_id, fact.reason
+        case facts.NodeRejected():
+            yield "rejection", fact.node_id, fact.reason
+        case facts.ApplicationAccepted():
+            yield "queue", fact.application_id, fact.queue
+        case facts.ApplicationStateChanged():
+            yield "state", fact.application_id, fact.state
+        case facts.ActionRefused(action):
+            yield "action", f"{action.kind} by {action.operator}", fact.refusal
