@@ -34,7 +34,7 @@ COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
         show.status, show.top, show.queues, show.applications, show.nodes, show.topology, show.usage, show.pools,
         show.explain, show.eta, show.promises, show.story, show.events, show.action, show.dump, show.dead_letters,
     ),
-    "Past": (history.diff, history.bisect, history.replay),
+    "Past": (history.diff, history.bisect, history.replay, history.shadow),
     "Act": (act.kill, act.move, act.hold, act.unhold, act.drain, act.undrain, act.priority, act.release),
     "Administer": (
         administer.rebuild, administer.resume, administer.log, administer.backup, administer.restore,
@@ -63,6 +63,7 @@ HELP: dict[str, dict[tuple[str, ...], str]] = {
     "Past": {
         ("diff", "bisect"): "Compare two moments; find when a condition began.",
         ("replay",): "Play a period again with changes: what would have been.",
+        ("shadow",): "Show where another configuration decides otherwise.",
     },
     "Act": {
         ("kill", "move"): "End an application; move it to another queue.",

@@ -49,7 +49,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_service_names_its_extra(service: str, assignments: tuple[str, ...], said: str) -> None:
     with pytest.raises(UserError, match=said):
-        run(service, None, None, None, assignments)
+        run(service, None, {}, None, assignments)
 
 
 @pytest.mark.usefixtures("bare")

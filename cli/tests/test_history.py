@@ -156,16 +156,17 @@ def test_deciding_again_with_the_same_and_with_another_configuration(run: Run, t
     same, other = tmp_path / "same.yaml", tmp_path / "other.yaml"
     same.write_text(QUEUES)
     other.write_text(QUEUES.replace("vcore: 20", "vcore: 8"))
-    code, out, _ = run("replay", live.RM, "--exact", "--queues", str(same), "--json")
+    given = ("replay", live.RM, "--exact", "--until", "50", "--queues")
+    code, out, _ = run(*given, str(same), "--json")
     found = json.loads(out)
-    assert (code, found["different"]) == (0, 0) and found["looked"] == found["commits"] - 1
-    code, out, _ = run("replay", live.RM, "--exact", "--queues", str(other), "--json")
+    assert (code, found["different"]) == (0, 0) and found["looked"] == found["commits"] - 1 == 49
+    code, out, _ = run(*given, str(other), "--json")
     found = json.loads(out)
     assert code == 1 and found["by_kind"]["not placed"] > 0
     assert found["differences"][0]["text"].startswith(f"commit {found['differences'][0]['log_seq']}, ")
-    half = json.loads(run("replay", live.RM, "--exact", "--queues", str(other), "--every", "2", "--json")[1])
+    half = json.loads(run(*given, str(other), "--every", "2", "--json")[1])
     assert half["commits"] == found["commits"] and half["looked"] < found["looked"]
-    shown = run("replay", live.RM, "--exact", "--queues", str(other))[1]
+    shown = run(*given, str(other))[1]
     assert "not placed" in shown and "in force, otherwise nothing" in shown
 
 

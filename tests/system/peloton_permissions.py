@@ -10,7 +10,7 @@ PELOTON = {
     "remuda.api.lease.engine.rm-1": {"placement", "operator"},
     "remuda.api.core.rm-1.guests": {"placement", "operator", "alice@example.com", "grpc", "web"},  # no RM
     "remuda.api.core.rm-1.allocations": {"placement", "operator", "alice@example.com", "rm-1", "grpc", "web"},
-    "$JS.API.STREAM.MSG.GET.INBOX": {"core", "archive"},
+    "$JS.API.STREAM.MSG.GET.INBOX": {"core", "archive", "shadow"},
     "remuda.api.resmgr.resmgr-1": {"placement", "operator"},
     "remuda.api.peloton.default.explain": {"web", "operator", "alice@example.com"},
     "peloton.default.jobs.EnqueueGangs": {"peloton-jobs"},

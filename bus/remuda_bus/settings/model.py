@@ -26,6 +26,7 @@ SERVICES_OF_SECTION: Final = {
     "resmgr": ("resmgr",),
     "rms": ("rmproxy",),
     "scheduler": ("rmproxy", "config", "web", "resmgr"),
+    "shadow": ("shadow",),
     "timing": ("config",),
     "web": ("web",),
 }

@@ -16,7 +16,9 @@ from remuda_bus.subjects import peloton_rpc, peloton_rpc_of
 from remuda_operations.operator_api.methods import ACTING, READING
 from remuda_operations.operators import Operator, client_token
 
-SERVICES = ("core", "rmproxy", "config", "events", "grpc", "web", "resmgr", "placement", "archive", "history")
+SERVICES = (
+    "core", "rmproxy", "config", "events", "grpc", "web", "resmgr", "placement", "archive", "history", "shadow",
+)  # fmt: skip
 FRONT_ENDS = ("grpc", "web")  # they act in the names of operators, as far as they are allowed to
 PELOTON_CLIENTS = ("peloton-jobs", "peloton-hosts", "peloton-pools")  # over NATS; others use gRPC and certificates
 ROLES = (*SERVICES, *PELOTON_CLIENTS, "operator", "admin")
@@ -334,6 +336,11 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             subjects.lease_holder(subjects.ARCHIVE_LEASE),
         ),
         (subjects.lease_holder(subjects.ARCHIVE_LEASE),),
+    ),
+    # Reads what the archive reads, and writes nothing on the bus.
+    "shadow": (
+        (*_reads(subjects.LOG.name, subjects.INBOX.name, f"OBJ_{subjects.SNAPSHOTS.name}"), *_looks_into(_RMS)),
+        (),
     ),
     # Reads an archive, and nothing on the bus.
     "history": ((), (subjects.past_query("*", "*"),)),

@@ -153,3 +153,16 @@ def replay(
         replay_exactly(period, given, every, json)
     else:
         show(period, given, variant or [], on_preemption, goal, most, html, json, applications)
+
+
+def shadow(
+    directory: Annotated[
+        Path,
+        typer.Argument(metavar="[DIR]", help="The directory of the shadow, shadow.directory.", callback=arguments.path),
+    ] = Path("remuda-shadow"),
+    json: AsJson = False,
+) -> None:
+    """Show where a shadow (`remuda run shadow`) decides otherwise, and what the effect would have been."""
+    from ..show.shadow import shadow as show
+
+    show(directory, json)

@@ -116,7 +116,7 @@ def run(
     service: Annotated[
         str,
         typer.Argument(
-            help="rmproxy, core, config, events, archive, history, grpc, kubernetes, placement, resmgr or web."
+            help="rmproxy, core, config, events, archive, history, shadow, grpc, kubernetes, placement, resmgr or web."
         ),
     ],
     nats: Annotated[
@@ -126,13 +126,27 @@ def run(
     file: Annotated[
         Path | None, typer.Option(help="config only: queues.yaml to serve and watch.", callback=arguments.path)
     ] = None,
+    queues: Annotated[
+        Path | None,
+        typer.Option(
+            help="shadow only: the queues.yaml to decide with, as --set shadow.queues.", callback=arguments.path
+        ),
+    ] = None,
+    version: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="WHEEL|DIR",
+            help="shadow only: wheels of another version to decide with, as --set shadow.version.",
+            callback=arguments.path,
+        ),
+    ] = None,
     settings: SettingsFile = None,
     assignments: Assignments = None,
 ) -> None:
     """Run one service in the foreground, against a NATS server with JetStream."""
     from ..local.run import run as start
 
-    start(service, nats, file, settings, assignments or ())
+    start(service, nats, {"file": file, "queues": queues, "version": version}, settings, assignments or ())
 
 
 def demo(

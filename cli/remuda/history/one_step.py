@@ -1,8 +1,9 @@
 """Decides commits of the past with another configuration, each on the state that it really met: where would that
 configuration have decided otherwise?
 
-A look at a commit decides its commands twice, in forked children: with the configuration in force, and with the other
-one. What differs between the two follows from the configuration alone, because both have an index that is built anew.
+A look at a commit decides its commands in a forked child. What then differs from the record is decided once more, with
+the configuration in force: what differs between these two follows from the configuration alone, because both have an
+index that is built anew.
 A look is one step: the next commit is decided on the real state again, so a difference has no consequences. What would
 have become of it is what a replay plays.
 """
@@ -14,8 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import msgspec
+from google.protobuf.message import DecodeError
 
-from remuda_bus.bus import Message
 from remuda_core import commands, facts
 from remuda_core.commands import Command
 from remuda_core.core import Core, next_tick_ms
@@ -26,8 +27,10 @@ from remuda_core.settings import Configuration
 from remuda_core.shell import replay
 from remuda_core.wire import schema
 from remuda_core.wire.codec import CommitCodec
+from remuda_core.wire.facts import read_fact
+from remuda_core.wire.schema import Fact as FactMessage
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
-from remuda_replication.child import Child, beside
+from remuda_replication.child import Child, end_within
 
 from .past import LAST, At, Past, Restored, Step
 
@@ -37,7 +40,9 @@ KEPT: Final = 1_000
 LOOK_WITHIN_S: Final = 600
 _SCHEDULE = commands.Schedule.__name__
 _CLEAN = commands.CleanQueues.__name__
-Name = tuple[str, str]
+Name = tuple[str, str]  # kind, and about whom
+Decided = dict[Name, list[str]]
+Row = tuple[str, str, list[str], list[str]]  # kind, name, in force, otherwise
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -82,7 +87,7 @@ class OneStep(msgspec.Struct):
             self.by_kind[kind] = self.by_kind.get(kind, 0) + count
         self.differences += other.differences[: KEPT - len(self.differences)]
 
-    def note(self, log_seq: int, found: Iterable[tuple[str, str, list[str], list[str]]]) -> None:
+    def note(self, log_seq: int, found: Iterable[Row]) -> None:
         for kind, name, in_force, other in found:
             self.by_kind[kind] = self.by_kind.get(kind, 0) + 1
             if len(self.differences) < KEPT:
@@ -117,70 +122,66 @@ async def compare_with(
     return found
 
 
-async def _look(core: Core, step: Step, configuration: Configuration) -> list[tuple[str, str, list[str], list[str]]]:
-    child = Child(lambda: _differences(core, step, configuration))
-    try:
-        return msgspec.json.decode(
-            b"".join([part async for part in child.output()]), type=list[tuple[str, str, list[str], list[str]]]
-        )
-    finally:
-        await child.close()
-
-
-# In the child
-
-
-def _differences(core: Core, step: Step, configuration: Configuration) -> Iterator[bytes]:
-    core.index = Index()
-
-    def in_force() -> bytes:
-        return _encoded(_decided(core, step.entry.commit, step.inbox, lambda command: command))
-
-    def with_other(command: Command) -> Command:
-        if isinstance(command, commands.Register | commands.Configure):
-            return msgspec.structs.replace(command, configuration=configuration)
-        return command
-
-    decided = _decode(beside(in_force, LOOK_WITHIN_S))
-    core.handle(commands.Configure(configuration), core.state.now_ms)
-    otherwise = _decided(core, step.entry.commit, step.inbox, with_other)
-    rows = []
-    for kind, name in sorted(decided.keys() | otherwise.keys()):
-        one, other = sorted(decided.get((kind, name), ())), sorted(otherwise.get((kind, name), ()))
+async def _look(core: Core, step: Step, configuration: Configuration) -> list[Row]:
+    """Where the other configuration decides what was recorded, there is nothing to compare."""
+    otherwise = await _in_child(lambda: _decided(core, step, configuration))
+    if otherwise == _recorded(step.entry.commit):
+        return []
+    in_force = await _in_child(lambda: _decided(core, step, None))
+    rows = list[Row]()
+    for kind, name in sorted(in_force.keys() | otherwise.keys()):
+        one, other = in_force.get((kind, name), []), otherwise.get((kind, name), [])
         if one != other:
             rows.append((_kind(kind, one, other), name, one, other))
-    yield msgspec.json.encode(rows)
+    return rows
 
 
-Decided = dict[Name, list[str]]
-
-
-def _encoded(decided: Decided) -> bytes:
-    return msgspec.json.encode([(kind, name, values) for (kind, name), values in decided.items()])
-
-
-def _decode(content: bytes) -> Decided:
-    rows = msgspec.json.decode(content, type=list[tuple[str, str, list[str]]])
+async def _in_child(work: Callable[[], Decided]) -> Decided:
+    child = Child(lambda: _written(work()))
+    try:
+        parts = [part async for part in child.output()]
+    finally:
+        await child.close()
+    rows = msgspec.json.decode(b"".join(parts), type=list[tuple[str, str, list[str]]])
     return {(kind, name): values for kind, name, values in rows}
 
 
-def _decided(
-    core: Core, recorded: log_pb2.Commit, inbox: tuple[Message, ...], changed: Callable[[Command], Command]
-) -> Decided:
-    """What is decided about whom, by kind and name. The leader's own Tick comes whenever it is due: one without a fact
-    is not recorded, and may have facts with another configuration."""
-    codec, state, now_ms, found = CommitCodec(), core.state, recorded.now_ms, list[Fact]()
-    for message in inbox:
+def _written(decided: Decided) -> Iterator[bytes]:
+    yield msgspec.json.encode([(kind, name, values) for (kind, name), values in decided.items()])
+
+
+def _recorded(commit: log_pb2.Commit) -> Decided:
+    written = (fact for decision in commit.decisions for fact in decision.facts)
+    return _by_name(read_fact(FactMessage.FromString(one.SerializeToString())) for one in written)
+
+
+def _decided(core: Core, step: Step, configuration: Configuration | None) -> Decided:
+    """What is decided of the commit's commands, with this configuration or with that in force. It changes the core. The
+    leader's own Tick comes whenever it is due: one without a fact is not recorded, and may have facts with another
+    configuration."""
+    end_within(LOOK_WITHIN_S)
+    core.index = Index()
+    codec, state, recorded = CommitCodec(), core.state, step.entry.commit
+    now_ms, found = recorded.now_ms, list[Fact]()
+    if configuration is not None:
+        core.handle(commands.Configure(configuration), state.now_ms)
+
+    def changed(command: Command) -> Command:
+        if configuration is not None and isinstance(command, commands.Register | commands.Configure):
+            return msgspec.structs.replace(command, configuration=configuration)
+        return command
+
+    for message in step.inbox:
         try:
             command = inbox_pb2.Command.FromString(message.payload)
-        except ValueError:  # protobuf's DecodeError: unreadable for the leader, too
+        except DecodeError:  # for the leader, too
             continue
         position = (command.request_seq, command.request_part)
         if command.request_seq and position <= (state.request_seq, state.request_part):
             continue  # a duplicate
         if command.request_seq:
             state.request_seq, state.request_part = position
-        found += core.handle_all([changed(one) for one in codec.read(command)[1]], now_ms)
+        found += core.handle_all(map(changed, codec.read(command)[1]), now_ms)
     own = {one.command: one for one in recorded.decisions if not one.inbox_seq}
     if (tick_ms := next_tick_ms(state, 0)) is not None and tick_ms <= now_ms:
         found += core.handle(commands.Tick(), now_ms)
@@ -188,11 +189,15 @@ def _decided(
         found += core.handle(commands.CleanQueues(), now_ms)
     limit = own[_SCHEDULE].limit if _SCHEDULE in own else 0
     found += core.handle(commands.Schedule(limit or ALLOCATIONS_PER_PASS), now_ms)
+    return _by_name(found)
+
+
+def _by_name(found: Iterable[Fact]) -> Decided:
     decided: Decided = defaultdict(list)
     for fact in found:
         for kind, name, value in _said(fact):
             decided[kind, name].append(value)
-    return decided
+    return {name: sorted(values) for name, values in decided.items()}
 
 
 PLACEMENT = "placement"

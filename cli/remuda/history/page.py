@@ -45,6 +45,11 @@ def _honesty(report: Report) -> str:
         ("error of the model: mean wait", _span(wrong["mean_ms"])),
         ("error of the model: p95 of waits", _span(wrong["p95_ms"])),
         *((f"error of the model: use of {name}", f"{share:.2%}") for name, share in wrong["use"].items()),
+        *(
+            (f"version {one['version']}", f"{one['identity']['different']:,} commits decided differently")
+            for one in report["variants"]
+            if "identity" in one
+        ),
         ("run times drawn", f"{model['censored']:.1%}" + ("" if model["reliable"] else " (unreliable)")),
         ("preempted work", f"{model['on_preemption']}; asked again {model['asked_again']:,} of {model['preempted']:,}"),
         ("not in the model", "users who react to waits, autoscalers, work that depends on other work"),

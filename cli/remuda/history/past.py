@@ -187,6 +187,11 @@ class Past:
                 raise HistoryChanged(f"{segment.name}: its commits end at {chain.head.seq}, its header names another")
             behind = segment.end
 
+    @property
+    def last_seq(self) -> int:
+        """The sequence of the last commit of the archive."""
+        return self._held.segments[-1].end
+
     async def span(self) -> tuple[int, int]:
         """The times of the first and the last commit of the archive, in ms since 1970."""
         first, last = self._held.segments[0], self._held.segments[-1]

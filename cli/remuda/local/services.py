@@ -18,12 +18,13 @@ if TYPE_CHECKING:  # commands that only need the names start sooner without pyda
 Main = Callable[[Bus, Any], Awaitable[None]]  # of a service, with settings of its own
 REQUIRED: Final = ("rmproxy", "core", "config", "events")
 STARTED: Final = (*REQUIRED, "grpc", "web")  # by `remuda up`
-SERVICES: Final = (*STARTED, "archive", "history", "kubernetes", "resmgr", "placement")
+SERVICES: Final = (*STARTED, "archive", "history", "shadow", "kubernetes", "resmgr", "placement")
 # The packages of services whose name is not that of the service.
-PACKAGES: Final = {"history": "remuda", "resmgr": "remuda_peloton", "placement": "remuda_peloton"}
+PACKAGES: Final = {"history": "remuda", "shadow": "remuda", "resmgr": "remuda_peloton", "placement": "remuda_peloton"}
 # The extras of the distribution that services need.
 EXTRAS: Final = {
-    "archive": "archive", "history": "archive", "kubernetes": "kubernetes", "resmgr": "peloton", "placement": "peloton",
+    "archive": "archive", "history": "archive", "shadow": "archive", "kubernetes": "kubernetes", "resmgr": "peloton",
+    "placement": "peloton",
 }  # fmt: skip
 
 
@@ -48,6 +49,10 @@ def settings_of(service: str) -> type[Settings]:
         from remuda_archive.settings import ArchiveSettings
 
         return ArchiveSettings
+    if service == "shadow":
+        from ..history.shadow_settings import ShadowSettings
+
+        return ShadowSettings
     if service == "core":
         from remuda_core.shell.settings import CoreSettings
 
@@ -113,6 +118,10 @@ def main_of(service: str) -> Main:
         from ..history.shell import main as history
 
         return history
+    if service == "shadow":
+        from ..history.shadow import main as shadow
+
+        return shadow
     if service == "core":
         from remuda_core.shell.main import main as core
 

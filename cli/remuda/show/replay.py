@@ -173,7 +173,7 @@ def _replay(
     if as_json:
         print(msgspec.json.encode(report).decode())
     else:
-        _show(report)
+        show_report(report)
 
 
 async def _compared(past: Past, begin: At | None, end: At) -> Compared:
@@ -319,7 +319,7 @@ class _Bars:
 # The report
 
 
-def _show(report: Report) -> None:
+def show_report(report: Report) -> None:
     for line in honest_lines(report):
         console.print(Text(line), soft_wrap=True)
     runs = runs_of(report)
@@ -327,6 +327,9 @@ def _show(report: Report) -> None:
     _show_waits("user", runs)
     _show_use(runs)
     for variant in report["variants"]:
+        if (decided := variant.get("identity")) is not None:
+            of = f"{decided['different']:,} of {decided['commits']:,} commits differently"
+            console.print(Text(f"version {variant['version']} decides {of}"), soft_wrap=True)
         for what, sign in (("gained", "less"), ("lost", "more")):
             rows = variant["differences"][what]
             if rows:

@@ -38,16 +38,20 @@ log = structlog.get_logger()
 
 
 class Copying:
-    """The copy of one RM. A run that has ended with an error begins anew with what the store has by then."""
+    """The copy of one RM. A run that has ended with an error begins anew with what the store has by then. `first`: a
+    commit, and the sequence up to which the inbox was read there: an empty copy begins behind them; None: with the
+    oldest commit of the log."""
 
     def __init__(
-        self, bus: Bus, rm_id: str, store: Store, write_s: float, listing: SnapshotListing | None = None
-    ) -> None:
+        self, bus: Bus, rm_id: str, store: Store, write_s: float, listing: SnapshotListing | None = None,
+        first: tuple[Position, int] | None = None,
+    ) -> None:  # fmt: skip
         self._bus = bus
         self._rm_id = rm_id
         self._store = store
         self._write_s = write_s
         self._listing = listing or SnapshotListing(bus)
+        self._first = first
         self._label = rm_label(rm_id)
         self._snapshots: set[str] = set()  # the hours that have one
 
@@ -109,6 +113,8 @@ class Copying:
     async def _begin(self, last: Header | None) -> _Begun:
         """An empty segment behind `last`, or behind what was trimmed or deleted since."""
         after, inbox = (START, At()) if last is None else (last.end.position, last.inbox_end)
+        if last is None and self._first is not None:
+            after, inbox = self._first[0], At(self._first[1])
         first = await self._bus.first_message(subjects.log_stream(self._rm_id), subjects.log(self._rm_id))
         parent = await first_parent(self._bus, self._rm_id)
         if first is not None and parent == 0 and first.seq > after.seq:
