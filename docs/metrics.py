@@ -16,7 +16,8 @@ from remuda_replication.metrics import ReplicationMetrics
 
 ROOMS = (
     "remuda_bus.metrics", "remuda_core.shell.metrics", "remuda_rmproxy.metrics", "remuda_config.metrics",
-    "remuda_events.metrics", "remuda_archive.metrics", "remuda.history.shadow", "remuda_grpc.metrics", "remuda_kubernetes.metrics",
+    "remuda_events.metrics", "remuda_archive.metrics", "remuda.history.shadow", "remuda_grpc.metrics",
+    "remuda_kubernetes.metrics",
     "remuda_peloton.shell.metrics",
     "remuda_peloton.shell.shared_metrics",
 )  # fmt: skip

@@ -99,7 +99,7 @@ class Change:
 
     @property
     def searches(self) -> bool:
-        return any(one.count is None for one in (*self.added, *self.quotas))
+        return None in [*(one.count for one in self.added), *(one.count for one in self.quotas)]
 
     def with_count(self, count: int) -> Change:
         """With this number of the nodes, or of steps of the quota, that are searched for."""

@@ -31,7 +31,7 @@ def shadow(directory: Path, as_json: bool) -> None:
         until = f" up to {time_of(report.at_ms)}" if report.at_ms else ""
         over = ", which is over" if report.is_over else ""
         console.print(Text(f"{report.rm}: {report.against}{over}{until}: {report.summary()}"), soft_wrap=True)
-        for one in report.differences[:ROWS]:
-            console.print(Text(f"  {one['text']}"), soft_wrap=True)
+        for difference in report.differences[:ROWS]:
+            console.print(Text(f"  {difference['text']}"), soft_wrap=True)
         if report.effect is not None:
             show_report(report.effect)
