@@ -1,9 +1,11 @@
 """Pods on a real control plane, as ratios within one run: bare bindings, the default scheduler, remuda.
 
     bench/kubernetes.py [--nodes 1000] [--pods 5000] [--default-pods 1000] [--json]
+    bench/kubernetes.py --kubeconfig FILE                     on a control plane that runs, without nodes
     bench/kubernetes.py --start --nodes 5000 --pods 20000     from the start of the front end to its first binding
 
-Needs the control plane that `make kubernetes` builds. Every pod has a node selector and a toleration, in ten templates.
+Without a kubeconfig, it needs the control plane that `make kubernetes` builds. From Kubernetes 1.27, plugin mode is
+measured too, with soft and hard pins. Every pod has a node selector and a toleration, in ten templates.
 """
 
 from __future__ import annotations
@@ -22,11 +24,14 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from integrations.kubernetes.tests.control_plane.existing import ExistingPlane, Plane
 from integrations.kubernetes.tests.control_plane.processes import ControlPlane
 from integrations.kubernetes.tests.manifests import node, pod
-from remuda_kubernetes.api.client import NODES, PODS, Client, NotFound
+from remuda_kubernetes import limits
+from remuda_kubernetes.api.client import MERGE_PATCH, NODES, PODS, Client, NotFound
 from remuda_kubernetes.api.objects import Pod
 from remuda_kubernetes.api.reflector import Reflector
+from remuda_kubernetes.shim import names
 
 AT_ONCE = 40
 TEMPLATES = 10
@@ -169,21 +174,27 @@ async def scheduler(folder: Path, port: int) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def front(plane: ControlPlane, port: int) -> AsyncIterator[asyncio.subprocess.Process]:
-    kubeconfig = plane.kubeconfig("admin")
-    async with process(
-        "run", "kubernetes", "--nats", f"nats://127.0.0.1:{port}", "--set", f"kubernetes.kubeconfig={kubeconfig}"
-    ) as started:
+async def front(plane: Plane, port: int, *settings: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    of_front = (f"kubernetes.kubeconfig={plane.kubeconfig('admin')}", *settings)
+    given = [part for setting in of_front for part in ("--set", setting)]
+    async with process("run", "kubernetes", "--nats", f"nats://127.0.0.1:{port}", *given) as started:
         yield started
 
 
-async def by_remuda(client: Client, plane: ControlPlane, folder: Path, pods: int, port: int) -> dict[str, float]:
-    """The pods are there before the front end starts. Its CPU is that from the first binding's second on."""
-    await create(client, "remuda", pods, "remuda")
+async def by_remuda(
+    client: Client, plane: Plane, folder: Path, pods: int, port: int, pin: str = ""
+) -> dict[str, float]:
+    """The pods are there before the front end starts. Its CPU is that from the first binding's second on. `pin`: in
+    plugin mode; empty: shim mode."""
+    if pin:
+        await create(client, "remuda", pods, "default-scheduler", schedulingGates=[{"name": names.GATE}])
+    else:
+        await create(client, "remuda", pods, "remuda")
+    settings = ("kubernetes.mode=plugin", "kubernetes.hold=gates", f"kubernetes.pin={pin}") if pin else ()
     async with scheduler(folder, port):
         bound = Bound(client, "remuda")
         await bound._reflector.synced.wait()
-        async with front(plane, port) as running:
+        async with front(plane, port, *settings) as running:
             await bound.wait(1)
             at_first = cpu_s(running.pid)
             took = await bound.wait(pods)
@@ -194,7 +205,7 @@ async def by_remuda(client: Client, plane: ControlPlane, folder: Path, pods: int
     return found
 
 
-async def start(client: Client, plane: ControlPlane, folder: Path, pods: int, port: int) -> dict[str, float]:
+async def start(client: Client, plane: Plane, folder: Path, pods: int, port: int) -> dict[str, float]:
     """`pods` run on the nodes, and one waits."""
     nodes = [one.metadata.name for one in (await client.list(NODES))[0]]
 
@@ -218,30 +229,61 @@ async def start(client: Client, plane: ControlPlane, folder: Path, pods: int, po
     return found
 
 
+def plane_of(options: argparse.Namespace, folder: Path) -> Plane:
+    folder.mkdir()
+    if options.kubeconfig is not None:
+        return ExistingPlane(options.kubeconfig, folder)
+    return ControlPlane(folder, scheduler=not options.start, controllers="namespace")
+
+
 async def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    with ControlPlane(folder / "plane", scheduler=not options.start, controllers="namespace") as plane:
+    with plane_of(options, folder / "plane") as plane:
         async with Client(plane.credentials()) as client:
 
             async def add(number: int) -> None:
                 labels = {"group": str(number % TEMPLATES)}
                 await client.create("/api/v1/nodes", node(f"n{number}", **labels))
+                if plane.is_existing:  # its API server may add taints to new nodes
+                    await client.patch(f"/api/v1/nodes/n{number}", {"spec": {"taints": None}}, MERGE_PATCH)
+
+            async def remove(number: int) -> None:
+                await client.call("DELETE", f"/api/v1/nodes/n{number}")
 
             await each(list(range(options.nodes)), add)
-            if options.start:
-                return await start(client, plane, folder, options.pods, options.port)
-            bindings, rounds, placed = [], [], []
-            for number in range(options.rounds):
-                bindings.append(await bare(client, options.pods))
-                within = folder / str(number)
-                rounds.append(await by_remuda(client, plane, within, options.pods, options.port))
-                placed.append(await by_default_scheduler(client, options.default_pods))
-            found: dict[str, Any] = {"bare bindings/s": max(bindings)}
-            found["remuda"] = max(rounds, key=lambda one: one["pods/s"])
-            found["default scheduler, pods/s"] = max(placed)
-            rate = found["remuda"]["pods/s"]
-            found["of bare"] = rate / found["bare bindings/s"]
-            found["of the default scheduler's"] = rate / found["default scheduler, pods/s"]
-            return found
+            try:
+                return await (started if options.start else rates)(client, plane, options, folder)
+            finally:
+                if plane.is_existing:
+                    await delete_all(client)
+                    await each(list(range(options.nodes)), remove)
+
+
+async def started(client: Client, plane: Plane, options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    return await start(client, plane, folder, options.pods, options.port)
+
+
+async def rates(client: Client, plane: Plane, options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """The best of the rounds; each round has all of it, so that the machine is as busy for one as for the other."""
+    pins = {"shim": ""} | ({"soft": "soft", "hard": "hard"} if plane.minor >= limits.GATES_SINCE else {})
+    bindings: list[float] = []
+    placed: list[float] = []
+    by_pin: dict[str, list[dict[str, float]]] = {name: [] for name in pins}
+    for number in range(options.rounds):
+        bindings.append(await bare(client, options.pods))
+        placed.append(await by_default_scheduler(client, options.default_pods))
+        for name, pin in pins.items():
+            pods = options.default_pods if pin else options.pods
+            within = folder / f"{number}-{name}"
+            by_pin[name].append(await by_remuda(client, plane, within, pods, options.port, pin))
+    best = {name: max(some, key=lambda one: one["pods/s"]) for name, some in by_pin.items()}
+    found: dict[str, Any] = {"bare bindings/s": max(bindings), "remuda": best.pop("shim")}
+    found["default scheduler, pods/s"] = alone = max(placed)
+    found["of bare"] = found["remuda"]["pods/s"] / found["bare bindings/s"]
+    found["of the default scheduler's"] = found["remuda"]["pods/s"] / alone
+    for name, one in best.items():
+        found[f"plugin mode, {name}"] = one
+        found[f"{name}, of the default scheduler's"] = one["pods/s"] / alone
+    return found
 
 
 def main() -> None:
@@ -254,6 +296,7 @@ def main() -> None:
     )
     parser.add_argument("--port", type=int, default=14_222)
     parser.add_argument("--start", action="store_true")
+    parser.add_argument("--kubeconfig", type=Path, help="of a control plane without nodes, as its administrator")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
