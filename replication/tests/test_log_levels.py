@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from remuda_bus import subjects, tracing
 from remuda_bus.bus import Refused
 from remuda_bus.memory import MemoryBus
-from remuda_replication.process.logs import LOG_FILTER, LogLevels, add_trace_id
+from remuda_replication.process.logs import LOG_FILTER, OWN, LogLevels, add_trace_id, set_log_level
 
 log = structlog.get_logger()
 
@@ -44,7 +44,7 @@ def lines(capsys: pytest.CaptureFixture[str]) -> str:
 
 async def test_a_level_is_changed_and_reset(capsys: pytest.CaptureFixture[str]) -> None:
     bus = MemoryBus()
-    await LogLevels("core-1", "info").serve(bus, "core")
+    await LogLevels("core-1").serve(bus, "core")
     assert "one line" not in lines(capsys)
     answer = await ask(bus, level="debug", for_s=0.05)
     assert answer == {"instance": "core-1", "logger": "", "level": "debug", "for_s": 0.05}
@@ -55,7 +55,7 @@ async def test_a_level_is_changed_and_reset(capsys: pytest.CaptureFixture[str]) 
 
 
 async def test_a_later_change_counts_and_libraries_have_their_own() -> None:
-    levels = LogLevels("core-1", "info")
+    levels = LogLevels("core-1")
     levels.change("some.library", "debug", 0.02)
     levels.change("some.library", "error", 60)
     await asyncio.sleep(0.05)  # the first change would have ended
@@ -78,7 +78,7 @@ def module(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 async def test_the_level_of_a_module(module: Callable[[], None], capsys: pytest.CaptureFixture[str]) -> None:
     """It counts for what is below it, and for nothing else."""
-    levels = LogLevels("core-1", "info")
+    levels = LogLevels("core-1")
     levels.change("remuda_made.up", "debug", 60)
     module()
     assert "fine" in capsys.readouterr().out
@@ -123,6 +123,20 @@ def test_a_line_names_its_trace(capsys: pytest.CaptureFixture[str]) -> None:
 )
 async def test_what_cannot_be_is_refused(request_: dict[str, Any], said: str) -> None:
     bus = MemoryBus()
-    await LogLevels("core-1", "info").serve(bus, "core")
+    await LogLevels("core-1").serve(bus, "core")
     with pytest.raises(Refused, match=said):
         await ask(bus, **request_)
+
+
+async def test_level_of_the_process_waits_for_the_end_of_a_change() -> None:
+    """It counts at once, unless somebody has changed the level for a while."""
+    set_log_level("error")
+    assert LOG_FILTER.own == logging.ERROR
+    LogLevels("core-1").change(OWN, "debug", 0.01)
+    set_log_level("warning")
+    assert LOG_FILTER.own == logging.DEBUG
+    async with asyncio.timeout(5):
+        while LOG_FILTER.own != logging.WARNING:  # noqa: ASYNC110 - nothing tells
+            await asyncio.sleep(0.01)
+    set_log_level("info")
+    assert LOG_FILTER.own == logging.INFO

@@ -33,11 +33,11 @@ async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Guar
         for service in (*SERVICES, "core"):
             bus = await connect(server.url, f"remuda-{service}", access=server.access(service), timeout_s=5)
             stack.push_async_callback(bus.close)
-            await LogLevels(service, "info").serve(bus, service)
+            await LogLevels(service).serve(bus, service)
         name = subjects.callback_consumer("rm-1")
         rm = await connect(server.url, name, access=server.access("rm-1"), timeout_s=5)
         stack.push_async_callback(rm.close)
-        await LogLevels("kubernetes", "info").serve_on(rm, subjects.question("rm-1", "log_level"))
+        await LogLevels("kubernetes").serve_on(rm, subjects.question("rm-1", "log_level"))
         yield server
 
 

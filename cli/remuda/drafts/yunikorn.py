@@ -29,7 +29,7 @@ _SORT_POLICIES = ("fifo", "fair", "stateaware", "fair-users")  # the last one is
 _READ_BY_FRONT_END = {
     "service.placeholderImage", "service.disableGangScheduling", "service.placeholderRunAsUser",
     "service.placeholderRunAsGroup", "service.placeholderFsGroup", "service.volumeBindTimeout",
-    "service.enableConfigHotRefresh",
+    "service.enableConfigHotRefresh", "kubernetes.qps", "kubernetes.burst", "log.shim.level", "event.trackingEnabled",
 }  # fmt: skip
 # Keys that are settings in remuda.yaml. Those of the admission controller are settings of the webhook.
 _SETTINGS = {

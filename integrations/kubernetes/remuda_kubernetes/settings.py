@@ -50,6 +50,10 @@ class KubernetesSettings(Settings):
         "kubernetes.gangs_of_others", True,
         "PodGroups, Workloads and JobSets are watched, which say how large gangs of others are; else they are none",
     )  # fmt: skip
+    informational: bool = setting(
+        "kubernetes.informational", False,
+        "events `Informational` on pods and nodes tell what the scheduler records about them; each record is read then",
+    )  # fmt: skip
     budgets: Literal["never", "last"] = setting(
         "kubernetes.budgets", "never",
         "whether preemption may violate a PodDisruptionBudget: never, or last, where nothing else helps",

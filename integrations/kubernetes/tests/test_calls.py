@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 import msgspec
@@ -17,7 +17,7 @@ from integrations.kubernetes.tests.objects import pod
 from integrations.kubernetes.tests.reporting_shim import shim
 from remuda_bus.retry import RetryPolicy
 from remuda_kubernetes import limits
-from remuda_kubernetes.api.client import ApiError, Away, Budgeted, Client, Conflict, NotFound, error_of
+from remuda_kubernetes.api.client import ApiError, Away, Budgeted, Client, Conflict, NotFound, Pace, error_of
 from remuda_kubernetes.api.credentials import Credentials, FixedToken
 from remuda_kubernetes.api.objects import Claim, Volume
 from remuda_kubernetes.metrics import Places
@@ -291,3 +291,55 @@ async def test_a_budgets_refusal_is_told_from_an_overload(
     await runner.cleanup()
     (sent,) = asked
     assert (sent["apiVersion"], sent["deleteOptions"]["preconditions"]) == ("policy/v1", {"uid": "uid-p"})
+
+
+# The pace of calls
+
+
+async def test_calls_are_paced_in_their_order() -> None:
+    """Three at once, and ten a second after that. A quiet second fills up what may come at once."""
+    loop = asyncio.get_running_loop()
+    with paused_time(loop) as clock:
+        pace, passed = Pace(10, 3), []
+        for _ in range(2):
+            began = clock.now
+            for _ in range(6):
+                await pace.wait()
+                passed.append(round(clock.now - began, 3))
+            clock.now += 1
+    assert passed == [0, 0, 0, 0.1, 0.2, 0.3] * 2
+
+
+class Clock:
+    """Time that passes only while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@contextmanager
+def paused_time(loop: asyncio.AbstractEventLoop) -> Iterator[Clock]:
+    clock = Clock()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "time", lambda: clock.now)
+        patch.setattr(asyncio, "sleep", clock.sleep)
+        yield clock
+
+
+async def test_lease_is_not_held_up_by_the_pace() -> None:
+    """Else the front end would lose it."""
+    client = Client(Credentials("http://none", None, FixedToken("")))
+
+    class Refuses:
+        async def wait(self) -> None:
+            raise AssertionError("paced")
+
+    client.pace = Refuses()  # type: ignore[assignment]
+    async with client:
+        with pytest.raises(AssertionError):
+            await client.call("GET", "/api/v1/pods")
+        with pytest.raises(Away):
+            await client.call("PUT", "/apis/coordination.k8s.io/v1/namespaces/remuda/leases/remuda", {})

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import base64
 import gzip
+import logging
+import re
 
 import msgspec
 import pytest
 
+from integrations.kubernetes.tests.reporting_shim import shim
+from remuda_bus.memory import MemoryBus
+from remuda_kubernetes.api.client import Client
+from remuda_kubernetes.api.credentials import Credentials, FixedToken
 from remuda_kubernetes.api.objects import ConfigMap
-from remuda_kubernetes.shell.controller import WatchedMaps
+from remuda_kubernetes.settings import KubernetesSettings
+from remuda_kubernetes.shell.controller import Controller, WatchedMaps
 from remuda_kubernetes.shim.config_maps import configuration_of, values_of
 from remuda_kubernetes.shim.effects import RecordEvent
 from remuda_kubernetes.shim.task_groups import PlaceholderUser
 from remuda_proto import bounds
+from remuda_replication.process.logs import LOG_FILTER
 
 NAMES = ("yunikorn-defaults", "yunikorn-configs")
 
@@ -51,6 +59,48 @@ def test_user_of_placeholders() -> None:
     values = {"service.placeholderRunAsUser": "1000", "service.placeholderRunAsGroup": "-1"}
     found = configuration_of([values | {"service.placeholderFsGroup": "2000"}])
     assert found.placeholder_user == PlaceholderUser(1_000, None, 2_000)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, None), ({"kubernetes.qps": "200", "kubernetes.burst": "1000"}, (200, 1_000)),
+        ({"kubernetes.qps": "5"}, (5, 5)), ({"kubernetes.burst": "5"}, None), ({"kubernetes.qps": "0"}, None),
+        ({"kubernetes.qps": "-1", "kubernetes.burst": "10"}, None),
+    ],
+)  # fmt: skip
+def test_pace_of_calls(values: dict[str, str], expected: tuple[int, int] | None) -> None:
+    assert configuration_of([values]).calls == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, ""), ({"log.level": "DEBUG"}, "debug"), ({"log.level": "1"}, "warning"), ({"log.level": "Fatal"}, "error"),
+        ({"log.level": "info", "log.shim.level": "-1"}, "debug"), ({"log.core.level": "DEBUG"}, ""),
+    ],
+)  # fmt: skip
+def test_level_of_the_log(values: dict[str, str], expected: str) -> None:
+    """Those of other parts of the family have no effect here."""
+    assert configuration_of([values]).log_level == expected
+
+
+def test_whether_events_tell_what_the_scheduler_records() -> None:
+    found = [configuration_of([{"event.trackingEnabled": said}]).is_informed for said in ("true", "FALSE", "")]
+    assert found == [True, False, None]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"kubernetes.qps": "many"}, "kubernetes.qps='many': expected a number"),
+        ({"kubernetes.burst": "1.5"}, "kubernetes.burst='1.5': expected a number"),
+        ({"log.shim.level": "loud"}, "log.shim.level='loud': expected one of debug, -1, info"),
+    ],
+)
+def test_wrong_values_of_the_front_end_are_named(values: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        configuration_of([values])
 
 
 def test_time_for_volumes() -> None:
@@ -97,3 +147,12 @@ def test_last_good_configuration_stays() -> None:
     assert [(one.of.name, one.reason) for one in events] == [("yunikorn-configs", "ConfigurationRejected")]
     maps.gone(config_map())
     assert changes == ["good", ""]
+
+
+async def test_front_end_follows_its_part_of_the_maps() -> None:
+    client = Client(Credentials("http://none", None, FixedToken("")))
+    controller = Controller(MemoryBus(), client, KubernetesSettings(), shim("n1"), 36)
+    controller._apply(configuration_of([{"kubernetes.qps": "7", "log.level": "debug"}]))
+    assert client.pace is not None and LOG_FILTER.base == logging.DEBUG
+    controller._apply(configuration_of([{}]))
+    assert client.pace is None and LOG_FILTER.base == logging.INFO

@@ -329,6 +329,38 @@ GROUPS = json.dumps([{"name": "g", "minMember": 2, "minResource": {"cpu": "1"}}]
 GANG = {names.TASK_GROUPS: GROUPS, names.TASK_GROUP: "g"}
 
 
+RECORD = si.EventRecord
+
+
+def test_records_of_the_scheduler_are_events_on_pods_and_nodes() -> None:
+    """Not what the condition says already, nothing about others, and of nodes only that they come and go."""
+    it = shim("n1")
+    it.pod_changed(pod("p", app="app"))
+    it.take()
+    waits = STATES(allocationKey="uid-p", state=STATES.SKIPPED, reason="root.a is full")
+    it.scheduling_state(waits)
+    it.take()
+    for record in (
+        RECORD(type=RECORD.REQUEST, objectID="uid-p", message="root.a is full (3 asks of the application)"),
+        RECORD(type=RECORD.REQUEST, objectID="uid-p", message="preempting 1 allocation"),
+        RECORD(type=RECORD.REQUEST, objectID="uid-of-another", message="preempting 1 allocation"),
+        RECORD(type=RECORD.APP, objectID="default.app", message="new"),
+        RECORD(type=RECORD.NODE, objectID="n1", eventChangeType=RECORD.SET, message="ready: false"),
+        RECORD(type=RECORD.NODE, objectID="n1", eventChangeType=RECORD.ADD, message="added to partition default"),
+        RECORD(
+            type=RECORD.NODE, objectID="gone", eventChangeType=RECORD.REMOVE,
+            eventChangeDetail=RECORD.NODE_DECOMISSION, message="removed from partition default",
+        ),
+    ):  # fmt: skip
+        it.event(record)
+    told = [(one.kind, one.of.name, one.of.uid, one.reason, one.note) for one in it.take()]  # type: ignore[union-attr]
+    assert told == [
+        ("Pod", "p", "uid-p", "Informational", "preempting 1 allocation"),
+        ("Node", "n1", "uid-n1", "Informational", "added to partition default"),
+        ("Node", "gone", "gone", "Informational", "removed from partition default"),
+    ]
+
+
 def reserving() -> tuple[Shim, list[CreatePlaceholder]]:
     it = shim("n1")
     it.pod_changed(pod("driver", app="app", cpu="1", annotations=GANG))

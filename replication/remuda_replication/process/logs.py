@@ -49,12 +49,17 @@ def configure_logging(service: str, settings: Settings) -> None:
         processors=[LOG_FILTER, *shared, *rendering],
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
-    LOG_FILTER.set_own(logging.getLevelNamesMapping()[settings.log_level.upper()])
+    set_log_level(settings.log_level)
     structlog.contextvars.bind_contextvars(service=service)
     libraries = logging.StreamHandler(sys.stderr)
     last = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering]
     libraries.setFormatter(structlog.stdlib.ProcessorFormatter(processors=last, foreign_pre_chain=shared))
     logging.basicConfig(level=logging.WARNING, handlers=[libraries])
+
+
+def set_log_level(level: str) -> None:
+    """Set the level of this process, one of LEVELS. A level that was changed over the bus stays until it ends."""
+    LOG_FILTER.set_base(logging.getLevelNamesMapping()[level.upper()])
 
 
 log = structlog.get_logger()
@@ -69,11 +74,10 @@ OURS: Final = "remuda_"
 
 
 class LogLevels:
-    """The levels of this process, changed by requests over the bus. `configured`: the level of the settings."""
+    """The levels of this process, changed by requests over the bus."""
 
-    def __init__(self, instance: str, configured: str) -> None:
+    def __init__(self, instance: str) -> None:
         self._instance = instance
-        self._configured = configured
         self._resets: dict[str, asyncio.TimerHandle] = {}
 
     async def serve(self, bus: Bus, service: str) -> None:
@@ -103,14 +107,14 @@ class LogLevels:
     def _reset(self, logger: str) -> None:
         del self._resets[logger]
         log.warning("the log level is reset", logger=logger or "own")
-        _set(logger, self._configured if logger == OWN else "")
+        _set(logger, "")
 
 
 def _set(logger: str, level: str) -> None:
-    """Set the level of a logger. `level`: empty: the level of the logger above it."""
+    """Set the level of a logger. `level`: empty: the level of the logger above it, or of the process."""
     number = logging.getLevelNamesMapping()[level.upper()] if level else logging.NOTSET
     if logger == OWN:
-        LOG_FILTER.set_own(number)
+        LOG_FILTER.set_own(number if level else LOG_FILTER.base)
     elif logger.startswith(OURS):
         LOG_FILTER.set_module(logger, number if level else None)
     else:
@@ -144,15 +148,22 @@ _NUMBERS: Final = logging.getLevelNamesMapping()
 
 class LogFilter:
     """A structlog processor that drops lines below the level of the module that logs them. `own`: the level of all
-    modules without a level of their own. While no module has a level, a line costs no look at its module."""
+    modules without a level of their own. `base`: to which it returns when a change of it ends. While no module has a
+    level, a line costs no look at its module."""
 
     def __init__(self) -> None:
-        self.own = logging.INFO
+        self.own = self.base = logging.INFO
         self._by_module: dict[str, int] = {}
 
     def set_own(self, level: int) -> None:
         self.own = level
         self._configure()
+
+    def set_base(self, level: int) -> None:
+        is_changed = self.own != self.base
+        self.base = level
+        if not is_changed:
+            self.set_own(level)
 
     def set_module(self, module: str, level: int | None) -> None:
         """Set the level of a module and of all modules below it; None: they get the level of the module above."""

@@ -100,9 +100,9 @@ async def _serve(service: str, main: Callable[[Bus, S], Awaitable[None]], settin
             await bus.announce(settings.instance)
         log.info("started", instance=settings.instance, url=settings.nats_url)
         if not settings.is_rm:
-            await LogLevels(settings.instance, settings.log_level).serve(bus, service)
+            await LogLevels(settings.instance).serve(bus, service)
         elif rm_id := settings.rm_on_the_bus:
-            await LogLevels(settings.instance, settings.log_level).serve_on(bus, subjects.question(rm_id, "log_level"))
+            await LogLevels(settings.instance).serve_on(bus, subjects.question(rm_id, "log_level"))
         probed = None if settings.is_rm else bus
         await _work(service, settings, probed, lambda: _unless_closed(bus, settings, main(bus, settings)))
     finally:

@@ -54,6 +54,7 @@ STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 
 ADDED, MODIFIED, DELETED, BOOKMARK = "ADDED", "MODIFIED", "DELETED", "BOOKMARK"
 INITIAL_END: Final = "INITIAL_END"  # the bookmark behind all objects
+_LEASES: Final = "/apis/coordination.k8s.io/"
 _INITIAL_END: Final = "k8s.io/initial-events-end"
 
 
@@ -95,6 +96,22 @@ class Change(Generic[T]):
     version: str
 
 
+class Pace:
+    """Lets `at_once` calls pass at once, and `per_s` a second after that, in the order of their coming."""
+
+    def __init__(self, per_s: int, at_once: int) -> None:
+        self._interval_s = 1 / per_s
+        self._ahead_s = at_once / per_s
+        self._due = -float("inf")  # when the bucket is full again
+
+    async def wait(self) -> None:
+        now = asyncio.get_running_loop().time()
+        self._due = max(self._due, now) + self._interval_s
+        pause_s = self._due - now - self._ahead_s
+        if pause_s > 0:
+            await asyncio.sleep(pause_s)
+
+
 class Client:
     """A client of one API server, used as `async with Client(credentials) as client`. Calls share limits.CONNECTIONS
     connections; watches have more."""
@@ -102,6 +119,7 @@ class Client:
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
         self.eviction_version = "policy/v1"  # before 1.22 another one
+        self.pace: Pace | None = None  # of calls; watches and the lease, which must not wait, have none
         self._session: aiohttp.ClientSession | None = None
 
     @property
@@ -226,6 +244,8 @@ class Client:
         query: Mapping[str, str] | None = None,
     ) -> bytes:
         """Make one call. Returns the body of the answer. Raises ApiError."""
+        if self.pace is not None and not path.startswith(_LEASES):
+            await self.pace.wait()
         data = None if body is None else msgspec.json.encode(body)
         headers = await self._headers()
         if data is not None:

@@ -38,6 +38,7 @@ from remuda_kubernetes.api.client import (
     VOLUME_ATTACHMENTS,
     VOLUMES,
     Client,
+    Pace,
     Resource,
     config_maps,
 )
@@ -69,6 +70,7 @@ from remuda_operations.queries.errors import NoAnswer, RequestRefused
 from remuda_operations.queries.rows import Forecast, ForecastsPage, PageToken
 from remuda_proto.remuda.v1 import predicates_pb2
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_replication.process import set_log_level
 from remuda_sdk.resource_manager import ResourceManager
 from remuda_sdk.resource_manager.callbacks import Callback, DeadLetter
 from remuda_sdk.resource_manager.registration import WRONG_CONFIGURATION, RegistrationFailed
@@ -99,6 +101,7 @@ class Controller:
         self._is_reported = False
         self._maps = WatchedMaps(settings.config_maps, shim.cache.emit, self._configuration_changed)
         self._configuration_due = asyncio.Event()
+        self._applied = MapsConfiguration()
         self._rejected = ""  # why the registration was without the configuration
         self._configuration_request = 0  # stream sequence of the last one
 
@@ -170,6 +173,11 @@ class Controller:
             gangs=own.gangs and configuration.gangs,
             volume_bind_timeout_s=configuration.volume_bind_timeout_s,
         )
+        if configuration.calls != self._applied.calls:
+            self._client.pace = Pace(*configuration.calls) if configuration.calls is not None else None
+        if configuration.log_level != self._applied.log_level:
+            set_log_level(configuration.log_level or self._settings.log_level)
+        self._applied = configuration
 
     def _configuration_changed(self) -> None:
         self._configuration_due.set()
@@ -276,6 +284,7 @@ class Controller:
         self._wake.set()
 
     def _resource_manager(self) -> ResourceManager:
+        is_informed = self._maps.configuration.is_informed
         rm = ResourceManager.connect(
             self._bus,
             self._settings.rm,
@@ -284,6 +293,7 @@ class Controller:
             register=False,
             resync="replay",
             heartbeat_s=limits.HEARTBEAT_S,
+            events=self._settings.informational if is_informed is None else is_informed,
         )
         rm.on_report_requested(self._report)
         if self._settings.predicates or isinstance(self._shim, PluginShim):
@@ -357,6 +367,8 @@ class Controller:
                 shim.node(callback)
             case si.UpdateContainerSchedulingStateRequest():
                 shim.scheduling_state(callback)
+            case si.EventRecord():
+                shim.event(callback)
             case DeadLetter(reason, seq) if seq == self._configuration_request:
                 self._maps.rejected(reason)
             case DeadLetter():

@@ -28,6 +28,17 @@ PLACEHOLDER_USER: Final = "service.placeholderRunAsUser"
 PLACEHOLDER_GROUP: Final = "service.placeholderRunAsGroup"
 PLACEHOLDER_VOLUMES: Final = "service.placeholderFsGroup"
 WITHOUT_GANGS: Final = "service.disableGangScheduling"
+CALLS_PER_S: Final = "kubernetes.qps"
+CALLS_AT_ONCE: Final = "kubernetes.burst"
+# Of the log: that of this part of the family counts before that of all.
+LOG_LEVELS: Final = ("log.shim.level", "log.level")
+TRACKING: Final = "event.trackingEnabled"
+# The levels of the family, by names and by numbers, and those of this process.
+_LEVELS: Final = {
+    "debug": "debug", "-1": "debug", "info": "info", "0": "info", "warn": "warning", "warning": "warning",
+    "1": "warning", "error": "error", "2": "error", "dpanic": "error", "3": "error", "panic": "error", "4": "error",
+    "fatal": "error", "5": "error",
+}  # fmt: skip
 # Settings of the registration that the front end makes itself.
 _OWN: Final = ("events", "forget.after", "heartbeat.interval", "heartbeat.timeout", "predicates",
                "preemption_predicates", "reservation.disabled", "resync")  # fmt: skip
@@ -37,7 +48,9 @@ _GZIP: Final = 16 + zlib.MAX_WBITS
 @dataclass(frozen=True, slots=True)
 class MapsConfiguration:
     """The configuration that ConfigMaps describe. `text`: the configuration of the queues; empty: none. `extra`:
-    settings of the RM. The others are the front end's own."""
+    settings of the RM. The others are the front end's own: `calls`: of the API, how many a second, and how many at once
+    beyond that; None: any number. `log_level`: empty: that of the settings. `is_informed`: events tell what the
+    scheduler records; None: as the settings say."""
 
     text: str = ""
     extra: dict[str, str] = field(default_factory=dict)
@@ -46,6 +59,9 @@ class MapsConfiguration:
     gangs: bool = True
     placeholder_user: PlaceholderUser = USUAL_USER
     volume_bind_timeout_s: float | None = None
+    calls: tuple[int, int] | None = None
+    log_level: str = ""
+    is_informed: bool | None = None
 
 
 def configuration_of(maps: Iterable[Mapping[str, str]]) -> MapsConfiguration:
@@ -72,7 +88,23 @@ def configuration_of(maps: Iterable[Mapping[str, str]]) -> MapsConfiguration:
             _number(values, PLACEHOLDER_VOLUMES, USUAL_USER.volumes),
         ),
         _seconds(values, VOLUME_BIND_TIMEOUT),
+        _calls(values),
+        next((_level(values, key) for key in LOG_LEVELS if values.get(key)), ""),
+        None if not values.get(TRACKING) else values[TRACKING].lower() == "true",
     )
+
+
+def _calls(values: Mapping[str, str]) -> tuple[int, int] | None:
+    """0 and -1 are no limit. Without a burst, as many as a second has may come at once."""
+    per_s, at_once = (_number(values, key, None) or 0 for key in (CALLS_PER_S, CALLS_AT_ONCE))
+    return (per_s, at_once or per_s) if per_s else None
+
+
+def _level(values: Mapping[str, str], key: str) -> str:
+    level = _LEVELS.get(values[key].strip().lower())
+    if level is None:
+        raise ValueError(f"{key}={shown(values[key])}: expected one of {', '.join(_LEVELS)}")
+    return level
 
 
 def _seconds(values: Mapping[str, str], key: str) -> float | None:
@@ -87,7 +119,7 @@ def _seconds(values: Mapping[str, str], key: str) -> float | None:
 
 
 def _number(values: Mapping[str, str], key: str, default: int | None) -> int | None:
-    """Of a user or group; None: -1, not said."""
+    """None: -1, not said."""
     text = values.get(key, "")
     if not text:
         return default

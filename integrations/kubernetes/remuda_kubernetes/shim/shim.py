@@ -27,9 +27,12 @@ from remuda_kubernetes.shim.effects import (
     Effect,
     Evict,
     Message,
+    PodName,
+    RecordEvent,
     Release,
     ReportAllocation,
     SetCondition,
+    name_of,
 )
 from remuda_kubernetes.shim.namespaces import Quotas
 from remuda_kubernetes.shim.nodes import Nodes
@@ -44,6 +47,12 @@ from remuda_proto.si.v1 import si_pb2 as si
 STATES = si.UpdateContainerSchedulingStateRequest
 # State, as reported: reason of the condition. An autoscaler acts on Unschedulable and on no other reason.
 CONDITIONS = {STATES.SKIPPED: "SchedulingSkipped", STATES.FAILED: "Unschedulable", STATES.RESERVED: "Unschedulable"}
+
+# Changes of nodes that are events: they come and go.
+NODE_EVENTS = (
+    (si.EventRecord.ADD, si.EventRecord.DETAILS_NONE),
+    (si.EventRecord.REMOVE, si.EventRecord.NODE_DECOMISSION),
+)
 
 
 class Shim:
@@ -362,6 +371,25 @@ class Shim:
         entry.condition = (reason, update.reason)
         self.cache.emit(SetCondition(entry.name, reason, update.reason))
         self.cache.record(entry, "PodUnschedulable", update.reason, warn=True)
+
+    def event(self, record: si.EventRecord) -> None:
+        """A record of the scheduler as an event: about a pod, unless its condition says that already; and about nodes
+        that come and go."""
+        kind, change = record.type, (record.eventChangeType, record.eventChangeDetail)
+        if kind == si.EventRecord.REQUEST:
+            entry = self.cache.pods.get(record.objectID)
+            said = entry.condition[1] if entry is not None else ""
+            if entry is None or not record.message or (said and record.message.startswith(said)):
+                return
+            of, name = "Pod", entry.name
+        elif kind == si.EventRecord.NODE and change in NODE_EVENTS:
+            node = self.cache.nodes.get(record.objectID)
+            # Kubernetes' own events on a node have its name as the UID.
+            of = "Node"
+            name = name_of(node.node.metadata) if node is not None else PodName("", record.objectID, record.objectID)
+        else:
+            return
+        self.cache.emit(RecordEvent(of, name, "Informational", "Informational", record.message))
 
     def forecast(self, forecasts: Iterable[Forecast], now_ms: int) -> None:
         """Events tell when waiting pods will start. Where that is unknown, nothing is told."""

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from integrations.kubernetes.tests.cluster import Cluster
+from integrations.kubernetes.tests.cluster import Cluster, cluster
+from integrations.kubernetes.tests.control_plane.existing import Plane
+from integrations.kubernetes.tests.manifests import pod
 from integrations.kubernetes.tests.suite.modes import Mode
 from remuda.embedded import NatsServer
+from remuda_events.shell import main as events_main
 from remuda_kubernetes.shim import names
+from tests.system.running import running
 
 TWO_QUEUES = """
 partitions:
@@ -121,6 +125,23 @@ async def test_queue_takes_back_what_it_is_guaranteed(mode: Mode, server: NatsSe
         await it.bound("b0")
         assert len(await it.pods()) == 4  # one victim is gone
         await it.told("Preempted")
+
+
+async def test_events_tell_what_the_scheduler_records(plane: Plane, server: NatsServer, tmp_path: Path) -> None:
+    """Of the pod that others make room for, and of the node that has come."""
+    queues = tmp_path / "queues.yaml"
+    queues.write_text(TWO_QUEUES)
+    events = running(server.url, "events", events_main)
+    async with cluster(plane, server.url, queues, informational=True) as it, events:
+        await it.add_nodes("n1")
+        names = [f"a{number}" for number in range(4)]
+        for name in names:
+            await it.create(pod(name, app="a", queue="root.a", cpu="1"))
+        await it.bound(*names)
+        await it.create(pod("b0", app="b", queue="root.b", cpu="1"))
+        await it.bound("b0")
+        await it.told("Informational", "b0")
+        await it.told("Informational", "n1")
 
 
 async def test_restart_keeps_what_runs(mode: Mode, server: NatsServer) -> None:
