@@ -373,8 +373,6 @@ class Controller:
                 self._maps.rejected(reason)
             case DeadLetter():
                 log.error("the scheduler could not handle a request", reason=callback.reason)
-            case _:
-                pass
 
     async def _send(self, rm: ResourceManager) -> None:
         """Send the effects of the shim, in order. Effects that come meanwhile go with the next messages."""
