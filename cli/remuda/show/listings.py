@@ -23,10 +23,11 @@ from ..terminal import event_loop
 from ..terminal.devices import drawn_all
 from ..terminal.output import Unbroken, console, is_wide, unbroken
 from ..terminal.units import amount, amounts, number, ordered, time_of
+from .fair_shares import owes, past_share
 
 Row = dict[str, Any]
 # Columns with lists of amounts.
-_AMOUNTS = frozenset({"used", "allocated", "may use", "pending", "available"})
+_AMOUNTS = frozenset({"used", "allocated", "may use", "pending", "available", "owes", "mean use"})
 # Columns that are left out first where a terminal is too narrow for all.
 _LESS_IMPORTANT = ("allocations", "user", "reserved for")
 
@@ -103,14 +104,21 @@ def usage(url: str, rm: str, as_json: bool) -> None:
     async def ask(bus: Bus) -> list[Row]:
         return [row async for page in pages_of(bus, "usage", Rows, rm=rm) for row in page.usage]
 
-    _show(url, ask, as_json, ("who", "queue", "used", "may use", "running", "may run"), _usage)
+    columns = ("who", "queue", "used", "may use", "running", "may run", "past of due", "owes")
+    _show(url, ask, as_json, columns, _usage, ("mean use",), _more_of_usage)
 
 
 def _usage(row: Row) -> list[str]:
     one = msgspec.convert(row, Usage)
     who = f"user {one.user}" if one.user else f"group {one.group}"
     most = number(one.max_applications) if one.max_applications else "-"
-    return [who, one.queue, amounts(one.used), amounts(one.max), number(one.running_applications), most]
+    share, debt = (past_share(one.fair_share), owes(one.fair_share)) if one.fair_share is not None else ("", "")
+    return [who, one.queue, amounts(one.used), amounts(one.max), number(one.running_applications), most, share, debt]
+
+
+def _more_of_usage(row: Row) -> list[str]:
+    share = msgspec.convert(row, Usage).fair_share
+    return [amounts(share.mean) if share is not None else ""]
 
 
 def _show(

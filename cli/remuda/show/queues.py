@@ -8,12 +8,14 @@ import msgspec
 from rich.text import Text
 
 from remuda_operations.queries import core as queries
+from remuda_operations.queries.forecasts import span
 from remuda_operations.queries.rows import PartitionTree, Queues, QueueTree
 
 from ..client.connections import bus_at
 from ..terminal import event_loop
 from ..terminal.output import Unbroken, console, unbroken
 from ..terminal.units import amounts, number, shares, time_of
+from .fair_shares import owes, past_share
 from .queue_tree import tree
 
 
@@ -35,7 +37,8 @@ async def _query(url: str, rm: str) -> Queues:
 
 
 def _notes(queue: QueueTree) -> Iterator[str]:
-    """The queues that operators hold, and those that are above their maximum and have to give that back."""
+    """The queues that operators hold, those that are above their maximum and have to give that back, and what queues
+    have used in the past."""
     if queue.held is not None:
         reason = f": {queue.held.reason}" if queue.held.reason else ""
         yield f"{queue.path} is held by {queue.held.operator} since {time_of(queue.held.since_ms)}{reason}"
@@ -43,6 +46,10 @@ def _notes(queue: QueueTree) -> Iterator[str]:
         since, then = time_of(queue.excess.since_ms), time_of(queue.excess.preempt_at_ms)
         over = amounts(queue.excess.above)
         yield f"{queue.path} is {over} above its maximum since {since}; preempted at {then}"
+    if queue.fair_share is not None and queue.fair_share.resource:
+        share = queue.fair_share
+        after = f"by a half-life of {span(share.half_life_ms)}"
+        yield f"{queue.path} has used {past_share(share)} of {share.resource} {after}; owes {owes(share)}"
     for child in queue.children:
         yield from _notes(child)
 

@@ -127,6 +127,20 @@ class Limit(msgspec.Struct):
     description: str = ""
 
 
+class FairShare(msgspec.Struct, kw_only=True):
+    """What a queue, or a user of a leaf queue, has used in the past, beside its siblings: the queues of one parent, or
+    the users of the leaf. `mean`: mean use, which counts half as much after `half_life_ms`, as it will be by
+    `fair.ahead`. Of the `resource` of which the siblings have used most: its `share` of what all of them have used, and
+    its `target`, the share that is due to it. `owes`: how much its mean is above its target; negative: below."""
+
+    half_life_ms: int = 0
+    mean: Amounts = {}
+    resource: str = ""
+    share: float = 0.0
+    target: float = 0.0
+    owes: Amounts = {}
+
+
 class Queue(msgspec.Struct, kw_only=True):
     """A queue. What is used, wanted and running includes all queues below it.
 
@@ -135,7 +149,7 @@ class Queue(msgspec.Struct, kw_only=True):
     resource that is missing is not limited. `max_in_force`: with those of the queues above, and the partition's total.
     `allocating_accepted_applications`: accepted applications with allocations, which count as running. `waiting`:
     pending allocations, since `waiting_since_ms` (0: there are none); `waiting_for`: how many of them wait for each
-    kind of constraint, by the first that was reported."""
+    kind of constraint, by the first that was reported. `fair_share`: None: its parent ranks by present use."""
 
     partition: Public[str] = ""
     path: Public[str]
@@ -167,6 +181,7 @@ class Queue(msgspec.Struct, kw_only=True):
     limits: Sequence[Limit] = ()
     submit_acl: str = ""
     admin_acl: str = ""
+    fair_share: FairShare | None = None
 
     @property
     def name(self) -> str:
@@ -406,7 +421,8 @@ class Ask(msgspec.Struct, kw_only=True):
 
 class Usage(msgspec.Struct, kw_only=True):
     """The usage of a user or of a group, one of which is set, in a queue and all queues below, and the limit that
-    applies. `max_applications` 0: no limit."""
+    applies. `max_applications` 0: no limit. `fair_share`: of a user in a leaf queue that remembers; None: it does
+    not."""
 
     partition: str = ""
     user: str | UnsetType = UNSET
@@ -417,6 +433,7 @@ class Usage(msgspec.Struct, kw_only=True):
     running_applications: int = 0
     max: Amounts = {}
     max_applications: int = 0
+    fair_share: FairShare | None = None
 
 
 class Holder(msgspec.Struct, frozen=True):

@@ -396,6 +396,7 @@ class Queue(_message.Message):
     WAITING_FIELD_NUMBER: _builtins.int
     WAITING_SINCE_MS_FIELD_NUMBER: _builtins.int
     WAITING_FOR_FIELD_NUMBER: _builtins.int
+    FAIR_SHARE_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     path: _builtins.str
     """root.prod"""
@@ -467,6 +468,10 @@ class Queue(_message.Message):
     def waiting_for(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """How many of them wait for each kind of constraint, by the first that was reported; "unreported": none was yet."""
 
+    @_builtins.property
+    def fair_share(self) -> Global___FairShare:
+        """Not set: its parent ranks queues by present use."""
+
     def __init__(
         self,
         *,
@@ -500,14 +505,61 @@ class Queue(_message.Message):
         waiting: _builtins.int = ...,
         waiting_since_ms: _builtins.int = ...,
         waiting_for: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        fair_share: Global___FairShare | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "draining", b"draining", "excess", b"excess", "guaranteed", b"guaranteed", "held", b"held", "max", b"max", "max_in_force", b"max_in_force", "pending", b"pending", "preempting", b"preempting", "template", b"template"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "draining", b"draining", "excess", b"excess", "fair_share", b"fair_share", "guaranteed", b"guaranteed", "held", b"held", "max", b"max", "max_in_force", b"max_in_force", "pending", b"pending", "preempting", b"preempting", "template", b"template"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["admin_acl", b"admin_acl", "allocated", b"allocated", "allocating_accepted_applications", b"allocating_accepted_applications", "applications", b"applications", "asks_pending", b"asks_pending", "draining", b"draining", "draining_since_ms", b"draining_since_ms", "excess", b"excess", "guaranteed", b"guaranteed", "held", b"held", "leaf", b"leaf", "limited", b"limited", "limits", b"limits", "managed", b"managed", "max", b"max", "max_applications", b"max_applications", "max_in_force", b"max_in_force", "partition", b"partition", "path", b"path", "pending", b"pending", "preempting", b"preempting", "priority", b"priority", "properties", b"properties", "running_applications", b"running_applications", "status", b"status", "submit_acl", b"submit_acl", "template", b"template", "waiting", b"waiting", "waiting_for", b"waiting_for", "waiting_since_ms", b"waiting_since_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["admin_acl", b"admin_acl", "allocated", b"allocated", "allocating_accepted_applications", b"allocating_accepted_applications", "applications", b"applications", "asks_pending", b"asks_pending", "draining", b"draining", "draining_since_ms", b"draining_since_ms", "excess", b"excess", "fair_share", b"fair_share", "guaranteed", b"guaranteed", "held", b"held", "leaf", b"leaf", "limited", b"limited", "limits", b"limits", "managed", b"managed", "max", b"max", "max_applications", b"max_applications", "max_in_force", b"max_in_force", "partition", b"partition", "path", b"path", "pending", b"pending", "preempting", b"preempting", "priority", b"priority", "properties", b"properties", "running_applications", b"running_applications", "status", b"status", "submit_acl", b"submit_acl", "template", b"template", "waiting", b"waiting", "waiting_for", b"waiting_for", "waiting_since_ms", b"waiting_since_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Queue: _TypeAlias = Queue  # noqa: Y015
+
+@_typing.final
+class FairShare(_message.Message):
+    """What a queue, or a user of a leaf queue, has used in the past, beside the other queues of its parent, or the other users
+    of the leaf.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HALF_LIFE_MS_FIELD_NUMBER: _builtins.int
+    MEAN_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    SHARE_FIELD_NUMBER: _builtins.int
+    TARGET_FIELD_NUMBER: _builtins.int
+    OWES_FIELD_NUMBER: _builtins.int
+    half_life_ms: _builtins.int
+    resource: _builtins.str
+    """Of which all of them have used most."""
+    share: _builtins.float
+    """Its share of what all of them have used of it, and the share that is due to it."""
+    target: _builtins.float
+    @_builtins.property
+    def mean(self) -> _si_pb2.Resource:
+        """Mean use, which counts half as much after a half-life, as it will be by `fair.ahead`."""
+
+    @_builtins.property
+    def owes(self) -> _si_pb2.Resource:
+        """How much its mean is above that; negative: below."""
+
+    def __init__(
+        self,
+        *,
+        half_life_ms: _builtins.int = ...,
+        mean: _si_pb2.Resource | None = ...,
+        resource: _builtins.str = ...,
+        share: _builtins.float = ...,
+        target: _builtins.float = ...,
+        owes: _si_pb2.Resource | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["mean", b"mean", "owes", b"owes"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["half_life_ms", b"half_life_ms", "mean", b"mean", "owes", b"owes", "resource", b"resource", "share", b"share", "target", b"target"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FairShare: _TypeAlias = FairShare  # noqa: Y015
 
 @_typing.final
 class QueueExcess(_message.Message):
@@ -1884,6 +1936,7 @@ class Usage(_message.Message):
     RUNNING_APPLICATIONS_FIELD_NUMBER: _builtins.int
     MAX_FIELD_NUMBER: _builtins.int
     MAX_APPLICATIONS_FIELD_NUMBER: _builtins.int
+    FAIR_SHARE_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     user: _builtins.str
     group: _builtins.str
@@ -1898,6 +1951,10 @@ class Usage(_message.Message):
     def max(self) -> _si_pb2.Resource:
         """Of the limit that applies."""
 
+    @_builtins.property
+    def fair_share(self) -> Global___FairShare:
+        """Of a user in a leaf queue that remembers. Not set: it does not."""
+
     def __init__(
         self,
         *,
@@ -1910,10 +1967,11 @@ class Usage(_message.Message):
         running_applications: _builtins.int = ...,
         max: _si_pb2.Resource | None = ...,
         max_applications: _builtins.int = ...,
+        fair_share: Global___FairShare | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["max", b"max", "used", b"used"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["fair_share", b"fair_share", "max", b"max", "used", b"used"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["applications", b"applications", "group", b"group", "max", b"max", "max_applications", b"max_applications", "partition", b"partition", "queue", b"queue", "running_applications", b"running_applications", "used", b"used", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applications", b"applications", "fair_share", b"fair_share", "group", b"group", "max", b"max", "max_applications", b"max_applications", "partition", b"partition", "queue", b"queue", "running_applications", b"running_applications", "used", b"used", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

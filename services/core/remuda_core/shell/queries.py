@@ -27,6 +27,7 @@ from ..limits import LISTINGS, PAGE_NODE_LOOKS, SORTED_ANEW, SUMS_KEPT_S, SUMS_R
 from ..rules.connection import RUNNING
 from ..state import Application, Partition, PendingAsk, Queue, State
 from . import guests, views
+from .fair_shares import FairShares
 from .forecasts import Forecasts
 from .overview import Waits, overview_of, waits_of
 from .pages import Listing, page
@@ -48,6 +49,7 @@ class Queries:
         self._usage: tuple[float, list[tuple[str, list[Usage]]]] = (0.0, [])
         self._positions: tuple[float, Positions] = (0.0, Positions(core.index))
         self._waits: tuple[float, dict[str, Waits]] = (0.0, {})
+        self._fair_shares = FairShares(core.state)
         self._standing: tuple[float, dict[str, Standing]] = (0.0, {})
         self.kinds: dict[str, Callable[[Request], dict[str, object]]] = {
             "queues": self.queues,
@@ -108,7 +110,8 @@ class Queries:
 
         def row(name: str, partition: Partition, queue: Queue) -> object:
             wait = waits[name].of(queue)
-            return views.queue(name, partition, queue, wait.pieces, wait.since_ms, wait.reasons)
+            share = self._fair_shares.of_queue(partition, queue)
+            return views.queue(name, partition, queue, wait.pieces, wait.since_ms, wait.reasons, share)
 
         rows = (
             ([name, queue.path], partial(row, name, partition, queue))
@@ -217,7 +220,8 @@ class Queries:
         wanted = [(kind, _text(request, kind)) for kind in ("user", "group")]
         asked_for = {(kind, name) for kind, name in wanted if name is not None}
         if time.monotonic() - self._usage[0] >= SUMS_KEPT_S:
-            self._usage = time.monotonic(), [(name, usage_of(one)) for name, one, _ in self._partitions({})]
+            partitions = self._partitions({})
+            self._usage = time.monotonic(), [(name, usage_of(one, self._fair_shares)) for name, one, _ in partitions]
         rows = (
             ([name, usage.kind, usage.name, usage.queue], partial(views.usage, name, usage))
             for name, usages in self._usage[1]

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from remuda_operations.queries.rows import FairShare
+
 from ..rules.resource import Sums, sums
 from ..settings import Limit
 from ..state import Partition
+from .fair_shares import FairShares
 
 
 @dataclass(slots=True)
@@ -21,10 +24,12 @@ class Usage:
     applications: int = 0
     running: int = 0
     limit: Limit | None = None
+    fair_share: FairShare | None = None
 
 
-def usage_of(partition: Partition) -> list[Usage]:
-    """Usage in all queues, sorted by kind, name and queue."""
+def usage_of(partition: Partition, fair_shares: FairShares | None = None) -> list[Usage]:
+    """Usage in all queues, sorted by kind, name and queue; with `fair_shares` also of users who have used something in
+    the past."""
     found: dict[tuple[str, str, str], Usage] = {}
     for application in partition.applications.values():
         if application.terminal:
@@ -50,4 +55,8 @@ def usage_of(partition: Partition) -> list[Usage]:
                 for name in names:
                     usage = found.setdefault((kind, name, queue.path), Usage(kind, name, queue.path, sums()))
                     usage.limit = usage.limit or limit
+        shares = fair_shares.of_users(partition, queue) if fair_shares is not None else {}
+        for user, share in shares.items():
+            usage = found.setdefault(("user", user, queue.path), Usage("user", user, queue.path, sums()))
+            usage.fair_share = share
     return [usage for _, usage in sorted(found.items())]

@@ -78,8 +78,9 @@ def action(outcome: ActionTaken | ActionRefused, at_ms: int) -> rows.Action:
 
 
 def queue(
-    name: str, partition: Partition, queue: Queue, waiting: int, waiting_since_ms: int, waiting_for: Mapping[str, int]
-) -> rows.Queue:
+    name: str, partition: Partition, queue: Queue, waiting: int, waiting_since_ms: int, waiting_for: Mapping[str, int],
+    fair_share: rows.FairShare | None = None,
+) -> rows.Queue:  # fmt: skip
     settings: QueueSettings = queue.settings
     template = settings.child_template
     return rows.Queue(
@@ -115,6 +116,7 @@ def queue(
         limits=[shown(limit, rows.Limit) for limit in settings.limits],
         submit_acl=settings.submit_acl,
         admin_acl=settings.admin_acl,
+        fair_share=fair_share,
     )
 
 
@@ -161,6 +163,7 @@ def usage(name: str, usage: Usage) -> rows.Usage:
         running_applications=usage.running,
         max=usage.limit.max_resources if usage.limit else {},
         max_applications=usage.limit.max_applications if usage.limit else 0,
+        fair_share=usage.fair_share,
     )
 
 

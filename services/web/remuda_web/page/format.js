@@ -56,6 +56,14 @@ export function duration(ms) {
   return `${Math.floor(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} min`;
 }
 
+// What has been used in the past beside what was due, as the command line writes it: `31 of 25 %`, `gpu 2, less: vcore 4`.
+export const pastShare = (one) => (one && one.resource ? `${Math.round(100 * one.share)} of ${Math.round(100 * one.target)} %` : "-");
+export function owes(one) {
+  const part = (sign) => amounts(Object.fromEntries(Object.entries((one && one.owes) || {}).filter(([, value]) => sign * value > 0).map(([name, value]) => [name, sign * value])));
+  const [more, less] = [part(1), part(-1)];
+  return [more === "-" ? "" : more, less === "-" ? "" : `less: ${less}`].filter(Boolean).join(", ") || "-";
+}
+
 // When a waiting ask starts, by a forecast: in the middle, between which times in four of five cases, and how often that held.
 export function starts(forecast, nowMs) {
   if (forecast.unknown) return `start unknown: ${forecast.unknown}`;

@@ -4,7 +4,7 @@ import { Actions, holdQueue } from "../actions.js";
 import { now, paths } from "../api.js";
 import { Chart } from "../chart.js";
 import { useRows, useTick } from "../data.js";
-import { amount, amounts, constraint, duration, number, ordered, percent, plural, time } from "../format.js";
+import { amount, amounts, constraint, duration, number, ordered, owes, pastShare, percent, plural, time } from "../format.js";
 import { List } from "../list.js";
 import { Badge, Bar, Bars, Choice, Facts, Search, State, matching } from "../parts.js";
 import { link, useOption } from "../place.js";
@@ -88,6 +88,7 @@ function Queue({ rm, atMs, row, share, whole }) {
     <${Facts} of=${[
       ["waiting", row.waiting ? `${plural(row.waiting, "ask")}, the longest for ${since(row.waiting_since_ms)}` : ""], ["they want", listed(row.pending, binding(row, whole))],
       ["guaranteed", amounts(row.guaranteed)], ["own maximum", amounts(row.max)], ["fair share", `${percent(share)} of what is due to it`],
+      ...(row.fair_share ? [["used in the past", `${pastShare(row.fair_share)} of the ${row.fair_share.resource} of its siblings`], ["mean use", amounts(row.fair_share.mean)], ["owes", owes(row.fair_share)]] : []),
       ["being preempted", amounts(row.preempting)], ["running applications", `${number(row.running_applications)}${row.max_applications ? ` of ${number(row.max_applications)}` : ""}`],
       ["held", row.held ? `since ${time(row.held.since_ms)} by ${row.held.operator}${row.held.reason ? `: ${row.held.reason}` : ""}` : ""],
       ["may submit", row.submit_acl], ["may administer", row.admin_acl],

@@ -2,7 +2,7 @@
 import { html, useMemo } from "../html.js";
 import { paths } from "../api.js";
 import { useRows } from "../data.js";
-import { amounts, number } from "../format.js";
+import { amounts, number, owes, pastShare } from "../format.js";
 import { List } from "../list.js";
 import { Bar, Search, State, Tabs, matching } from "../parts.js";
 import { link, useOption } from "../place.js";
@@ -32,16 +32,17 @@ export function Users({ rm }) {
 
 function UsageList({ rm, label, rows, queues = false, first, error }) {
   const [text, search] = useOption("search");
-  const limited = rows.some(isLimit);
+  const limited = rows.some(isLimit), remembered = rows.some((one) => one.fair_share);
   const found = matching(rows, text, (one) => `${nameOf(one)} ${one.queue}`);
   const columns = useMemo(() => [
     { name: "name", cell: (one) => (isUser(one) ? html`<a href=${link("applications", rm, "", { search: one.user })}>${one.user}</a>` : html`${one.group} <span class="dim">group</span>`), by: nameOf, width: limited || queues ? "min(14rem, 32vw)" : "min(20rem, 50vw)" },
     ...(queues ? [{ name: "queue", cell: (one) => html`<a href=${link("queues", rm, `${one.partition} ${one.queue}`)}>${one.queue}</a>`, by: (one) => one.queue }] : []),
     ...(limited ? [{ name: "of its limit", cell: limit, by: fullness }] : []),
     { name: "used", cell: (one) => amounts(one.used), by: (one) => one.used.vcore || 0, extra: limited ? "wide" : true },
+    ...(remembered ? [{ name: "past of due", cell: (one) => html`<span title=${`owes ${owes(one.fair_share)}`}>${pastShare(one.fair_share)}</span>`, by: (one) => (one.fair_share ? one.fair_share.share - one.fair_share.target : -Infinity), width: "7.5rem" }] : []),
     { name: "applications", cell: (one) => number(one.applications), by: (one) => one.applications, width: "7.5rem", extra: true },
     { name: "running", cell: (one) => `${number(one.running_applications)}${one.max_applications ? ` of ${number(one.max_applications)}` : ""}`, by: (one) => one.running_applications, width: "6rem" },
-  ], [rm, queues, limited]);
+  ], [rm, queues, limited, remembered]);
   return html`<${Search} label="Search" text=${text} onText=${search} found=${found.length} of=${rows.length} />
     <${State} ready=${first} error=${error} empty=${first && !found.length && (label === "Groups" ? "None. Groups are counted where a queue limits them." : "None.")} />
     ${found.length > 0 && html`<${List} label=${label} columns=${columns} rows=${found} keyOf=${(one) => `${one.partition} ${isUser(one)} ${nameOf(one)} ${one.queue}`} rowHeight=${38} />`}`;
