@@ -183,6 +183,14 @@ TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
         ALWAYS,
         lambda f: f"Measured {f.resource}={','.join(map(str, f.shares))}, vcore={f.cpu_of_device} for a device",
     ),
+    facts.DomainAvoided: (
+        ALWAYS,
+        lambda f: f"Avoiding {'/'.join(f.domain)} for {key(f)}, {f.missing} missing",
+    ),
+    facts.DomainAvoidanceEnded: (
+        ALWAYS,
+        lambda f: f"Not avoiding {'/'.join(f.domain)} for {key(f)}: {f.reason}",
+    ),
     facts.DevicesAssigned: (ALWAYS, lambda f: f"Assigned{on_devices(f)} to {f.uuid}"),
     facts.ExistingAllocationRejected: (
         ALWAYS,

@@ -386,21 +386,33 @@ def best_nodes(partition: Partition, ask: PendingAsk, refuses: Callable[[Pending
     """IDs of the nodes with the best score; of nodes that are the same only the one with the smallest ID."""
     if has_prices(partition):
         fine = [n for n in candidates(partition, ask) if bound_to(ask) in ("", n.id) and not refuses(ask, n.id)]
-        return first_by_price(partition, [n for n in fine if has_room(n, ask.ask.resource, ask.ask.tags)], ask)
+        fine = [n for n in fine if has_room(n, ask.ask.resource, ask.ask.tags)]
+        beside = [n for n in fine if n.id not in topology_oracle.avoided_nodes(partition)]
+        return first_by_price(partition, beside or fine, ask)
     if partition.settings.pack == "topology":
         fine = [n for n in candidates(partition, ask) if bound_to(ask) in ("", n.id) and not refuses(ask, n.id)]
         fine = [n for n in fine if has_room(n, ask.ask.resource, ask.ask.tags)]
         if bound_to(ask) or not fine:
             return {n.id for n in fine}
-        ranks = {n.id: (*topology_oracle.brokenness(partition, n), round(score(partition, n), 9), n.id) for n in fine}
+        last = topology_oracle.avoided_nodes(partition)
+        ranks = {
+            n.id: (n.id in last, *topology_oracle.brokenness(partition, n), round(score(partition, n), 9), n.id)
+            for n in fine
+        }
         return {min(ranks, key=ranks.__getitem__)}
     alike: dict[object, tuple[float, str]] = {}
+    last = topology_oracle.avoided_nodes(partition)
     for node in candidates(partition, ask):
         wanted = bound_to(ask) in ("", node.id) and not refuses(ask, node.id)
         if wanted and has_room(node, ask.ask.resource, ask.ask.tags):
             free = [(name, sorted(devices.offered())) for name, devices in sorted(node.devices.items())]
-            shape = (sorted(node.capacity.items()), sorted((n, a) for n, a in node.available().items() if a), free)
+            shape = (
+                sorted(node.capacity.items()), sorted((n, a) for n, a in node.available().items() if a), free,
+                node.id in last,
+            )  # fmt: skip
             alike.setdefault(repr(shape), (score(partition, node), node.id))
+    if any(node_id not in last for _, node_id in alike.values()):
+        alike = {shape: found for shape, found in alike.items() if found[1] not in last}
     best = min((score for score, _ in alike.values()), default=0.0)
     return {node_id for score, node_id in alike.values() if score <= best + CLOSE}
 
@@ -418,12 +430,17 @@ def to_ask_about(partition: Partition, ask: PendingAsk) -> set[str]:
     unknown = [
         node for node in unknown if bound_to(ask) in ("", node.id) and has_room(node, ask.ask.resource, ask.ask.tags)
     ]
+    last = topology_oracle.avoided_nodes(partition)
+    unknown = [node for node in unknown if node.id not in last] or unknown
     best = min((score(partition, node) for node in unknown), default=0.0)
     return {node.id for node in unknown if score(partition, node) <= best + CLOSE}
 
 
 def packed_node(partition: Partition, ask: PendingAsk) -> set[str]:
-    return set() if bound_to(ask) else packed(partition, ask, candidates(partition, ask))
+    last = topology_oracle.avoided_nodes(partition)
+    return (
+        set() if bound_to(ask) else packed(partition, ask, [n for n in candidates(partition, ask) if n.id not in last])
+    )
 
 
 def candidates(partition: Partition, ask: PendingAsk) -> list[Node]:
@@ -510,7 +527,9 @@ def fits_total(partition: Partition, ask: PendingAsk) -> bool:
 def closest(partition: Partition, ask: PendingAsk) -> set[str]:
     """The candidates that lack least, of those on which it can be obtained; the one on which a reservation timed out
     only if there is no other."""
-    found = _closest(ask, [node for node in candidates(partition, ask) if node.id != ask.timed_out_on])
+    last = topology_oracle.avoided_nodes(partition)
+    others = [node for node in candidates(partition, ask) if node.id != ask.timed_out_on]
+    found = _closest(ask, [node for node in others if node.id not in last]) or _closest(ask, others)
     return found or _closest(ask, candidates(partition, ask))
 
 

@@ -6,8 +6,9 @@ copy of what is free. Knows no devices."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from remuda_core.rules.share import scales_of, weight
@@ -18,6 +19,9 @@ from .node_oracle import is_full, refuses
 PREFIX = "remuda/topology."
 # Scores are means of floating-point numbers: so close together, they are the same.
 DIGITS = 9
+
+
+Counted = Callable[[list[str]], list[str]]
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,23 @@ def member(ask: PendingAsk) -> Member | None:
     return member_of(ask.ask.tags, ask.application, ask.ask.task_group, ask.ask.allocation_key)
 
 
+def avoided_nodes(partition: Partition) -> set[str]:
+    """The nodes of the domain that is avoided."""
+    fact = partition.avoided
+    if fact is None:
+        return set()
+    if fact.level == "host":
+        return {fact.domain[0]} & partition.nodes.keys()
+    names = [one.attribute for one in partition.settings.topology][: len(fact.domain)]
+    nodes = partition.nodes.values()
+    return {n.id for n in nodes if tuple(n.attributes.get(name, "") for name in names) == fact.domain}
+
+
+def name_of(group: tuple[str, ...]) -> str:
+    """The name of a group in facts."""
+    return {"application": "a:", "group": "g:", "ask": "k:", "task group": "t:"}[group[0]] + "".join(group[1:])
+
+
 class Cluster:
     """What is free on the nodes, and which domains there are, on a copy that is filled."""
 
@@ -73,6 +94,7 @@ class Cluster:
             if node.reservation is None and node.kept is None and node.candidate and not is_full(partition, node)
         }
         self.left = {node_id: self.nodes[node_id].allocations_left for node_id in self.free}
+        self.avoided = avoided_nodes(partition)
 
     def depth(self, level: str) -> int:
         return self.names.index(level) if level in self.names else -1
@@ -109,7 +131,10 @@ class Cluster:
 
     def best(self, node_ids: Iterable[str], ask: PendingAsk) -> str | None:
         fine = [node_id for node_id in node_ids if self.fits(node_id, ask)]
-        return min(fine, key=lambda node_id: (self.score(node_id), node_id)) if fine else None
+        return min(fine, key=self.rank) if fine else None
+
+    def rank(self, node_id: str) -> tuple[bool, float, str]:
+        return (node_id in self.avoided, self.score(node_id), node_id)
 
     def score(self, node_id: str) -> float:
         node, weights = self.nodes[node_id], self.partition.settings.resource_weights
@@ -168,11 +193,21 @@ class Group:
         assert found is not None
         self.partition, self.application, self.wish, self.ask = partition, ask.application, found, ask
         self.cluster = Cluster(partition)
+        known = partition.avoided
+        its_own = known is not None and (known.application_id, known.group) == (
+            ask.application.id,
+            name_of(found.group),
+        )
+        self.avoids = set() if its_own else self.cluster.avoided
         self.asks = [one for one in ask.application.asks.values() if one.free and self._is_one(one)]
         self.outer_on = self._nodes(lambda other: bool(other.outer) or other.group == ("application",))
         self.on = self._nodes(lambda other: other.group == found.group)
         if found.group == ("application",):
             self.on = self.outer_on
+
+    def beside(self, node_ids: Iterable[str]) -> list[str]:
+        """Those that it does not avoid."""
+        return [node_id for node_id in node_ids if node_id not in self.avoids]
 
     def _is_one(self, ask: PendingAsk) -> bool:
         from .oracle import awaits_place
@@ -244,7 +279,7 @@ def next_members(partition: Partition, ask: PendingAsk) -> list[tuple[PendingAsk
         chosen = one_member(group, within)
         node_id = cluster.best(chosen, ask)
         return [(ask, node_id)] if node_id is not None else []
-    if _comes_later(group):
+    if comes_later(group):
         return []
     return slices(group, asks, within) if wish.slice_size else start(group, asks, within)
 
@@ -253,7 +288,7 @@ def _whole_slice(group: Group) -> bool:
     return bool(group.wish.slice_size) and not group.incomplete()
 
 
-def _comes_later(group: Group) -> bool:
+def comes_later(group: Group) -> bool:
     application = group.application
     if group.wish.size or not any(ask.ask.placeholder for ask in group.asks):
         return False
@@ -319,14 +354,17 @@ def start(group: Group, asks: list[PendingAsk], within: list[str]) -> list[tuple
     asks = sorted(asks, key=lambda a: (-weight(a.ask.resource, scales), -a.ask.priority, a.seq))
     kinds: dict[Any, list[PendingAsk]] = {}
     for ask in asks:
-        kinds.setdefault(_kind(ask), []).append(ask)
+        kinds.setdefault(kind_of(ask), []).append(ask)
     in_order = [ask for each in kinds.values() for ask in each]
     bound = [each for each in kinds.values() if each[0].ask.tags.get("si/requiredNode")]
     key = (bound or list(kinds.values()))[0]
-    for level in [*finer(cluster, group.wish.preferred, coarsest(group)), coarsest(group)]:
+    levels = [*finer(cluster, group.wish.preferred, coarsest(group)), coarsest(group)]
+    for beside, level in product((True, False), levels):
         fine = []
         for path, node_ids in cluster.domains(level, within).items():
             copies = cluster.copies(node_ids, key[0])
+            if beside != (cluster.copies(group.beside(node_ids), key[0]) >= len(key)):
+                continue
             if copies >= len(key) and outer_fits(group, node_ids):
                 placed = cluster.play(node_ids, in_order)
                 if placed is not None:
@@ -339,7 +377,7 @@ def start(group: Group, asks: list[PendingAsk], within: list[str]) -> list[tuple
     return []
 
 
-def _kind(ask: PendingAsk) -> Any:
+def kind_of(ask: PendingAsk) -> Any:
     resource = tuple(sorted((name, amount) for name, amount in ask.ask.resource.items() if amount))
     return (resource, ask.ask.tags.get("si/requiredNode", ""), ask.refused, member(ask))
 
@@ -373,7 +411,7 @@ def outer_fits(group: Group, node_ids: list[str]) -> bool:
     needed: dict[Any, list[PendingAsk]] = {}
     for ask in group.application.asks.values():
         if ask.free and member(ask) is not None and not awaits_place(ask):
-            needed.setdefault(_kind(ask)[:3], []).extend([ask] * ask.free)
+            needed.setdefault(kind_of(ask)[:3], []).extend([ask] * ask.free)
     return all(cluster.copies(whole, asks[0]) >= len(asks) for asks in needed.values())
 
 
@@ -392,12 +430,13 @@ def within_domain(group: Group, within: list[str], base: str, left: int) -> list
     """The nodes for one of `left` members within a domain of the level `base`."""
     wish, cluster, ask = group.wish, group.cluster, group.ask
     if cluster.depth(wish.preferred) > cluster.depth(base):
-        within = preferred(group, within, base, left)
+        best = preferred(group, within, base, left, group.beside)
+        within = best if cluster.copies(group.beside(best), ask) else preferred(group, within, base, left, list)
         base = wish.preferred
     if cluster.depth(wish.spread) > cluster.depth(base):
         counts = group.per(wish.spread, group.on)
         fine_by = [
-            (counts[path], cluster.score(best), best, node_ids)
+            (not cluster.copies(group.beside(node_ids), ask), counts[path], cluster.rank(best), node_ids)
             for path, node_ids in cluster.domains(wish.spread, within).items()
             if (best := cluster.best(node_ids, ask)) is not None
         ]
@@ -407,43 +446,44 @@ def within_domain(group: Group, within: list[str], base: str, left: int) -> list
 
 
 def remaining(group: Group) -> int:
-    return sum(one.free for one in group.asks if _kind(one) == _kind(group.ask))
+    return sum(one.free for one in group.asks if kind_of(one) == kind_of(group.ask))
 
 
-def preferred(group: Group, within: list[str], base: str, left: int) -> list[str]:
+def preferred(group: Group, within: list[str], base: str, left: int, counted: Counted) -> list[str]:
+    """`counted`: of the nodes of a domain those of which room counts."""
     cluster, ask, level = group.cluster, group.ask, group.wish.preferred
     for at in finer(cluster, level, base):
         domains = cluster.domains(at, within)
         if group.on:
             counts = group.per(at, group.on)
             known = sorted((p for p in counts if p in domains), key=lambda p: (-counts[p], p))
-            found = next((domains[p] for p in known if cluster.copies(domains[p], ask)), None)
+            found = next((domains[p] for p in known if cluster.copies(counted(domains[p]), ask)), None)
         else:
-            found = tightest(cluster, domains, ask, left)
+            found = tightest(cluster, domains, ask, left, counted)
         if found is not None:
-            return found if at == level else closest(group, found, left)
-    return closest(group, within, left)
+            return found if at == level else closest(group, found, left, counted)
+    return closest(group, within, left, counted)
 
 
-def tightest(cluster: Cluster, domains: Any, ask: PendingAsk, count: int) -> list[str] | None:
+def tightest(cluster: Cluster, domains: Any, ask: PendingAsk, count: int, counted: Counted) -> list[str] | None:
     fine = [
-        (copies, -cluster.used(node_ids), path, node_ids)
+        (cluster.copies(node_ids, ask), -cluster.used(node_ids), path, node_ids)
         for path, node_ids in domains.items()
-        if (copies := cluster.copies(node_ids, ask)) >= count
+        if cluster.copies(counted(node_ids), ask) >= count
     ]
     return min(fine)[3] if fine else None
 
 
-def closest(group: Group, within: list[str], left: int) -> list[str]:
+def closest(group: Group, within: list[str], left: int, counted: Counted) -> list[str]:
     cluster, ask = group.cluster, group.ask
     domains = cluster.domains(group.wish.preferred, within)
-    found = tightest(cluster, domains, ask, left)
+    found = tightest(cluster, domains, ask, left, counted)
     if found is not None:
         return found
     some = [
         (-copies, -cluster.used(node_ids), path, node_ids)
         for path, node_ids in domains.items()
-        if (copies := cluster.copies(node_ids, ask))
+        if (copies := cluster.copies(counted(node_ids), ask))
     ]
     return min(some)[3] if some else within
 
@@ -456,33 +496,44 @@ def slices(group: Group, asks: list[PendingAsk], within: list[str]) -> list[tupl
     asks = sorted(asks, key=lambda a: (a.ask.allocation_key, a.seq))
     largest, count = asks[0], len(asks) // size
     levels = [*finer(cluster, wish.preferred, coarsest(group)), coarsest(group)]
-    for level in [one for one in levels if cluster.depth(one) <= cluster.depth(wish.slice_level)]:
+    levels = [one for one in levels if cluster.depth(one) <= cluster.depth(wish.slice_level)]
+    for beside, level in product((True, False), levels):
         fine = []
         for path, node_ids in cluster.domains(level, within).items():
             racks = cluster.domains(wish.slice_level, node_ids)
             room = {rack: cluster.copies(ids, largest) for rack, ids in racks.items()}
+            free = {rack: cluster.copies(group.beside(ids), largest) for rack, ids in racks.items()}
             whole = sum(copies // size for copies in room.values())
+            if beside != (sum(copies // size for copies in free.values()) >= count):
+                continue
             if whole >= count and outer_fits(group, node_ids):
-                fine.append((whole, -cluster.used(node_ids), path, racks, room))
+                fine.append((whole, -cluster.used(node_ids), path, racks, room, free))
         if fine:
-            *_, racks, room = min(fine, key=lambda one: one[:3])
+            *_, racks, room, free = min(fine, key=lambda one: one[:3])
+            some = {rack: copies // size for rack, copies in free.items()}
+            first = min(count, sum(some.values()))
+            chosen = _racks(cluster, racks, room, some, size, first)
+            rest = {rack: room[rack] // size - some[rack] for rack in racks}
+            chosen += _racks(cluster, racks, room, rest, size, count - first)
             found: list[tuple[PendingAsk, str]] = []
-            for rack in _racks(cluster, racks, room, size, count):
+            for rack in chosen:
                 found += filled(group, asks[len(found) : len(found) + size], racks[rack])
             return found
     return []
 
 
-def _racks(cluster: Cluster, racks: Any, room: Any, size: int, count: int) -> list[tuple[str, ...]]:
+def _racks(cluster: Cluster, racks: Any, room: Any, slices: Any, size: int, count: int) -> list[tuple[str, ...]]:
+    """A rack for each of so many of its slices."""
+
     def rank(rack: tuple[str, ...]) -> tuple[Any, ...]:
-        return (room[rack] // size, room[rack] % size, room[rack], -cluster.used(racks[rack]), rack)
+        return (slices[rack], room[rack] % size, room[rack], -cluster.used(racks[rack]), rack)
 
     chosen: list[tuple[str, ...]] = []
-    left = {rack for rack in racks if room[rack] >= size}
+    left = {rack for rack in racks if slices[rack]}
     while count:
-        enough = [rack for rack in left if room[rack] // size >= count]
-        rack = min(enough, key=rank) if enough else min(left, key=lambda r: (-(room[r] // size), rank(r)))
-        times = min(count, room[rack] // size)
+        enough = [rack for rack in left if slices[rack] >= count]
+        rack = min(enough, key=rank) if enough else min(left, key=lambda r: (-slices[r], rank(r)))
+        times = min(count, slices[rack])
         chosen += [rack] * times
         left.discard(rack)
         count -= times

@@ -26,7 +26,8 @@ class TopologyStorm(Storm):
 
     def configuration(self) -> Configuration:
         found = super().configuration()
-        self.last = replace(found, compatibility="none")
+        delay_ms = self.random.choice((1, 1, 1_000, 10_000, 600_000))
+        self.last = replace(found, compatibility="none", timing=replace(found.timing, domain_delay_ms=delay_ms))
         return self.last
 
     def settings(self, name: str) -> PartitionSettings:

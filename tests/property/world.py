@@ -29,6 +29,7 @@ from remuda_core.wire.facts import WRITERS, read_fact
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_replication.log import Position
 
+from .avoidance_oracle import check_avoided
 from .oracle import Next, next_step, something_is_too_small
 
 RM = "rm-1"
@@ -59,6 +60,7 @@ class World:
         return self._handle(command)
 
     def _handle(self, command: Command) -> list[Fact]:
+        before = {one.name: (one.avoided, one.avoided_ms) for one in self.state.partitions.values()}
         restored = self.restored() if len(self.log) % RESTORE_EVERY == RESTORE_EVERY - 1 else None
         facts = self.core.handle(command, self.now_ms)
         if restored is not None:
@@ -66,6 +68,11 @@ class World:
             assert decisions(same) == decisions(facts), f"restored:\n{lines(same)}\nlive:\n{lines(facts)}"
         self.log.append((self.now_ms, facts))
         check_decision(self.state, facts)
+        if isinstance(command, Schedule) and self.state.rm_state == RUNNING:
+            for partition in self.state.partitions.values():
+                if partition.settings.topology:
+                    delay_ms = self.state.timing.domain_delay_ms
+                    check_avoided(partition, before[partition.name], facts, self.now_ms, delay_ms)
         if self._check_always:
             check(self.state, self.core.index, grown=restored is not None)
         return facts

@@ -16,6 +16,7 @@ A constraint is of one of these kinds:
     node                no node has room, or the node that it is bound to has none
     device              the closest node has room in all, but not on as many of its devices as the ask wants
     domain, slice       no domain has room for all members of its group that start together, or for one more
+    avoided             others avoid a domain for its group, or its group avoids one (which alone blocks no ask)
     level               it names a level of the topology that is not configured any more
     unknown_node        the node it is bound to does not exist
     unschedulable_node  the node it is bound to is not ready, or the only nodes that are large enough accept no asks

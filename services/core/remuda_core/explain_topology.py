@@ -6,9 +6,12 @@ The constraints are of these kinds:
     domain    members are missing, or no domain has room for all that start together, now or ever; or the domain to
               which the group is bound has no room for one more
     slice     the same for slices
+    avoided   others avoid a domain for its group, or its group avoids one for another, which alone blocks no ask
 """
 
 from __future__ import annotations
+
+from remuda_proto.guests import name_for
 
 from .facts import Constraint
 from .index.asks import ApplicationAsks
@@ -35,13 +38,25 @@ def topology_constraints(pending: PendingAsk, index: PartitionIndex | None) -> l
         reason = f"{come} of the {step.members} members that start together were asked for"
         return [Constraint("domain", "", reason, "", step.members, come)]
     if step.scope is None or step.shape is None:
-        reason = f"its group is in no {groups.name_of(step.level)}"
+        reason = f"its group is in no {groups.domains.name_of(step.level)}"
         return [Constraint("domain", "", reason)]
-    return [_no_room(groups, step, step.scope)]
+    return [_no_room(groups, step, step.scope), *_avoided(groups, pending, starts=step.starts)]
+
+
+def _avoided(groups: Groups, pending: PendingAsk, *, starts: bool) -> list[Constraint]:
+    """The domain that is avoided, if that may concern the group. A group that is bound goes to its domain only."""
+    known, avoidance = groups.index.partition.avoided, groups.avoidance
+    if known is None or avoidance.path is None:
+        return []
+    where = shown_path(avoidance.path)
+    if avoidance.key == groups.key_of(pending):
+        return [Constraint("avoided", where, f"others avoid {where} for its group")]
+    whom = name_for(pending.application.id, known.application_id, f"{known.application_id}/{known.allocation_key}")
+    return [Constraint("avoided", where, f"{where} is avoided for {whom}, which has waited longer")] if starts else []
 
 
 def _no_room(groups: Groups, step: Step, scope: Domain) -> Constraint:
-    shape, level = step.shape, groups.name_of(step.level)
+    shape, level = step.shape, groups.domains.name_of(step.level)
     assert shape is not None, "the members have a shape"
     if not step.starts:
         where = shown_path(scope.path)
@@ -52,7 +67,7 @@ def _no_room(groups: Groups, step: Step, scope: Domain) -> Constraint:
     best = min(inside, key=lambda one: (-shape.count(one), one.path))
     where, have = shown_path(best.path), shape.count(best)
     if shape.slice_size:
-        fine = groups.name_of(shape.slice_level)
+        fine = groups.domains.name_of(shape.slice_level)
         reason = f"{have} of {step.needed} slices of {shape.slice_size} have a {fine}"
         return Constraint("slice", where, reason + (f" in {where}" if best.path else ""), "", step.needed, have)
     largest = {one: sum(copies_when_empty(groups.domains.nodes, shape, entry) for entry in one.nodes) for one in inside}

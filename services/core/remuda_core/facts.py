@@ -466,6 +466,33 @@ class WorkMeasured(Fact):
     allocations: int
 
 
+class DomainAvoided(Fact):
+    """Asks of others are placed in the domain only where no other node has room, until it is avoided no more: the group
+    `group` of the application has waited for a domain, and this one is nearest to having room for it. `domain`: the
+    values of the attributes from the coarsest level to `level`; of the level `host` the ID of the node.
+    `allocation_key`: of an ask of the group. `missing`: how many members have no room there yet."""
+
+    partition: str
+    application_id: str
+    allocation_key: str
+    group: str
+    level: str
+    domain: tuple[str, ...]
+    missing: int
+
+
+class DomainAvoidanceEnded(Fact):
+    """The domain is avoided for the group no more."""
+
+    partition: str
+    application_id: str
+    allocation_key: str
+    group: str
+    level: str
+    domain: tuple[str, ...]
+    reason: str
+
+
 class GuestKept(Fact):
     """An allocation of a guest that has outlived a registration of the RM, which may not have reported the node again
     yet."""

@@ -212,6 +212,8 @@ GROUP_SIZE: Final = 10_000
 # several shapes.
 SHAPES_COUNTED: Final = 512
 DOMAINS_TRIED: Final = 200
+# Groups that have waited long for a domain, of which a pass looks whether others avoid one for them (10 us each).
+GROUPS_LOOKED_AT: Final = 32
 
 # Records of rejected applications in one partition: enough to find an error, and bounded whatever an RM sends.
 REJECTED_APPLICATIONS: Final = 1_000

@@ -128,6 +128,8 @@ class Timing(Settings):
     reservation_delay_ms: int = 2_000
     # A node is reserved for an ask for so long at most.
     reservation_timeout_ms: int = 60 * 60_000
+    # A group that has waited for a domain this long makes others avoid one; it is chosen anew after as long.
+    domain_delay_ms: int = 10 * 60_000
     # Between two preemption attempts for one ask.
     preemption_attempt_ms: int = 15_000
     # Placeholders time out, unless the application sets its own time-out.

@@ -74,6 +74,7 @@ class Timing(_message.Message):
     PREEMPTION_ATTEMPT_MS_FIELD_NUMBER: _builtins.int
     PLACEHOLDER_MS_FIELD_NUMBER: _builtins.int
     RESERVATION_TIMEOUT_MS_FIELD_NUMBER: _builtins.int
+    DOMAIN_DELAY_MS_FIELD_NUMBER: _builtins.int
     starting_ms: _builtins.int
     completing_ms: _builtins.int
     ended_ms: _builtins.int
@@ -81,6 +82,7 @@ class Timing(_message.Message):
     preemption_attempt_ms: _builtins.int
     placeholder_ms: _builtins.int
     reservation_timeout_ms: _builtins.int
+    domain_delay_ms: _builtins.int
     def __init__(
         self,
         *,
@@ -91,10 +93,11 @@ class Timing(_message.Message):
         preemption_attempt_ms: _builtins.int = ...,
         placeholder_ms: _builtins.int = ...,
         reservation_timeout_ms: _builtins.int = ...,
+        domain_delay_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["completing_ms", b"completing_ms", "ended_ms", b"ended_ms", "placeholder_ms", b"placeholder_ms", "preemption_attempt_ms", b"preemption_attempt_ms", "reservation_delay_ms", b"reservation_delay_ms", "reservation_timeout_ms", b"reservation_timeout_ms", "starting_ms", b"starting_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["completing_ms", b"completing_ms", "domain_delay_ms", b"domain_delay_ms", "ended_ms", b"ended_ms", "placeholder_ms", b"placeholder_ms", "preemption_attempt_ms", b"preemption_attempt_ms", "reservation_delay_ms", b"reservation_delay_ms", "reservation_timeout_ms", b"reservation_timeout_ms", "starting_ms", b"starting_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

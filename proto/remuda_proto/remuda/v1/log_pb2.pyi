@@ -218,6 +218,8 @@ class Fact(_message.Message):
     REJECTED_ALLOCATION_FORGOTTEN_FIELD_NUMBER: _builtins.int
     DEVICES_ASSIGNED_FIELD_NUMBER: _builtins.int
     WORK_MEASURED_FIELD_NUMBER: _builtins.int
+    DOMAIN_AVOIDED_FIELD_NUMBER: _builtins.int
+    DOMAIN_AVOIDANCE_ENDED_FIELD_NUMBER: _builtins.int
     PREEMPTION_STARTED_FIELD_NUMBER: _builtins.int
     PREEMPTION_ENDED_FIELD_NUMBER: _builtins.int
     PREEMPTION_REFUSED_FIELD_NUMBER: _builtins.int
@@ -342,6 +344,10 @@ class Fact(_message.Message):
     @_builtins.property
     def work_measured(self) -> Global___WorkMeasured: ...
     @_builtins.property
+    def domain_avoided(self) -> Global___DomainAvoided: ...
+    @_builtins.property
+    def domain_avoidance_ended(self) -> Global___DomainAvoidanceEnded: ...
+    @_builtins.property
     def preemption_started(self) -> Global___PreemptionStarted: ...
     @_builtins.property
     def preemption_ended(self) -> Global___PreemptionEnded: ...
@@ -443,6 +449,8 @@ class Fact(_message.Message):
         rejected_allocation_forgotten: Global___RejectedAllocationForgotten | None = ...,
         devices_assigned: Global___DevicesAssigned | None = ...,
         work_measured: Global___WorkMeasured | None = ...,
+        domain_avoided: Global___DomainAvoided | None = ...,
+        domain_avoidance_ended: Global___DomainAvoidanceEnded | None = ...,
         preemption_started: Global___PreemptionStarted | None = ...,
         preemption_ended: Global___PreemptionEnded | None = ...,
         preemption_refused: Global___PreemptionRefused | None = ...,
@@ -469,11 +477,11 @@ class Fact(_message.Message):
         queue_held: Global___QueueHeld | None = ...,
         queue_resumed: Global___QueueResumed | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["action_refused", b"action_refused", "action_taken", b"action_taken", "allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_moved", b"application_moved", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_outstanding", b"ask_outstanding", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "devices_assigned", b"devices_assigned", "existing_allocation_rejected", b"existing_allocation_rejected", "fact", b"fact", "guest_kept", b"guest_kept", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "placeholder_replaced", b"placeholder_replaced", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "predicates_answered", b"predicates_answered", "predicates_asked", b"predicates_asked", "preemption_answered", b"preemption_answered", "preemption_asked", b"preemption_asked", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "promise_changed", b"promise_changed", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_drain_overdue", b"queue_drain_overdue", "queue_draining", b"queue_draining", "queue_held", b"queue_held", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "queue_resumed", b"queue_resumed", "quota_exceeded", b"quota_exceeded", "quota_excess_ended", b"quota_excess_ended", "quota_preempted", b"quota_preempted", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejected_allocation_forgotten", b"rejected_allocation_forgotten", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "replacement_asked", b"replacement_asked", "replacement_cancelled", b"replacement_cancelled", "replacement_started", b"replacement_started", "rm_paused", b"rm_paused", "rm_registered", b"rm_registered", "rm_resumed", b"rm_resumed", "rm_stopped", b"rm_stopped", "time_passed", b"time_passed", "verdicts_expired", b"verdicts_expired", "work_measured", b"work_measured"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["action_refused", b"action_refused", "action_taken", b"action_taken", "allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_moved", b"application_moved", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_outstanding", b"ask_outstanding", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "devices_assigned", b"devices_assigned", "domain_avoidance_ended", b"domain_avoidance_ended", "domain_avoided", b"domain_avoided", "existing_allocation_rejected", b"existing_allocation_rejected", "fact", b"fact", "guest_kept", b"guest_kept", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "placeholder_replaced", b"placeholder_replaced", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "predicates_answered", b"predicates_answered", "predicates_asked", b"predicates_asked", "preemption_answered", b"preemption_answered", "preemption_asked", b"preemption_asked", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "promise_changed", b"promise_changed", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_drain_overdue", b"queue_drain_overdue", "queue_draining", b"queue_draining", "queue_held", b"queue_held", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "queue_resumed", b"queue_resumed", "quota_exceeded", b"quota_exceeded", "quota_excess_ended", b"quota_excess_ended", "quota_preempted", b"quota_preempted", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejected_allocation_forgotten", b"rejected_allocation_forgotten", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "replacement_asked", b"replacement_asked", "replacement_cancelled", b"replacement_cancelled", "replacement_started", b"replacement_started", "rm_paused", b"rm_paused", "rm_registered", b"rm_registered", "rm_resumed", b"rm_resumed", "rm_stopped", b"rm_stopped", "time_passed", b"time_passed", "verdicts_expired", b"verdicts_expired", "work_measured", b"work_measured"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action_refused", b"action_refused", "action_taken", b"action_taken", "allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_moved", b"application_moved", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_outstanding", b"ask_outstanding", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "devices_assigned", b"devices_assigned", "existing_allocation_rejected", b"existing_allocation_rejected", "fact", b"fact", "guest_kept", b"guest_kept", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "placeholder_replaced", b"placeholder_replaced", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "predicates_answered", b"predicates_answered", "predicates_asked", b"predicates_asked", "preemption_answered", b"preemption_answered", "preemption_asked", b"preemption_asked", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "promise_changed", b"promise_changed", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_drain_overdue", b"queue_drain_overdue", "queue_draining", b"queue_draining", "queue_held", b"queue_held", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "queue_resumed", b"queue_resumed", "quota_exceeded", b"quota_exceeded", "quota_excess_ended", b"quota_excess_ended", "quota_preempted", b"quota_preempted", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejected_allocation_forgotten", b"rejected_allocation_forgotten", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "replacement_asked", b"replacement_asked", "replacement_cancelled", b"replacement_cancelled", "replacement_started", b"replacement_started", "rm_paused", b"rm_paused", "rm_registered", b"rm_registered", "rm_resumed", b"rm_resumed", "rm_stopped", b"rm_stopped", "time_passed", b"time_passed", "verdicts_expired", b"verdicts_expired", "work_measured", b"work_measured"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action_refused", b"action_refused", "action_taken", b"action_taken", "allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_moved", b"application_moved", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_outstanding", b"ask_outstanding", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "devices_assigned", b"devices_assigned", "domain_avoidance_ended", b"domain_avoidance_ended", "domain_avoided", b"domain_avoided", "existing_allocation_rejected", b"existing_allocation_rejected", "fact", b"fact", "guest_kept", b"guest_kept", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "placeholder_replaced", b"placeholder_replaced", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "predicates_answered", b"predicates_answered", "predicates_asked", b"predicates_asked", "preemption_answered", b"preemption_answered", "preemption_asked", b"preemption_asked", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "promise_changed", b"promise_changed", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_drain_overdue", b"queue_drain_overdue", "queue_draining", b"queue_draining", "queue_held", b"queue_held", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "queue_resumed", b"queue_resumed", "quota_exceeded", b"quota_exceeded", "quota_excess_ended", b"quota_excess_ended", "quota_preempted", b"quota_preempted", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejected_allocation_forgotten", b"rejected_allocation_forgotten", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "replacement_asked", b"replacement_asked", "replacement_cancelled", b"replacement_cancelled", "replacement_started", b"replacement_started", "rm_paused", b"rm_paused", "rm_registered", b"rm_registered", "rm_resumed", b"rm_resumed", "rm_stopped", b"rm_stopped", "time_passed", b"time_passed", "verdicts_expired", b"verdicts_expired", "work_measured", b"work_measured"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_fact: _TypeAlias = _typing.Literal["rm_registered", "registration_refused", "configuration_applied", "configuration_refused", "rm_paused", "rm_resumed", "rm_stopped", "queue_added", "queue_changed", "queue_draining", "queue_restored", "queue_removed", "partition_added", "partition_changed", "partition_draining", "partition_removed", "queue_drain_overdue", "node_added", "node_rejected", "node_changed", "node_draining", "node_schedulable", "node_removed", "node_reserved", "node_unreserved", "promise_changed", "application_accepted", "application_rejected", "application_state_changed", "application_removed", "ask_accepted", "ask_changed", "ask_rejected", "ask_released", "ask_waiting", "rejection_forgotten", "ask_outstanding", "time_passed", "allocated", "allocation_released", "release_requested", "release_ignored", "allocation_recovered", "allocation_rejected", "guest_kept", "existing_allocation_rejected", "rejected_allocation_forgotten", "devices_assigned", "work_measured", "preemption_started", "preemption_ended", "preemption_refused", "release_overdue", "quota_exceeded", "quota_preempted", "quota_excess_ended", "replacement_started", "placeholder_replaced", "replacement_cancelled", "predicate_asked", "predicate_refused", "predicate_withdrawn", "refusals_forgotten", "preemption_asked", "preemption_answered", "replacement_asked", "predicates_asked", "predicates_answered", "verdicts_expired", "action_taken", "action_refused", "application_moved", "queue_held", "queue_resumed"]  # noqa: Y015
+    _WhichOneofReturnType_fact: _TypeAlias = _typing.Literal["rm_registered", "registration_refused", "configuration_applied", "configuration_refused", "rm_paused", "rm_resumed", "rm_stopped", "queue_added", "queue_changed", "queue_draining", "queue_restored", "queue_removed", "partition_added", "partition_changed", "partition_draining", "partition_removed", "queue_drain_overdue", "node_added", "node_rejected", "node_changed", "node_draining", "node_schedulable", "node_removed", "node_reserved", "node_unreserved", "promise_changed", "application_accepted", "application_rejected", "application_state_changed", "application_removed", "ask_accepted", "ask_changed", "ask_rejected", "ask_released", "ask_waiting", "rejection_forgotten", "ask_outstanding", "time_passed", "allocated", "allocation_released", "release_requested", "release_ignored", "allocation_recovered", "allocation_rejected", "guest_kept", "existing_allocation_rejected", "rejected_allocation_forgotten", "devices_assigned", "work_measured", "domain_avoided", "domain_avoidance_ended", "preemption_started", "preemption_ended", "preemption_refused", "release_overdue", "quota_exceeded", "quota_preempted", "quota_excess_ended", "replacement_started", "placeholder_replaced", "replacement_cancelled", "predicate_asked", "predicate_refused", "predicate_withdrawn", "refusals_forgotten", "preemption_asked", "preemption_answered", "replacement_asked", "predicates_asked", "predicates_answered", "verdicts_expired", "action_taken", "action_refused", "application_moved", "queue_held", "queue_resumed"]  # noqa: Y015
     _WhichOneofArgType_fact: _TypeAlias = _typing.Literal["fact", b"fact"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_fact) -> _WhichOneofReturnType_fact | None: ...
 
@@ -2392,6 +2400,92 @@ class WorkMeasured(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___WorkMeasured: _TypeAlias = WorkMeasured  # noqa: Y015
+
+@_typing.final
+class DomainAvoided(_message.Message):
+    """Asks of others are placed in this domain only where no other node has room: the group has waited for a domain, and this one
+    is nearest to having room for it.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
+    LEVEL_FIELD_NUMBER: _builtins.int
+    DOMAIN_FIELD_NUMBER: _builtins.int
+    MISSING_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    application_id: _builtins.str
+    allocation_key: _builtins.str
+    """An ask of the group."""
+    group: _builtins.str
+    """The name of the group within the application."""
+    level: _builtins.str
+    """The level, and the values of the attributes from the coarsest level down to it; of the level `host` the ID of the node."""
+    missing: _builtins.int
+    """How many of the members that start together have no room there yet."""
+    @_builtins.property
+    def domain(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        application_id: _builtins.str = ...,
+        allocation_key: _builtins.str = ...,
+        group: _builtins.str = ...,
+        level: _builtins.str = ...,
+        domain: _abc.Iterable[_builtins.str] | None = ...,
+        missing: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "domain", b"domain", "group", b"group", "level", b"level", "missing", b"missing", "partition", b"partition"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DomainAvoided: _TypeAlias = DomainAvoided  # noqa: Y015
+
+@_typing.final
+class DomainAvoidanceEnded(_message.Message):
+    """The domain is avoided no more."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
+    LEVEL_FIELD_NUMBER: _builtins.int
+    DOMAIN_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    application_id: _builtins.str
+    allocation_key: _builtins.str
+    group: _builtins.str
+    level: _builtins.str
+    reason: _builtins.str
+    @_builtins.property
+    def domain(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        application_id: _builtins.str = ...,
+        allocation_key: _builtins.str = ...,
+        group: _builtins.str = ...,
+        level: _builtins.str = ...,
+        domain: _abc.Iterable[_builtins.str] | None = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "domain", b"domain", "group", b"group", "level", b"level", "partition", b"partition", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DomainAvoidanceEnded: _TypeAlias = DomainAvoidanceEnded  # noqa: Y015
 
 @_typing.final
 class DevicesAssigned(_message.Message):

@@ -232,6 +232,8 @@ class PartitionRecord(_message.Message):
     QUESTIONS_PAUSED_FIELD_NUMBER: _builtins.int
     WORK_FIELD_NUMBER: _builtins.int
     MEASURED_MS_FIELD_NUMBER: _builtins.int
+    AVOIDED_FIELD_NUMBER: _builtins.int
+    AVOIDED_MS_FIELD_NUMBER: _builtins.int
     draining: _builtins.bool
     preemption_refused_ms: _builtins.int
     last_asked: _builtins.str
@@ -239,6 +241,7 @@ class PartitionRecord(_message.Message):
     questions_paused: _builtins.bool
     """No question about a class before half of the open ones are answered."""
     measured_ms: _builtins.int
+    avoided_ms: _builtins.int
     @_builtins.property
     def added(self) -> _log_pb2.Fact:
         """PartitionAdded"""
@@ -246,6 +249,10 @@ class PartitionRecord(_message.Message):
     @_builtins.property
     def work(self) -> _log_pb2.Fact:
         """WorkMeasured, the last one of the partition, and its time."""
+
+    @_builtins.property
+    def avoided(self) -> _log_pb2.Fact:
+        """DomainAvoided, while it holds, and its time."""
 
     def __init__(
         self,
@@ -257,10 +264,12 @@ class PartitionRecord(_message.Message):
         questions_paused: _builtins.bool = ...,
         work: _log_pb2.Fact | None = ...,
         measured_ms: _builtins.int = ...,
+        avoided: _log_pb2.Fact | None = ...,
+        avoided_ms: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["added", b"added", "work", b"work"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["added", b"added", "avoided", b"avoided", "work", b"work"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["added", b"added", "draining", b"draining", "last_asked", b"last_asked", "measured_ms", b"measured_ms", "preemption_refused_ms", b"preemption_refused_ms", "questions_paused", b"questions_paused", "work", b"work"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["added", b"added", "avoided", b"avoided", "avoided_ms", b"avoided_ms", "draining", b"draining", "last_asked", b"last_asked", "measured_ms", b"measured_ms", "preemption_refused_ms", b"preemption_refused_ms", "questions_paused", b"questions_paused", "work", b"work"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

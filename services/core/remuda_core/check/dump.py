@@ -104,6 +104,7 @@ def _partition(partition: Partition) -> dict[str, Any]:
         "last_asked": partition.last_asked,
         "questions_paused": partition.questions_paused,
         **({"work": partition.work, "measured_ms": partition.measured_ms} if partition.work is not None else {}),
+        **({"avoided": partition.avoided, "avoided_ms": partition.avoided_ms} if partition.avoided is not None else {}),
     }
 
 

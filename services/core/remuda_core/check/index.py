@@ -31,7 +31,7 @@ from ..rules.share import weight
 from ..state import Application, Node, Partition, PendingAsk, Queue, Refusals
 from .backfill import check_candidates, lasts_of
 from .devices import available_with_devices, obtainable_with_devices
-from .topology import Membership, check_closed, check_topology, membership
+from .topology import Membership, check_closed, check_topology, is_avoided, membership
 
 
 def check_index(partition: Partition, index: PartitionIndex, now_ms: int) -> None:
@@ -151,13 +151,13 @@ def check_entries(partition: Partition, index: PartitionIndex) -> None:
 
 
 def check_nodes(partition: Partition, index: PartitionIndex) -> None:
-    expected: defaultdict[tuple[Vector, Vector, Vector], set[str]] = defaultdict(set)
+    expected: defaultdict[tuple[Vector, Vector, Vector, bool], set[str]] = defaultdict(set)
     for node in partition.nodes.values():
         assert index.knows(node.capacity), f"node {node.id}: a resource has no place in the index"
         if node.candidate:
             amounts = (node.capacity, obtainable_with_devices(node), available_with_devices(node))
             capacity, obtainable, available = map(index.nodes.vector, amounts)
-            expected[capacity, obtainable, available].add(node.id)
+            expected[capacity, obtainable, available, is_avoided(partition, node)].add(node.id)
         else:
             assert index.nodes.group_of(node) is None, f"node {node.id} takes nothing new and is in a group"
     found = index.nodes.groups()
@@ -166,7 +166,8 @@ def check_nodes(partition: Partition, index: PartitionIndex) -> None:
         first = min(ids)
         group = index.nodes.group_of(partition.nodes[first])
         assert group is not None and group.size == len(ids), f"group of {first}: size is not {len(ids)}"
-        assert (group.capacity, group.obtainable, group.available) == key, f"group of {first}: it is another's"
+        found_key = (group.capacity, group.obtainable, group.available, group.avoided)
+        assert found_key == key, f"group of {first}: it is another's"
         _check_prices(partition, index, partition.nodes[first])
         assert group.first().id == first, f"group of {first}: its first node is {group.first().id}"
 

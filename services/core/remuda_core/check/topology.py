@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
+from remuda_proto.constants import TOPOLOGY_HOST
+
 from ..index.asks import ApplicationAsks
 from ..index.domains import ALL_LEVEL, Domain, Shape
 from ..index.groups import Group, Groups
@@ -35,6 +37,16 @@ def check_topology(partition: Partition, index: PartitionIndex) -> None:
     assert groups.levels == partition.settings.topology, f"{partition.name}: the levels are others"
     _check_members(partition, index, groups)
     _check_domains(partition, index, groups)
+
+
+def is_avoided(partition: Partition, node: Node) -> bool:
+    """Whether the node is in the domain that is avoided."""
+    fact, levels = partition.avoided, partition.settings.topology
+    if fact is None:
+        return False
+    if fact.level == TOPOLOGY_HOST:
+        return fact.domain == (node.id,)
+    return path_of(levels, node.attributes)[: len(fact.domain)] == fact.domain
 
 
 def _paths(groups: Groups, node: Node) -> tuple[Path, ...]:
@@ -105,6 +117,14 @@ def _check_domains(partition: Partition, index: PartitionIndex, groups: Groups) 
     known = [domains.all_nodes, *(one for level in domains.by_level for one in level.values())]
     found = {one.path: {entry.id for entry in one.nodes} for one in known if one.nodes or one.level != ALL_LEVEL}
     assert found == nodes, f"{partition.name}: domains {found}, by attributes {dict(nodes)}"
+    entries = {node.id: groups.domains.nodes.entry_of(node) for node in partition.nodes.values()}
+    for node in partition.nodes.values():
+        avoided = is_avoided(partition, node)
+        assert entries[node.id].avoided == avoided, f"node {node.id} is {'' if avoided else 'not '}avoided"
+    listed = {entry.id for entry in groups.avoidance.nodes}
+    there = {node.id for node in partition.nodes.values() if is_avoided(partition, node)}
+    assert listed == there, f"{partition.name}: nodes {listed} are avoided, by the state {there}"
+    _check_ages(groups)
     domains.settle()
     for domain in known:
         allocated: Counter[str] = Counter()
@@ -113,6 +133,25 @@ def _check_domains(partition: Partition, index: PartitionIndex, groups: Groups) 
         assert +Counter(domain.allocated) == +allocated, f"domain {domain.path}: in use {domain.allocated}"
     for shape in list(domains.shapes.values()):
         _check_shape(shape, known, index)
+
+
+def _check_ages(groups: Groups) -> None:
+    """Groups that have not changed since the last pass are listed by their oldest ask that requires a level."""
+    oldest = set[tuple[int, int]]()
+    changed = {group.key for group in groups.changed}
+    for key, group in groups.by_key.items():
+        asks = [
+            ask
+            for ask, (demand, _) in group.asks.items()
+            if demand.wish and (demand.wish.required or demand.wish.outer)
+        ]
+        if asks and key not in changed:
+            oldest.add(min((ask.at_ms, ask.seq) for ask in asks))
+    ages = groups.avoidance.by_age
+    assert ages == sorted(ages, key=lambda age: age[:2]), "groups are not listed by age"
+    listed = {age[:2] for age in ages}
+    assert oldest <= listed, f"groups {oldest - listed} are not listed by age"
+    assert changed or listed == oldest, f"groups {listed - oldest} are listed by an age that is not theirs"
 
 
 def _check_shape(shape: Shape, known: list[Domain], index: PartitionIndex) -> None:

@@ -52,6 +52,8 @@ def plan_for_group(index: PartitionIndex, start: Start, search: VictimSearch) ->
     that are tried."""
     groups = index.groups
     assert groups is not None, "only members of groups come here"
+    if start.slice_size:
+        return "its slices start together, which takes more than one domain"
     inside = sorted(
         ((groups.missing(start, domain), domain.path, domain) for domain in start.domains), key=itemgetter(0, 1)
     )

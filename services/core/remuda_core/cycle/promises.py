@@ -71,16 +71,17 @@ def earliest_node(
     partition: Partition, index: PartitionIndex, demand: Demand, but: str, now_ms: int
 ) -> tuple[Node | None, int]:
     """The node to reserve that has room first by bounds, of those on which the demand can be obtained; then the one
-    that lacks least. `but`: this one only if there is no other. None if no such time is known. And how many nodes were
-    looked at."""
-    best: tuple[bool, int, float, str] | None = None
+    that lacks least; one that is avoided only if there is no other. `but`: this one only if there is no other. None if
+    no such time is known. And how many nodes were looked at."""
+    best: tuple[bool, bool, int, float, str] | None = None
     found: Node | None = None
     for node in partition.nodes.values():
         if not node.candidate or demand.avoids(node.id) or not covers(index.nodes.obtainable(node), demand.need):
             continue
         at_ms = start_by_bounds(node, demand.resource, now_ms).at_ms
         if at_ms < NEVER_MS:
-            rank = (node.id == but, at_ms, lacking_share(index, node, demand), node.id)
+            avoided = index.nodes.entry_of(node).avoided
+            rank = (avoided, node.id == but, at_ms, lacking_share(index, node, demand), node.id)
             if best is None or rank < best:
                 best, found = rank, node
     return found, len(partition.nodes)

@@ -11,7 +11,8 @@
    c. A node was found: allocate, or ask the RM first where it declares predicates.
    d. No node was found: set the ask's demand aside until a node gains room. If the ask has waited for the reservation
       delay, it reserves a node. If it is bound to a node, it reserves that node at once, and may preempt there.
-   With backfill, asks that end in time are placed on reserved nodes at last.
+   With backfill, asks that end in time are placed on reserved nodes at last. Where the oldest group waits for long,
+   others avoid a domain from now on.
 3. Preemption, for asks that still wait and whose queues guarantee them what they need.
 
 A pass yields facts. The caller writes each fact into state and index before the pass continues, so every line here sees
@@ -32,6 +33,7 @@ from ..rules import lifecycle
 from ..rules.connection import RUNNING
 from ..rules.resource import INT64_MAX
 from ..state import Partition, State
+from .avoid import avoid
 from .backfill import backfill
 from .groups import place_group
 from .measure import measure_work
@@ -87,6 +89,8 @@ def schedule(state: State, index: Index, command: Schedule, now_ms: int) -> Iter
     # 3. Preemption.
     for partition in scheduled:
         one = index.of(state, partition)
+        if one.groups is not None:
+            yield from avoid(state, partition, one, one.groups, now_ms)
         yield from end_unjustified(partition, one)
         if one.preemptors is not None:
             yield from preempt(state, partition, one, one.preemptors, unused.get(partition.name, 0), now_ms)

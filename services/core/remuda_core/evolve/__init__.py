@@ -70,6 +70,8 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[State, Any], Any]]] = {
     facts.NodeReserved: nodes.node_reserved,
     facts.NodeUnreserved: nodes.node_unreserved,
     facts.PromiseChanged: nodes.promise_changed,
+    facts.DomainAvoided: nodes.domain_avoided,
+    facts.DomainAvoidanceEnded: nodes.domain_avoidance_ended,
     facts.ApplicationAccepted: applications.application_accepted,
     facts.ApplicationRejected: applications.application_rejected,
     facts.RejectionForgotten: applications.rejection_forgotten,

@@ -142,6 +142,16 @@ def promise_changed(state: State, fact: facts.PromiseChanged) -> None:
     state.timers.put(later)
 
 
+def domain_avoided(state: State, fact: facts.DomainAvoided) -> None:
+    partition = state.partitions[fact.partition]
+    partition.avoided, partition.avoided_ms = fact, state.now_ms
+
+
+def domain_avoidance_ended(state: State, fact: facts.DomainAvoidanceEnded) -> None:
+    partition = state.partitions[fact.partition]
+    partition.avoided, partition.avoided_ms = None, 0
+
+
 def node_unreserved(state: State, fact: facts.NodeUnreserved) -> None:
     partition = state.partitions[fact.partition]
     node = partition.nodes[fact.node_id]

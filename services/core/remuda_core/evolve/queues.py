@@ -28,8 +28,10 @@ def partition_added(state: State, fact: facts.PartitionAdded) -> None:
 def partition_changed(state: State, fact: facts.PartitionChanged) -> None:
     partition = state.partitions[fact.partition]
     root = partition.root
-    before, units = root.settings, partition.settings.devices
+    before, units, levels = root.settings, partition.settings.devices, partition.settings.topology
     partition.settings, root.settings = fact.config, fact.config.root
+    if levels != fact.config.topology:  # its path may mean another domain now
+        partition.avoided, partition.avoided_ms = None, 0
     if units != fact.config.devices:
         devices_changed(partition)
         partition.work, partition.measured_ms = None, 0

@@ -132,7 +132,7 @@ def node_opened(index: PartitionIndex, fact: facts.NodeSchedulable, node: Node |
 def node_removed(index: PartitionIndex, fact: facts.NodeRemoved, gone: NodeGone) -> None:
     _refused_no_more(index, gone.asks)
     if index.groups is not None:
-        index.groups.domains.node_removed(gone.node)
+        index.groups.node_removed(gone.node)
     index.nodes.remove(gone.node)
     index.reserved_nodes.nodes_changed()
     index.total_changed()
@@ -150,6 +150,11 @@ def node_unreserved(index: PartitionIndex, fact: facts.NodeUnreserved, _: None) 
     unreserve_node(index, ask, index.partition.nodes[fact.node_id])
     settle_preemption(index, ask)
     settle_slots(index, ask.application)
+
+
+def domain_avoided(index: PartitionIndex, fact: facts.DomainAvoided | facts.DomainAvoidanceEnded, _: None) -> None:
+    if index.groups is not None:
+        index.groups.avoidance.follow()
 
 
 # Applications
@@ -416,6 +421,8 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[PartitionIndex, Any, Any], bool 
     facts.NodeRemoved: node_removed,
     facts.NodeReserved: node_reserved,
     facts.NodeUnreserved: node_unreserved,
+    facts.DomainAvoided: domain_avoided,
+    facts.DomainAvoidanceEnded: domain_avoided,
     facts.ApplicationStateChanged: application_state_changed,
     facts.ApplicationRemoved: application_removed,
     facts.ApplicationMoved: application_moved,

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from remuda_proto.constants import TOPOLOGY_HOST
+
 from ..limits import ALLOCATIONS_PER_NODE, SHAPES_COUNTED, STEPS_PER_CHANGED_NODE
 from ..rules.devices import place_name
 from ..rules.resource import Items, Resource
@@ -60,6 +62,13 @@ class Domain:
             if child.level <= level:
                 yield from child.at(level)
 
+    def at_or_above(self, level: int) -> Domain:
+        """This domain, or the one of the level that it is in."""
+        one = self
+        while one.level > level and one.parent is not None:
+            one = one.parent
+        return one
+
     def is_in(self, other: Domain) -> bool:
         one: Domain | None = self
         while one is not None and one is not other:
@@ -92,6 +101,8 @@ class Domains:
         self.shapes: dict[ShapeKey, Shape] = {}
         self.changed = ChangedNodes()
         self._seen = 0
+        # How often nodes came, left, moved or were resized: what no domain can ever hold is known until then.
+        self.layouts = 0
 
     # Changes of nodes
 
@@ -103,6 +114,7 @@ class Domains:
         self.changed.add(entry)
         if known is not None and known.chain[-2].path == path:
             return False
+        self.layouts += 1
         if known is not None:
             self._leave(entry, known)
         chain = [self.all_nodes]
@@ -120,6 +132,7 @@ class Domains:
         known = self.standing.pop(entry, None)
         self.changed.remove(entry)
         if known is not None:
+            self.layouts += 1
             self._leave(entry, known)
 
     def _domain(self, path: Path, level: int, parent: Domain) -> Domain:
@@ -148,6 +161,7 @@ class Domains:
         for entry in self.changed.since(self._seen):
             standing, node = self.standing[entry], entry.node
             if standing.allocated != node.allocated or standing.capacity != node.capacity:
+                self.layouts += standing.capacity != node.capacity
                 _settle(standing, node)
                 self.budget.left -= 1
         self._seen = self.changed.count
@@ -161,6 +175,12 @@ class Domains:
 
     def level_of(self, path: Path) -> int:
         return self.host_level if path and path[0] is None else len(path) - 1
+
+    def name_of(self, level: int) -> str:
+        """The name of a level, for people."""
+        if level == ALL_LEVEL:
+            return "partition"
+        return self.levels[level].level if level < len(self.levels) else TOPOLOGY_HOST
 
     def find(self, path: Path) -> Domain | None:
         return self.all_nodes if not path else self.by_level[self.level_of(path)].get(path)
@@ -347,6 +367,42 @@ class Shape:
         """How many copies fit in the domain; of slices, how many slices."""
         return self.counts.get(domain, 0)
 
+    def count_without(self, domain: Domain, other: Domain) -> int:
+        """How many copies fit in the domain, or slices, without the nodes of another domain."""
+        if domain.is_in(other):
+            return 0
+        if not other.is_in(domain):
+            return self.count(domain)
+        lost = self.raw.get(other, 0)
+        if self.slice_size and domain.level <= self.slice_level:
+            if other.level <= self.slice_level:
+                lost = self.count(other)
+            else:
+                part = other.at_or_above(self.slice_level)
+                had = self.raw.get(part, 0)
+                lost = had // self.slice_size - (had - lost) // self.slice_size
+        return self.count(domain) - lost
+
+    @property
+    def key_when_empty(self) -> tuple[Items, str, int, int]:
+        """What `most` depends on, besides nodes."""
+        return (self.demand.items, self.demand.required_node, self.slice_level, self.slice_size)
+
+    def most(self, domain: Domain) -> int:
+        """How many copies, or slices, would fit in the domain if its nodes were empty. O(nodes of the domain)."""
+        if self.slice_size and domain.level < self.slice_level:
+            return sum(self.most(one) for one in domain.at(self.slice_level))
+        nodes, demand = self.domains.nodes, self.demand
+        known: dict[Vector, int] = {}
+        copies = 0
+        for entry in domain.nodes:
+            if demand.required_node in ("", entry.id):
+                empty = _empty(nodes, entry.node)
+                if empty not in known:
+                    known[empty] = copies_in(nodes, demand, empty, ALLOCATIONS_PER_NODE)
+                copies += known[empty]
+        return copies // self.slice_size if self.slice_size and domain.level == self.slice_level else copies
+
     def fits(self, level: int, count: int, scope: Domain) -> bool:
         """Whether one domain of the level within `scope` has room for so many."""
         return next(self.tightest(level, count, scope), None) is not None
@@ -396,6 +452,16 @@ def copies_in(nodes: NodeIndex, demand: Demand, available: Vector, most: int) ->
         available = nodes.after(demand, available)
         copies += 1
     return copies
+
+
+def _empty(nodes: NodeIndex, node: Node) -> Vector:
+    """What is available on a node on which nothing is, not even what others than allocations take."""
+    places = {
+        place_name(resource, place): devices.unit
+        for resource, devices in node.devices.items()
+        for place in range(1, len(devices.room) + 1)
+    }
+    return nodes.vector({**node.capacity, **places})
 
 
 def copies_when_empty(nodes: NodeIndex, shape: Shape, entry: NodeEntry) -> int:

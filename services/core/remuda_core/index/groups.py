@@ -12,25 +12,28 @@ places: all members of a start, a slice, or one member. Closed demands that wait
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from operator import neg
 from typing import Any, NamedTuple, Protocol
 
-from remuda_proto.constants import TOPOLOGY_HOST, TOPOLOGY_REQUIRED
+from remuda_proto.constants import TOPOLOGY_REQUIRED
 
-from ..limits import DOMAINS_TRIED
+from ..limits import DOMAINS_TRIED, SHAPES_COUNTED
 from ..rules.resource import Resource, add
 from ..rules.topology import APPLICATION, Path, Wish, place_of, wish_of
 from ..settings import TopologyLevel
 from ..state import Allocation, Application, Node, Partition, PendingAsk, Question, asked_together
+from .avoidance import Avoidance, GroupKey
 from .domains import ALL_LEVEL, Domain, Domains, Shape, placed_one_by_one
 from .node_groups import Demand, NodeEntry
 from .nodes import NodeIndex
 from .trees import PassBudget
 
-# (application ID, name of the group in it)
-GroupKey = tuple[str, str]
+# How many members fit in a domain.
+Room = Callable[[Domain], int]
 # An allocation by its UUID, or held room by the number of the question.
 HeldBy = str | int
 
@@ -113,13 +116,22 @@ class Step(NamedTuple):
 
 class Start(NamedTuple):
     """What a group places next: how many repeats of which asks, the same by their demands in the order of placement,
-    what they ask for together, and the domains of which one has to hold all of them. `begins`: it is a start."""
+    what they ask for together, and the domains of which one has to hold all of them: those of `level` in one of
+    `scopes`. `begins`: it is a start. `slice_size`: each so many of them are in one domain of `slice_level`."""
 
     asks: dict[PendingAsk, int]
     members: list[tuple[Demand, int]]
     resource: Resource
-    domains: list[Domain]
+    level: int
+    scopes: list[Domain]
     begins: bool
+    slice_level: int = -1
+    slice_size: int = 0
+
+    @property
+    def domains(self) -> Iterator[Domain]:
+        for scope in self.scopes:
+            yield from scope.at(self.level)
 
 
 class Index(Protocol):
@@ -145,6 +157,10 @@ class Groups:
         self.levels = levels
         self.domains = Domains(levels, index.nodes, index.budget)
         index.nodes.changed = self.domains.changed
+        self.avoidance = Avoidance(index.partition, self.domains, index.nodes)
+        # What no domain can ever hold, and how often domains had changed then.
+        self.hopeless: set[object] = set()
+        self.hopeless_at = 0
         self.by_key: dict[GroupKey, Group] = {}
         # The groups of each application, for levels that all its asks share.
         self.of_application: dict[str, dict[Group, None]] = {}
@@ -232,8 +248,10 @@ class Groups:
     # Nodes
 
     def node_changed(self, node: Node, questions: Iterable[int] = ()) -> None:
-        """Follow other attributes of a node: members on it are in other domains."""
-        if self.domains.node_changed(node):
+        """Follow a node that is new, or has other attributes: members on it are in other domains."""
+        moved = self.domains.node_changed(node)
+        self.avoidance.node_changed(self.index.nodes.entry_of(node))
+        if moved:
             where = self._where(node)
             members: list[HeldBy] = [*node.allocations, *questions]
             for held_by in members:
@@ -244,6 +262,10 @@ class Groups:
                         group.count(found[1], -1)
                         group.count(where, 1)
                         self.changed[group] = None
+
+    def node_removed(self, node: Node) -> None:
+        self.avoidance.node_removed(self.index.nodes.entry_of(node))
+        self.domains.node_removed(node)
 
     # Closed demands
 
@@ -303,6 +325,12 @@ class Groups:
     def _settle(self, group: Group) -> None:
         if TOPOLOGY_REQUIRED in group.application.tags:
             self._open_others(group)
+        required = (
+            ask
+            for ask, (demand, _) in group.asks.items()
+            if demand.wish and (demand.wish.required or demand.wish.outer)
+        )
+        self.avoidance.note(group.key, min(required, key=lambda ask: (ask.at_ms, ask.seq), default=None))
         if not group.asks and not group.members:
             if self.by_key.get(group.key) is group:
                 del self.by_key[group.key]
@@ -459,56 +487,63 @@ class Groups:
             return None
         preferred = place_of(self.levels, wish.preferred) if wish.preferred else -1
         if preferred > scope.level:
-            scope = self._preferred(group, shape, scope, preferred, remaining)
+            room = self._beside(group, shape)
+            best = self._preferred(group, shape, scope, preferred, remaining, room)
+            if self.avoidance.path is not None and not room(best):
+                best = self._preferred(group, shape, scope, preferred, remaining, shape.count)
+            scope = best
         spread = place_of(self.levels, wish.spread) if wish.spread else -1
         return self._least_used_by(group, shape, scope, spread) if spread > scope.level else scope
 
-    def _preferred(self, group: Group, shape: Shape, scope: Domain, preferred: int, remaining: int) -> Domain:
+    def _beside(self, group: Group, shape: Shape) -> Room:
+        """How many members fit in a domain without the nodes that the group avoids."""
+        return partial(self.avoidance.room, group.key, shape)
+
+    def _preferred(
+        self, group: Group, shape: Shape, scope: Domain, preferred: int, remaining: int, room: Room
+    ) -> Domain:
         """The domain of the level `preferred`: of those in which the group is, else the one that keeps the members
         close together."""
         for level in range(preferred, scope.level, -1):
             if group.members:
                 known = ((-count, path) for path, count in group.counts[level].items())
                 near = (self.domains.find(path) for _, path in sorted(known))
-                found = next((one for one in near if one is not None and one.is_in(scope) and shape.raw.get(one)), None)
+                found = next((one for one in near if one is not None and one.is_in(scope) and room(one)), None)
             else:
-                found = next(shape.tightest(level, remaining, scope), None)
+                found = self._tightest(shape, level, remaining, scope, room)
             if found is not None:
-                return found if level == preferred else self._closest(shape, found, preferred, remaining)
-        return self._closest(shape, scope, preferred, remaining)
+                return found if level == preferred else self._closest(shape, found, preferred, remaining, room)
+        return self._closest(shape, scope, preferred, remaining, room)
 
-    def _closest(self, shape: Shape, scope: Domain, level: int, remaining: int) -> Domain:
+    def _tightest(self, shape: Shape, level: int, count: int, scope: Domain, room: Room) -> Domain | None:
+        return next((one for one in shape.tightest(level, count, scope) if room(one) >= count), None)
+
+    def _closest(self, shape: Shape, scope: Domain, level: int, remaining: int, room: Room) -> Domain:
         """The tightest domain of the level for all that remain, else the one with room for most."""
-        best = next(shape.tightest(level, remaining, scope), None)
+        best = self._tightest(shape, level, remaining, scope, room)
         if best is not None:
             return best
-        some = [domain for domain in scope.at(level) if shape.raw.get(domain)]
+        some = [domain for domain in scope.at(level) if shape.raw.get(domain) and room(domain)]
         self.index.budget.left -= len(some) // 8
-        return min(some, key=lambda one: (-shape.raw[one], -one.used, one.path)) if some else scope
+        return min(some, key=lambda one: (-room(one), -one.used, one.path)) if some else scope
 
     def _least_used_by(self, group: Group, shape: Shape, scope: Domain, level: int) -> Domain:
         """The domain of the level with fewest members of the group that has room, and of these the one with the best
-        node. O(domains in `scope`)."""
+        node; where it avoids all nodes only if it has to. O(domains in `scope`)."""
         counts, best = group.counts[level], scope
         least: tuple[Any, ...] | None = None
         for domain in scope.at(level):
             self.index.budget.left -= 1
             if not shape.raw.get(domain):
                 continue
-            count = counts.get(domain.path, 0)
-            if least is None or count <= least[0]:
+            rank = (not self.avoidance.room(group.key, shape, domain), counts.get(domain.path, 0))
+            if least is None or rank <= least[:2]:
                 entry = shape.best_in(domain)
                 assert entry is not None, "it has room"
-                rank = (count, shape.ranks[entry])
+                rank = (*rank, shape.ranks[entry])
                 if least is None or rank < least:
                     least, best = rank, domain
         return best
-
-    def name_of(self, level: int) -> str:
-        """The name of a level, for people."""
-        if level == ALL_LEVEL:
-            return "partition"
-        return self.levels[level].level if level < len(self.levels) else TOPOLOGY_HOST
 
     def next_step(self, demand: Demand, ask: PendingAsk) -> Step:
         """What the group of the ask places next, and what is in its way. Changes nothing."""
@@ -559,41 +594,52 @@ class Groups:
         key = next((place for place, (shape, _) in enumerate(shapes) if shape.demand.required_node), 0)
         key_shape, needed = shapes[key][0], sum(repeats for _, repeats in shapes[key][1])
         finest = place_of(self.levels, wish.preferred) if wish.preferred else level
-        for at in range(max(finest, level), level - 1, -1):
-            tried = 0
-            for domain in key_shape.tightest(at, needed, scope):
-                if wish.outer and not self._fits_application(group, domain, wish):
-                    continue
-                if len(shapes) == 1:
-                    members = [ask for ask, repeats in shapes[0][1] for _ in range(repeats)]
-                    dynamic = together[0][2] if wish.spread or finest > domain.level else None
-                    return [
-                        Place(ask, key_shape, domain, None, len(members) - place, dynamic)
-                        for place, ask in enumerate(members)
-                    ]
-                self.index.budget.left -= len(domain.nodes) // 8
-                free = {
-                    entry: (entry.group.available, entry.node.allocations_left)
-                    for entry in domain.nodes
-                    if entry.group is not None
-                }
-                found = placed_one_by_one(
-                    self.index.nodes, free,
-                    [(shape, sum(repeats for _, repeats in asks)) for shape, asks in shapes],
-                )  # fmt: skip
-                if found is not None:
-                    return [
-                        Place(ask, shape, domain, entry)
-                        for (shape, asks), entries in zip(shapes, found, strict=True)
-                        for ask, entry in zip(
-                            (ask for ask, repeats in asks for _ in range(repeats)), entries, strict=True
-                        )
-                    ]
-                tried += 1
-                if tried == DOMAINS_TRIED:
-                    break
+        tried = Counter[int]()
+        levels = range(max(finest, level), level - 1, -1)
+        for domain in self._in_order(group, key_shape, levels, needed, scope, tried):
+            if wish.outer and not self._fits_application(group, domain, wish):
+                continue
+            if len(shapes) == 1:
+                members = [ask for ask, repeats in shapes[0][1] for _ in range(repeats)]
+                dynamic = together[0][2] if wish.spread or finest > domain.level else None
+                return [
+                    Place(ask, key_shape, domain, None, len(members) - place, dynamic)
+                    for place, ask in enumerate(members)
+                ]
+            self.index.budget.left -= len(domain.nodes) // 8
+            free = {
+                entry: (entry.group.available, entry.node.allocations_left)
+                for entry in domain.nodes
+                if entry.group is not None
+            }
+            found = placed_one_by_one(
+                self.index.nodes, free, [(shape, sum(repeats for _, repeats in asks)) for shape, asks in shapes]
+            )
+            if found is not None:
+                return [
+                    Place(ask, shape, domain, entry)
+                    for (shape, asks), entries in zip(shapes, found, strict=True)
+                    for ask, entry in zip((ask for ask, repeats in asks for _ in range(repeats)), entries, strict=True)
+                ]
+            tried[domain.level] += 1
         self.failed = Awaited(key_shape, level, needed, scope.path)
         return []
+
+    def _in_order(
+        self, group: Group, shape: Shape, levels: Iterable[int], needed: int, scope: Domain, tried: Mapping[int, int]
+    ) -> Iterator[Domain]:
+        """The domains that have room for so many, those of the first level first, the tightest first; at last those
+        that have it only with nodes that the group avoids. `tried`: in vain, of each level."""
+        late, room = list[Domain](), self._beside(group, shape)
+        for level in levels:
+            for domain in shape.tightest(level, needed, scope):
+                if tried.get(level) == DOMAINS_TRIED:
+                    break
+                if room(domain) >= needed:
+                    yield domain
+                else:
+                    late.append(domain)
+        yield from late
 
     def _comes_later(self, group: Group, wish: Wish) -> bool:
         """Whether placeholders of the application are yet to be asked for: they are the size of a gang."""
@@ -636,15 +682,15 @@ class Groups:
         demand = self._largest([demand for _, _, demand in together])
         shape = self.domains.shape_of(demand, slice_level, size)
         finest = place_of(self.levels, wish.preferred) if wish.preferred else level
-        for at in range(min(max(finest, level), slice_level), level - 1, -1):
-            for domain in shape.tightest(at, slices, scope):
-                if wish.outer and not self._fits_application(group, domain, wish):
-                    continue
-                racks = self._domains_of_slices(shape, domain, slices)
-                places = [rack for rack in racks for _ in range(size)]
-                shapes = {one: self.domains.shape_of(one) for one in dict.fromkeys(d for _, _, d in together)}
-                of_ask = {ask: shapes[one] for ask, _, one in together}
-                return [Place(ask, of_ask[ask], rack) for ask, rack in zip(members, places, strict=True)]
+        levels = range(min(max(finest, level), slice_level), level - 1, -1)
+        for domain in self._in_order(group, shape, levels, slices, scope, {}):
+            if wish.outer and not self._fits_application(group, domain, wish):
+                continue
+            racks = self._domains_of_slices(group, shape, domain, slices)
+            places = [rack for rack in racks for _ in range(size)]
+            shapes = {one: self.domains.shape_of(one) for one in dict.fromkeys(d for _, _, d in together)}
+            of_ask = {ask: shapes[one] for ask, _, one in together}
+            return [Place(ask, of_ask[ask], rack) for ask, rack in zip(members, places, strict=True)]
         self.failed = Awaited(shape, level, slices, scope.path)
         return []
 
@@ -666,25 +712,18 @@ class Groups:
             first.predicate_class, first.on_devices,
         )  # fmt: skip
 
-    def _domains_of_slices(self, shape: Shape, scope: Domain, slices: int) -> list[Domain]:
-        """A domain for each slice: as few domains as possible, at last the tightest that has room for the rest."""
-        size, left = shape.slice_size, slices
+    def _domains_of_slices(self, group: Group, shape: Shape, scope: Domain, slices: int) -> list[Domain]:
+        """A domain for each slice: as few domains as possible, at last the tightest that has room for the rest. Domains
+        that have room only with nodes that the group avoids are taken for what finds no place elsewhere."""
         with_room = [domain for domain in scope.at(shape.slice_level) if shape.counts.get(domain)]
         self.index.budget.left -= len(with_room) // 8
-
-        def rank(domain: Domain) -> tuple[Any, ...]:
-            room = shape.counts[domain]
-            return (room, shape.raw[domain] - size * room, shape.raw[domain], -domain.used, domain.path)
-
-        most = sorted(with_room, key=lambda domain: (-shape.counts[domain], rank(domain)))
-        chosen: list[Domain] = []
-        for place, domain in enumerate(most):
-            if shape.counts[domain] >= left:
-                enough = (one for one in most[place:] if shape.counts[one] >= left)
-                return chosen + [min(enough, key=rank)] * left
-            chosen += [domain] * shape.counts[domain]
-            left -= shape.counts[domain]
-        raise AssertionError(f"{scope.path} has no room for {slices} slices")
+        beside = {domain: self.avoidance.room(group.key, shape, domain) for domain in with_room}
+        chosen = _fewest(shape, {domain: count for domain, count in beside.items() if count}, slices)
+        if len(chosen) < slices:
+            rest = {domain: shape.counts[domain] - beside[domain] for domain in with_room}
+            chosen += _fewest(shape, {domain: count for domain, count in rest.items() if count}, slices - len(chosen))
+        assert len(chosen) == slices, f"{scope.path} has no room for {slices} slices"
+        return chosen
 
     # Preemption
 
@@ -707,9 +746,8 @@ class Groups:
                 parts = (self.domains.find(path) for path in self._incomplete(group, wish))
                 inside = [scope if scope.is_in(one) else one for one in parts if one is not None]
             inside = [one for one in inside if one.is_in(scope)]
-            return Start({ask: 1}, [(demand, 1)], dict(ask.ask.resource), inside, begins=False)
-        if wish.slice_size:
-            return "its slices start together, which takes more than one domain"
+            at = inside[0].level if inside else scope.level
+            return Start({ask: 1}, [(demand, 1)], dict(ask.ask.resource), at, inside, begins=False)
         together = self._starting(group, wish)
         asks = {one: repeats for one, repeats, _ in together}
         if not asks or sum(asks.values()) < self._starts(group, wish) or self._comes_later(group, wish):
@@ -719,8 +757,11 @@ class Groups:
         if wish.outer and not self._is_bound(group.application):
             return "all asks of its application start in one domain"
         level = max(*(place_of(self.levels, one) for one in (wish.required, wish.outer) if one), ALL_LEVEL, scope.level)
+        if wish.slice_size and sum(asks.values()) % wish.slice_size:
+            return "a slice of it was not asked for in full yet"
         members = [(one, sum(n for _, n in some)) for one, some in self.in_order(asks)]
-        return Start(asks, members, asked_together(asks), list(scope.at(level)), begins=True)
+        slices = (place_of(self.levels, wish.slice_level), wish.slice_size) if wish.slice_size else (-1, 0)
+        return Start(asks, members, asked_together(asks), level, [scope], True, *slices)
 
     def has_room_for(self, ask: PendingAsk) -> bool:
         """Whether some domain has room for what the group of the ask places next."""
@@ -741,7 +782,46 @@ class Groups:
 
     def missing(self, start: Start, domain: Domain) -> int:
         """How many of the members do not fit the domain now, counted for each of their demands alone."""
-        return sum(max(count - self.domains.shape_of(demand).count(domain), 0) for demand, count in start.members)
+        wanted = self._wanted(start)
+        return sum(max(count - shape.count(domain), 0) * (shape.slice_size or 1) for shape, count in wanted)
+
+    def _wanted(self, start: Start) -> list[tuple[Shape, int]]:
+        """How many copies, or slices, of which shapes."""
+        if not start.slice_size:
+            return [(self.domains.shape_of(demand), count) for demand, count in start.members]
+        largest = self._largest([demand for demand, _ in start.members])
+        slices = sum(count for _, count in start.members) // start.slice_size
+        return [(self.domains.shape_of(largest, start.slice_level, start.slice_size), slices)]
+
+    # The domain that others avoid
+
+    def nearest(self, start: Start) -> Domain | None:
+        """The domain that is nearest to having room for the start: with the fewest members missing, then least used,
+        then by path. None: no domain can ever hold it. O(domains + nodes)."""
+        wanted = self._wanted(start)
+        if self.hopeless_at != self.domains.layouts:
+            self.hopeless_at = self.domains.layouts
+            self.hopeless.clear()
+        scopes = tuple(scope.path for scope in start.scopes)
+        kind = (start.level, scopes, *((shape.key_when_empty, count) for shape, count in wanted))
+        if kind in self.hopeless:
+            return None
+        inside = sorted(((self.missing(start, one), one.used, one.path, one) for one in start.domains), key=_by_rank)
+        self.index.budget.left -= len(inside) // 8
+        for _, _, _, domain in inside:
+            if all(shape.most(domain) >= count for shape, count in wanted):
+                return domain
+            self.index.budget.left -= len(domain.nodes) // 8
+        if len(self.hopeless) == SHAPES_COUNTED:
+            self.hopeless.clear()
+        self.hopeless.add(kind)
+        return None
+
+    def key_of(self, ask: PendingAsk) -> GroupKey:
+        """The group of an ask that is in one."""
+        group = self.index.lines[ask].ask_class.demand.group_of_asks
+        assert isinstance(group, Group), "the ask is a member of a group"
+        return group.key
 
     # The whole
 
@@ -756,6 +836,28 @@ class Groups:
         ask = question.application.asks.get(question.fact.allocation_key)
         if ask is not None:
             self.hold(question.fact.question, question.node, question.application, ask.ask)
+
+
+def _by_rank(one: tuple[Any, ...]) -> tuple[Any, ...]:
+    return one[:-1]
+
+
+def _fewest(shape: Shape, room: dict[Domain, int], slices: int) -> list[Domain]:
+    """A domain for each slice, or for as many as there is room for: as few domains as possible."""
+    size, left = shape.slice_size, slices
+
+    def rank(domain: Domain) -> tuple[Any, ...]:
+        return (room[domain], shape.raw[domain] % size, shape.raw[domain], -domain.used, domain.path)
+
+    most = sorted(room, key=lambda domain: (-room[domain], rank(domain)))
+    chosen: list[Domain] = []
+    for place, domain in enumerate(most):
+        if room[domain] >= left:
+            enough = (one for one in most[place:] if room[one] >= left)
+            return chosen + [min(enough, key=rank)] * left
+        chosen += [domain] * room[domain]
+        left -= room[domain]
+    return chosen
 
 
 def is_used(partition: Partition) -> bool:

@@ -190,6 +190,8 @@ class NodeEntry:
     id: str = field(init=False)
     # The group that the node is in. None: nothing may be placed on it.
     group: NodeGroup | None = None
+    # Its domain is avoided: the node comes behind all others.
+    avoided: bool = False
 
     def __post_init__(self) -> None:
         self.id = self.node.id
@@ -200,7 +202,7 @@ class NodeEntry:
 
 @dataclass(slots=True, eq=False)
 class NodeGroup:
-    """The nodes of one capacity and the same obtainable and available amounts, by ID."""
+    """The nodes of one capacity and the same obtainable and available amounts, by ID; none or all of them avoided."""
 
     # Distinguishes groups of the same score. Grows with each group.
     number: int
@@ -208,6 +210,7 @@ class NodeGroup:
     obtainable: Vector
     available: Vector
     score: float
+    avoided: bool = False
     # How many nodes have this group. `line` and `others` hold each of them once at least, and nodes that have left.
     size: int = 0
     # The nodes that came in the order of their IDs, from `front` on, and a heap of the others. A node that has left is

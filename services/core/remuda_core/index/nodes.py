@@ -32,14 +32,14 @@ from ..state import NO_NODES, Allocation, Application, Node, Partition, Predicat
 from .devices import places_available, places_obtainable, places_without
 from .node_groups import Demand, NodeEntry, NodeGroup
 from .ordered import HIDDEN, FitList, Rank, Vector, covers
-from .scores import score_of
+from .scores import AVOIDED, score_of
 from .trees import FitTree, PassBudget
 
 # Which node of a group comes first, and how many nodes of the group were looked at for that.
 First = Callable[[NodeGroup], tuple[NodeEntry | None, int]]
 
-# What the nodes of a group have in common: capacity, obtainable, available.
-GroupKey = tuple[Vector, Vector, Vector]
+# What the nodes of a group have in common: capacity, obtainable, available, and whether they are avoided.
+GroupKey = tuple[Vector, Vector, Vector, bool]
 
 # A rank behind all others.
 LAST: Rank = (float("inf"),)
@@ -154,11 +154,15 @@ class NodeIndex:
         """The group of the amounts that the node has now."""
         node, capacity = entry.node, self.vector(entry.node.capacity)
         if node.devices:
-            return self._group(entry, (capacity, self.obtainable(node), self.available(node)))
+            return self._group(entry, (capacity, self.obtainable(node), self.available(node), entry.avoided))
         unoccupied = self._less(capacity, node.occupied)
-        return self._group(
-            entry, (capacity, self._less(unoccupied, node.bound), self._less(unoccupied, node.allocated))
-        )
+        bound, allocated = self._less(unoccupied, node.bound), self._less(unoccupied, node.allocated)
+        return self._group(entry, (capacity, bound, allocated, entry.avoided))
+
+    def avoid(self, entry: NodeEntry, avoided: bool) -> None:
+        """Let the node come behind all others, or not any more."""
+        entry.avoided = avoided
+        self.place(entry.node)
 
     def withdraw(self, node: Node) -> None:
         """Offer the node to no ask any more: it is reserved."""
@@ -189,7 +193,8 @@ class NodeIndex:
         if group is not None and available is group.available:
             return (group.score, entry.id)
         capacity = group.capacity if group is not None else self.vector(entry.node.capacity)
-        return (self._score(capacity, available, self._weights), entry.id)
+        score = self._score(capacity, available, self._weights)
+        return (score + AVOIDED if entry.avoided else score, entry.id)
 
     def _entry(self, node: Node) -> NodeEntry:
         entry = self._entries.get(node.id)
@@ -214,7 +219,8 @@ class NodeIndex:
         if demand.required_node:
             after = self._group_for(entry)  # what is bound to the node may be obtained no more
         elif after is None:
-            after = self._group(entry, (group.capacity, group.obtainable, self.after(demand, group.available)))
+            available = self.after(demand, group.available)
+            after = self._group(entry, (group.capacity, group.obtainable, available, group.avoided))
         if after.score < before:
             self.rankings.changed(entry)
         if after is group:
@@ -397,11 +403,11 @@ class NodeIndex:
             yield group
 
     def closest(self, demand: Demand, but: str = "") -> tuple[Node | None, int]:
-        """The candidate that lacks least of what the demand wants, of those where it can be obtained; among equals the
-        one that would be chosen first. `but`: the ID of a node that is chosen only if there is no other. And how many
-        groups were looked at."""
+        """The candidate that lacks least of what the demand wants, of those where it can be obtained, those that are
+        avoided last; among equals the one that would be chosen first. `but`: the ID of a node that is chosen only if
+        there is no other. And how many groups were looked at."""
         refused = NoneOf(demand.refused, but) if but else demand.refused if demand.node_specific else NO_NODES
-        best: tuple[float, float, str] | None = None
+        best: tuple[bool, float, float, str] | None = None
         found: Node | None = None
         empty = 0
         for group in self._groups.values():
@@ -409,10 +415,10 @@ class NodeIndex:
                 empty += 1
             elif covers(group.obtainable, demand.need):
                 lacking = _lacking(group.available, demand.need)
-                if best is None or (lacking, group.score) <= best[:2]:
+                if best is None or (group.avoided, lacking, group.score) <= best[:3]:
                     node = group.first() if refused == NO_NODES else group.first_but(refused)
-                    if node is not None and (best is None or (lacking, group.score, node.id) < best):
-                        best, found = (lacking, group.score, node.id), node.node
+                    if node is not None and (best is None or (group.avoided, lacking, group.score, node.id) < best):
+                        best, found = (group.avoided, lacking, group.score, node.id), node.node
         looked_at = len(self._groups)
         if found is None and but and but not in demand.refused:
             entry = self._entries.get(but)
@@ -474,11 +480,13 @@ class NodeIndex:
         its own becomes it."""
         group = self._groups.get(key)
         if group is None:
-            capacity, obtainable, available = key
+            capacity, obtainable, available, avoided = key
             score, left = self._score(capacity, available, self._weights), entry.group
+            if avoided:
+                score += AVOIDED
             if left is not None and left.lone:
-                del self._groups[left.capacity, left.obtainable, left.available]
-                left.capacity, left.obtainable, left.available = key
+                del self._groups[left.capacity, left.obtainable, left.available, left.avoided]
+                left.capacity, left.obtainable, left.available, left.avoided = key
                 left.room, left.score = available, score
                 self._groups[key] = left
                 self._filled_ever += 1
@@ -487,7 +495,7 @@ class NodeIndex:
             if len(self._groups) > 4 * len(self._nodes) + NODE_GROUPS_KEPT:
                 self._trim()
             self._numbers += 1
-            group = self._groups[key] = NodeGroup(self._numbers, capacity, obtainable, available, score)
+            group = self._groups[key] = NodeGroup(self._numbers, capacity, obtainable, available, score, avoided)
         return group
 
     def with_room(self, need: Vector) -> Iterator[NodeGroup]:
@@ -560,8 +568,8 @@ class Packing:
         self._on: dict[str, dict[NodesOfApplication, None]] = {}
 
     def best(self, application: Application, demand: Demand) -> Node | None:
-        """Of the nodes with allocations of the application that the demand fits, the one with the smallest ID. None: no
-        such node has room, or the ask is bound to a node."""
+        """Of the nodes with allocations of the application that the demand fits, the one with the smallest ID, but none
+        that is avoided. None: no such node has room, or the ask is bound to a node."""
         if demand.required_node or not application.allocations:
             return None
         listed, start = self.of.get(application) or self._made(application), Rank()
@@ -570,7 +578,7 @@ class Packing:
             if room is None or not covers(room, demand.need):
                 self._budget.left -= 1
                 listed.list(packed, room)
-            elif demand.avoids(packed.node.id):
+            elif demand.avoids(packed.node.id) or self._is_avoided(packed.node):
                 start = (packed.node.id, 0)  # right behind it
             else:
                 return packed.node
@@ -579,6 +587,10 @@ class Packing:
     def _room(self, node: Node) -> Vector | None:
         group = self._index.group_of(node)
         return group.available if group is not None else None
+
+    def _is_avoided(self, node: Node) -> bool:
+        group = self._index.group_of(node)
+        return group is not None and group.avoided
 
     def _made(self, application: Application) -> NodesOfApplication:
         listed = self.of[application] = NodesOfApplication(self._index.width)

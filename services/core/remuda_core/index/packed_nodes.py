@@ -4,7 +4,8 @@
     PackedNodes    the node index of a partition that packs by its topology
 
 Nodes in use come before empty ones; then nodes of racks and blocks that are in use; then those of the rack with the
-fewest empty nodes. So there are two parts of each rack, in one tree of all parts. A node that changes moves within its
+fewest empty nodes. So there are two parts of each rack, in one tree of all parts, and as many again of nodes that are
+avoided. A node that changes moves within its
 rack, and a rack whose empty nodes change moves as a whole.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 
 from ..state import Node, Partition
 from .domains import Domain, Standing
@@ -41,6 +43,7 @@ class Part:
 
     domain: Domain
     empty: bool
+    avoided: bool
     tree: FitTree[PackedNode]
     nodes: dict[PackedNode, None] = field(default_factory=dict)
     room: Vector = HIDDEN
@@ -56,7 +59,8 @@ class PackedNodes(NodeIndex):
         # Of each node its domains. `Groups` sets it.
         self.standing: Mapping[NodeEntry, Standing] = {}
         self.packed: dict[NodeEntry, PackedNode] = {}
-        self.parts: dict[tuple[Domain, bool], Part] = {}
+        # By domain, whether its nodes are empty, and whether they are avoided.
+        self.parts: dict[tuple[Domain, bool, bool], Part] = {}
         self.tree: FitTree[Part] = FitTree(self.width, budget)
         # How many nodes are in use, in each domain; how many are empty, in each domain of the finest level.
         self.used: dict[Domain, int] = {}
@@ -104,8 +108,8 @@ class PackedNodes(NodeIndex):
             else:
                 self._update(packed, domain, entry)
         for one in self._dirty_domains:
-            for empty in (False, True):
-                part = self.parts.get((one, empty))
+            for kind in product((False, True), repeat=2):
+                part = self.parts.get((one, *kind))
                 if part is not None:
                     self._list(part)
         self._dirty_domains = {}
@@ -123,13 +127,13 @@ class PackedNodes(NodeIndex):
             del part.nodes[packed]
             if not part.nodes:
                 self.tree.remove(part)
-                del self.parts[part.domain, part.empty]
+                del self.parts[part.domain, part.empty, part.avoided]
 
     def _update(self, packed: PackedNode, domain: Domain | None, entry: NodeEntry) -> None:
         assert domain is not None, "each node is in the domain of all nodes"
         used, group = any(entry.node.allocated.values()), entry.group
         self._count(packed, used=used, whole=not used and group is not None)
-        part = self._part(domain, not used) if group is not None else None
+        part = self._part(domain, not used, entry.avoided) if group is not None else None
         if part is not packed.listed:
             self._unlist(packed)
         if part is None or group is None:
@@ -142,23 +146,25 @@ class PackedNodes(NodeIndex):
             part.room = room
             self._list(part)
 
-    def _part(self, domain: Domain, empty: bool) -> Part:
-        part = self.parts.get((domain, empty))
+    def _part(self, domain: Domain, empty: bool, avoided: bool) -> Part:
+        part = self.parts.get((domain, empty, avoided))
         if part is None:
-            part = self.parts[domain, empty] = Part(domain, empty, FitTree(self.width, self._budget))
+            tree: FitTree[PackedNode] = FitTree(self.width, self._budget)
+            part = self.parts[domain, empty, avoided] = Part(domain, empty, avoided, tree)
         return part
 
     def _list(self, part: Part) -> None:
-        self.tree.move(part, self.rank_of_part(part.domain, part.empty))
+        self.tree.move(part, self.rank_of_part(part))
 
-    def rank_of_part(self, domain: Domain, empty: bool) -> Rank:
-        """Nodes in use first; then domains in use, the finest level first; then those with the fewest empty nodes."""
+    def rank_of_part(self, part: Part) -> Rank:
+        """Nodes that are avoided last. Nodes in use first; then domains in use, the finest level first; then those with
+        the fewest empty nodes."""
         unused = []
-        one: Domain | None = domain
+        one: Domain | None = part.domain
         while one is not None:
             unused.append(one not in self.used)
             one = one.parent
-        return (empty, tuple(unused), self.whole.get(domain, 0), domain.path)
+        return (part.avoided, part.empty, tuple(unused), self.whole.get(part.domain, 0), part.domain.path)
 
     def _count(self, packed: PackedNode, *, used: bool, whole: bool) -> None:
         domain = packed.domain
@@ -215,7 +221,7 @@ class PackedNodes(NodeIndex):
                 part = packed.listed
                 right = packed.room == entry.group.available and covers(part.room, packed.room)
                 right = right and packed.rank == (entry.group.score, entry.id) and part.empty == (not used)
-                right = right and part.rank == self.rank_of_part(part.domain, part.empty)
+                right = right and part.rank == self.rank_of_part(part) and part.avoided == entry.avoided
                 right = right and part.domain is self.standing[entry].chain[-2]
             if not right:
                 found.append(entry.id)

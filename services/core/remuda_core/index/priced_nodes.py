@@ -32,6 +32,9 @@ from .trees import FitTree, PassBudget
 ALL: Final = -1
 SEVERAL: Final = -2
 
+# The first part of the rank of a node: those without devices, those with devices, then the same of avoided ones.
+AVOIDED: Final = 2
+
 
 @dataclass(slots=True, eq=False)
 class Place:
@@ -99,13 +102,12 @@ class PlaceTrees:
     """The trees of some nodes of a partition."""
 
     def __init__(
-        self, prices: Prices, names: dict[str, int], width: int, has_devices: Callable[[NodeEntry], bool],
-        budget: PassBudget,
-    ) -> None:  # fmt: skip
-        """Empty. `names`: the place of each resource in vectors, which are so long. `has_devices`: those nodes come
-        behind others of equal price: what needs no device is no reason to use their CPU."""
+        self, prices: Prices, names: dict[str, int], width: int, order: Callable[[NodeEntry], int], budget: PassBudget
+    ) -> None:
+        """Empty. `names`: the place of each resource in vectors, which are so long. `order`: nodes come in it where
+        prices are equal, those from AVOIDED on behind all others whatever the price."""
         self.prices = prices
-        self._has_devices = has_devices
+        self._order = order
         self._budget = budget
         self._width = width
         self._devices = places_in(names, prices.resource)
@@ -124,7 +126,7 @@ class PlaceTrees:
         """List the node with what is available there."""
         spots = self._spots.get(node)
         if spots is None:
-            spots = self._spots[node] = Spots((self._has_devices(node), node.id))
+            spots = self._spots[node] = Spots((self._order(node), node.id))
         free = self._free(available)
         slack = self._slack(available, free)
         amounts = tuple([available[place] for place in self._plain])
@@ -180,7 +182,7 @@ class PlaceTrees:
         best: Place | None = None
         lowest, failed = 0, plan.failed
         for number, (steps, level, need) in enumerate(plan.looks):
-            if best is not None and steps > lowest:
+            if best is not None and steps > lowest and not best.node.avoided:
                 break
             places = trees[level]
             if failed[number] == places.gained:
@@ -188,7 +190,7 @@ class PlaceTrees:
             place = places.first(need)
             if place is None:
                 failed[number] = places.gained
-            elif best is None or place.rank < best.rank:  # type: ignore[operator]  # both are listed
+            elif best is None or _is_better(place, best, steps == lowest):
                 best, lowest = place, steps
         return best.node.node if best is not None else None
 
@@ -207,10 +209,10 @@ class PlaceTrees:
         best: Place | None = None
         lowest = 0
         for steps, level, need in self._plan_of(demand).looks:
-            if best is not None and steps > lowest:
+            if best is not None and steps > lowest and not best.node.avoided:
                 break
             place = next((one for one in self._with_room(level, need) if one.node.id not in refused), None)
-            if place is not None and (best is None or place.rank < best.rank):  # type: ignore[operator]
+            if place is not None and (best is None or _is_better(place, best, steps == lowest)):
                 best, lowest = place, steps
         return best.node.node if best is not None else None
 
@@ -297,6 +299,14 @@ class PlaceTrees:
         return {**dict.fromkeys({ALL, *free} - {0}, (*amounts, slack)), **several}
 
 
+def _is_better(place: Place, best: Place, same_price: bool) -> bool:
+    """Whether the place is better than the best one yet, which costs no more."""
+    if same_price:
+        assert place.rank is not None and best.rank is not None, "both are listed"
+        return place.rank < best.rank
+    return best.node.avoided and not place.node.avoided
+
+
 class PricedNodes(NodeIndex):
     """The nodes of a partition whose node sort policy has prices. Nodes that are the same to the rules form groups as
     elsewhere, which stand in no order.
@@ -314,10 +324,11 @@ class PricedNodes(NodeIndex):
         self._kept = 0  # at least as many nodes as the trees of classes have
 
     def _no_nodes(self) -> PlaceTrees:
-        return PlaceTrees(self.prices, self._names, self.width, self._has_devices, self._budget)
+        return PlaceTrees(self.prices, self._names, self.width, self._order_of, self._budget)
 
-    def _has_devices(self, node: NodeEntry) -> bool:
-        return bool(node.node.capacity.get(self.prices.resource, 0))
+    def _order_of(self, node: NodeEntry) -> int:
+        """What needs no device is no reason to use the CPU of nodes with devices."""
+        return (node.node.capacity.get(self.prices.resource, 0) > 0) + (AVOIDED if node.avoided else 0)
 
     def fill(self, nodes: Iterable[Node]) -> Iterator[None]:
         for node in nodes:
@@ -348,6 +359,11 @@ class PricedNodes(NodeIndex):
             self.changed_nodes.add(self._entries[node.id])
         return group
 
+    def avoid(self, entry: NodeEntry, avoided: bool) -> None:
+        for trees in (self.trees, *self.of_classes.values()):
+            trees.remove(entry)  # its rank is another one
+        super().avoid(entry, avoided)
+
     def remove(self, node: Node) -> None:
         entry = self._entries.get(node.id)
         super().remove(node)
@@ -373,7 +389,7 @@ class PricedNodes(NodeIndex):
         return self.trees.after(demand, available)
 
     def rank_of(self, demand: Demand, entry: NodeEntry, available: Vector) -> Rank:
-        return (self.trees.steps_of(demand, available), self._has_devices(entry), entry.id)
+        return (entry.avoided, self.trees.steps_of(demand, available), self._order_of(entry), entry.id)
 
     def forget(self, demand: Demand) -> None:
         super().forget(demand)

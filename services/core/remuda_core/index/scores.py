@@ -51,6 +51,10 @@ SCORES: Final[Mapping[str, Score]] = {
 }
 
 
+# Added to the score of a node in a domain that is avoided: scores are from -1 to 1.
+AVOIDED: Final = 4.0
+
+
 def score_of(policy: str) -> Score:
     """ValueError if there is no such policy; `configure` has refused such a configuration before."""
     if policy not in SCORES:

@@ -40,6 +40,8 @@ class PartitionRecord(Record):
     questions_paused: bool = False
     work: facts.WorkMeasured | None = None
     measured_ms: int = 0
+    avoided: facts.DomainAvoided | None = None
+    avoided_ms: int = 0
 
 
 class Refusal(Record):

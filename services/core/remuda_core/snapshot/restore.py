@@ -120,6 +120,7 @@ def _partition(state: State, record: records.PartitionRecord) -> None:
     partition.draining, partition.preemption_refused_ms = record.draining, record.preemption_refused_ms
     partition.yunikorn_1_4, partition.last_asked = state.yunikorn_1_4, record.last_asked
     partition.questions_paused = record.questions_paused
+    partition.avoided, partition.avoided_ms = record.avoided, record.avoided_ms
     if record.work is not None:
         partition.work, partition.measured_ms = record.work, record.measured_ms
         set_prices(partition)

@@ -51,6 +51,8 @@ def _save_partition(partition: Partition) -> Iterator[Record]:
         partition.questions_paused,
         partition.work,
         partition.measured_ms,
+        partition.avoided,
+        partition.avoided_ms,
     )
     for queue in partition.queues.values():
         yield _saved_queue(partition, queue)

@@ -210,6 +210,9 @@ class Partition:
     work: facts.WorkMeasured | None = None
     measured_ms: int = 0
     prices: Prices | None = None
+    # The domain that others avoid for a group that has waited for one, and since when; None: there is none.
+    avoided: facts.DomainAvoided | None = None
+    avoided_ms: int = 0
     # The rules of Apache YuniKorn 1.4 hold (semantics section 18).
     yunikorn_1_4: bool = False
 
