@@ -114,8 +114,8 @@ BACKFILL: Final = (
         (
             "promises_of_the_closest",
             "22: the node is reserved that has room first",
-            "            rank = (node.id == but, at_ms, lacking",
-            "            rank = (node.id == but, 0, lacking",
+            "            rank = (avoided, node.id == but, at_ms, lacking",
+            "            rank = (avoided, node.id == but, 0, lacking",
         ),
         (
             "promises_of_gangs_alone",

@@ -68,7 +68,7 @@ DEVICES: Final = (
     ),
     *mutants_of(
         "index.priced_nodes",
-        ("prices_ignore_order", "20: of equal prices the first node is chosen", "            elif best is None or place.rank < best.rank:  # type: ignore[operator]  # both are listed", "            elif best is None or place.rank > best.rank:"),
-        ("prices_without_devices_last", "20: of equal prices nodes without devices come first", "Spots((self._has_devices(node), node.id))", "Spots((not self._has_devices(node), node.id))"),
+        ("prices_ignore_order", "20: of equal prices the first node is chosen", "        return place.rank < best.rank", "        return place.rank > best.rank"),
+        ("prices_without_devices_last", "20: of equal prices nodes without devices come first", "        return (node.node.capacity.get(self.prices.resource, 0) > 0) +", "        return (node.node.capacity.get(self.prices.resource, 0) <= 0) +"),
     ),
 )  # fmt: skip

@@ -25,7 +25,7 @@ from remuda_core.evolve import BY_FACT
 from remuda_core.facts import PREEMPTED_BY_SCHEDULER, STOPPED_BY_RM, Allocated, Ask
 from remuda_core.limits import DRAIN_REPORTED_MS, MEASURE_AFTER_ALLOCATIONS, QUOTA_RETRY_MS
 from remuda_core.rules.connection import DEREGISTERED
-from remuda_core.settings import EASY, Configuration, PartitionSettings, QueueSettings, TopologyLevel
+from remuda_core.settings import EASY, Configuration, PartitionSettings, QueueSettings, Timing, TopologyLevel
 from remuda_core.snapshot import RESTORERS, save
 from remuda_core.wire import schema, snapshot_format
 from remuda_core.wire.codec import CommitCodec
@@ -312,6 +312,36 @@ def topology() -> World:
     return world
 
 
+def avoided() -> World:
+    """Half-way, others avoid a rack for a group that waits. In the end it runs there, and the rack is avoided no
+    more."""
+    root = QueueSettings("root", True, submit_acl="*", queues=(QueueSettings("a"),))
+    settings = PartitionSettings("default", root, topology=(TopologyLevel("rack", "si/rackname"),))
+    world = World()
+    partition = world.state.partition_name("default")
+    timing = Timing(domain_delay_ms=60_000)
+    world.handle(commands.Register(RM, Configuration("1", (settings,), timing=timing)))
+    for node_id, rack in (("n1", "r1"), ("n2", "r1"), ("n3", "r2")):
+        world.handle(commands.UpdateNode(partition, node_id, "CREATE", {"si/rackname": rack}, {"vcore": 4}, {}))
+    world.handle(commands.SubmitApplication(partition, "app-1", "root.a", "ann"))
+    world.handle(commands.SubmitAsk(Ask(partition, "app-1", "k1", {"vcore": 4}, 1)))
+    world.handle(commands.Schedule(10))
+    group = Ask(partition, "app-1", "w", {"vcore": 4}, 2, tags={"remuda/topology.required": "rack"})
+    world.handle(commands.SubmitAsk(group))
+    for _ in range(3):
+        world.now_ms += 60_000
+        world.handle(commands.Tick())
+        world.handle(commands.Schedule(10))
+        world.handle(commands.SubmitAsk(Ask(partition, "app-1", f"s{world.now_ms}", {"vcore": 1}, 1)))
+        world.handle(commands.Schedule(10))
+    first = next(iter(world.state.partitions[partition].allocations))
+    world.handle(commands.ReleaseAllocation(partition, "app-1", first, STOPPED_BY_RM, "over"))
+    for _ in range(12):
+        world.now_ms += 1_000
+        world.handle(commands.Schedule(10))
+    return world
+
+
 # Recorded although others have all kinds of facts: what their fields say is of another feature.
 ALSO = {"topology": topology}
 
@@ -321,7 +351,7 @@ def few_with_everything() -> dict[str, World]:
     worlds = {f"storm-{seed}": storm(seed, STEPS) for seed in CANDIDATES}
     worlds |= {"draining": draining(), "above-maximum": above_maximum(), "guests": guests()}
     worlds["rejected-allocations"] = rejected_allocations()
-    worlds |= {"devices": devices(), "remembered": remembered(), "promised": promised()}
+    worlds |= {"devices": devices(), "remembered": remembered(), "promised": promised(), "avoided": avoided()}
     happened = {name: kinds(world) for name, world in worlds.items()}
     unknown = [name for name in ALSO if not any((FOLDER / VERSION).glob(f"{name}-*"))]
     chosen = {name: ALSO[name]() for name in unknown}

@@ -58,6 +58,14 @@ TOLD: list[tuple[Message, list[str]]] = [
         ),
         ["NODE SET NODE_RESERVATION n1 k1 'promised 2000 ms: late'"],
     ),
+    (
+        log_pb2.DomainAvoided(allocation_key="k1", level="rack", domain=["b1", "r7"], missing=2, **APP),
+        ["REQUEST NONE - k1 app-1 'others avoid b1/r7 for its group: 2 members found no room there yet'"],
+    ),
+    (
+        log_pb2.DomainAvoidanceEnded(allocation_key="k1", level="rack", domain=["b1", "r7"], reason="it runs", **APP),
+        ["REQUEST NONE - k1 app-1 'others avoid b1/r7 for its group no more: it runs'"],
+    ),
     (state("Accepted", reason="runApplication"), ["APP SET APP_ACCEPTED app-1 - 'runApplication'"]),
     (state("Starting"), ["APP SET APP_STARTING app-1 -"]),
     (state("Running", allocated=ROOM), ["APP SET APP_RUNNING app-1 - [memory=10 vcore=1]"]),

@@ -15,6 +15,7 @@ TIMING = {
     "timing_reservation_delay": "timing.reservation_delay",
     "timing_reservation_timeout": "timing.reservation_timeout",
     "timing_placeholder": "timing.placeholder",
+    "timing_domain_delay": "timing.domain_delay",
     "preemption_interval": "timing.preemption_attempt",
 }
 
@@ -53,6 +54,9 @@ class ConfigSettings(SchedulerAclSettings):
     )
     timing_placeholder: Duration = setting(
         "timing.placeholder", "", "time that placeholders are kept", default_shown="15m"
+    )
+    timing_domain_delay: Duration = setting(
+        "timing.domain_delay", "", "time that a group waits for a domain before others avoid one", default_shown="10m"
     )
 
     def defaults(self) -> Defaults:

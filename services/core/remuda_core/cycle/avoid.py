@@ -37,7 +37,8 @@ def avoid(state: State, partition: Partition, index: PartitionIndex, groups: Gro
         if domain is None:
             continue
         if known is not None and (key, domain.path) != (avoidance.key, avoidance.path):
-            yield ended(known, "another one is avoided")
+            same = key == avoidance.key
+            yield ended(known, "another one is nearer" if same else "another group has waited longest")
         level = groups.domains.name_of(domain.level)
         path = tuple(value for value in domain.path if value is not None)
         application_id, group = key

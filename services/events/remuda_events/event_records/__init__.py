@@ -79,6 +79,8 @@ RECORDS_BY_FACT: Final[dict[str, Callable[[Any, int], Records]]] = {
     "release_overdue": allocations.release_overdue,
     "preemption_started": applications.preemption_started,
     "preemption_ended": applications.preemption_ended,
+    "domain_avoided": applications.domain_avoided,
+    "domain_avoidance_ended": applications.domain_avoidance_ended,
     "placeholder_replaced": allocations.placeholder_replaced,
 }
 

@@ -98,6 +98,22 @@ def preemption_started(fact: log_pb2.PreemptionStarted, at_ns: int) -> Records:
     )  # fmt: skip
 
 
+def domain_avoided(fact: log_pb2.DomainAvoided, at_ns: int) -> Records:
+    yield request(
+        fact.allocation_key, Record.NONE, Record.DETAILS_NONE, at_ns,
+        reference=fact.application_id,
+        message=f"others avoid {'/'.join(fact.domain)} for its group: {fact.missing} members found no room there yet",
+    )  # fmt: skip
+
+
+def domain_avoidance_ended(fact: log_pb2.DomainAvoidanceEnded, at_ns: int) -> Records:
+    yield request(
+        fact.allocation_key, Record.NONE, Record.DETAILS_NONE, at_ns,
+        reference=fact.application_id,
+        message=f"others avoid {'/'.join(fact.domain)} for its group no more: {fact.reason}",
+    )  # fmt: skip
+
+
 def preemption_ended(fact: log_pb2.PreemptionEnded, at_ns: int) -> Records:
     yield request(
         fact.allocation_key, Record.NONE, Record.DETAILS_NONE, at_ns,

@@ -311,6 +311,13 @@ SENTENCES: Final[Mapping[str, Callable[[Any], str]]] = {
     "preemption_answered": preemption_answered,
     "preemption_started": preemption_started,
     "preemption_ended": lambda fact: f"preemption has not helped {name(fact)}{because(fact.reason)}",
+    "domain_avoided": lambda fact: (
+        f"others avoid {fact.level} {'/'.join(fact.domain)} for the group of {name(fact)}: "
+        f"{fact.missing} of its members found no room there yet"
+    ),
+    "domain_avoidance_ended": lambda fact: (
+        f"others avoid {fact.level} {'/'.join(fact.domain)} for the group of {name(fact)} no more{because(fact.reason)}"
+    ),
     "preemption_refused": lambda fact: f"nothing can be preempted for {name(fact)}{because(fact.reason)}",
     "replacement_asked": lambda fact: f"the RM is asked whether {name(fact)} may start on {fact.node_id}",
     "replacement_started": replacement_started,
