@@ -237,6 +237,8 @@ def plan(
         next_step = index.groups.start_of(pending)
         if isinstance(next_step, str):
             return next_step
+        if any(one.preemption is not None for one in next_step.asks):
+            return "preemption for a member that starts with it is under way"
         start = next_step
     need = pending.ask.resource if start is None else start.resource
     limit = limit_of(pending, need)

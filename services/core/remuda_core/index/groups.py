@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from operator import neg
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from remuda_proto.constants import TOPOLOGY_REQUIRED
 
@@ -32,6 +32,7 @@ from .node_groups import Demand, NodeEntry
 from .nodes import NodeIndex
 from .trees import PassBudget
 
+MORE_THAN_ALL_NODES: Final = "all nodes together have less than it asks for"
 # How many members fit in a domain.
 Room = Callable[[Domain], int]
 # An allocation by its UUID, or held room by the number of the question.
@@ -746,14 +747,16 @@ class Groups:
                 parts = (self.domains.find(path) for path in self._incomplete(group, wish))
                 inside = [scope if scope.is_in(one) else one for one in parts if one is not None]
             inside = [one for one in inside if one.is_in(scope)]
+            if self._is_beyond_all_nodes(ask.ask.resource):
+                return MORE_THAN_ALL_NODES
             at = inside[0].level if inside else scope.level
             return Start({ask: 1}, [(demand, 1)], dict(ask.ask.resource), at, inside, begins=False)
         together = self._starting(group, wish)
         asks = {one: repeats for one, repeats, _ in together}
         if not asks or sum(asks.values()) < self._starts(group, wish) or self._comes_later(group, wish):
             return "members that start with it were not asked for yet"
-        if not all(one.possible for _, _, one in together):
-            return "no node has a resource that one of its members wants"
+        if self._is_beyond_all_nodes(asked_together(asks)):
+            return MORE_THAN_ALL_NODES
         if wish.outer and not self._is_bound(group.application):
             return "all asks of its application start in one domain"
         level = max(*(place_of(self.levels, one) for one in (wish.required, wish.outer) if one), ALL_LEVEL, scope.level)
@@ -762,6 +765,10 @@ class Groups:
         members = [(one, sum(n for _, n in some)) for one, some in self.in_order(asks)]
         slices = (place_of(self.levels, wish.slice_level), wish.slice_size) if wish.slice_size else (-1, 0)
         return Start(asks, members, asked_together(asks), level, [scope], True, *slices)
+
+    def _is_beyond_all_nodes(self, resource: Resource) -> bool:
+        total = self.index.partition.total
+        return any(amount > total.get(name, 0) for name, amount in resource.items())
 
     def has_room_for(self, ask: PendingAsk) -> bool:
         """Whether some domain has room for what the group of the ask places next."""
