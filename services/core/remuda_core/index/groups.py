@@ -541,9 +541,9 @@ class Groups:
             if least is None or rank <= least[:2]:
                 entry = shape.best_in(domain)
                 assert entry is not None, "it has room"
-                rank = (*rank, shape.ranks[entry])
-                if least is None or rank < least:
-                    least, best = rank, domain
+                with_node = (*rank, shape.ranks[entry])
+                if least is None or with_node < least:
+                    least, best = with_node, domain
         return best
 
     def next_step(self, demand: Demand, ask: PendingAsk) -> Step:

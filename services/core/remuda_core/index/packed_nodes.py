@@ -108,8 +108,8 @@ class PackedNodes(NodeIndex):
             else:
                 self._update(packed, domain, entry)
         for one in self._dirty_domains:
-            for kind in product((False, True), repeat=2):
-                part = self.parts.get((one, *kind))
+            for empty, avoided in product((False, True), repeat=2):
+                part = self.parts.get((one, empty, avoided))
                 if part is not None:
                     self._list(part)
         self._dirty_domains = {}
