@@ -44,3 +44,11 @@ BOOKMARK_INTERVAL_S: Final = 10.0
 # A warning is logged when the history is behind the log by more than this, and how often at most.
 LAG_WARNING_S: Final = 10.0
 LAG_WARNING_INTERVAL_S: Final = 60.0
+
+# Rows of one hour of a ledger. Beyond it rows are merged with those of other applications, and beyond the double with
+# all: a user who floods the scheduler with applications costs no more memory, and sums stay exact.
+LEDGER_ROWS: Final = 20_000
+# How long allocations that an RM has not reported again are remembered, to say how long they were not.
+UNREPORTED_FOR_MS: Final = 24 * 3_600_000
+# A start reads the log again from the last checkpoint of the ledger: a second of work for so many facts.
+LEDGER_FACTS_APART: Final = 200_000
