@@ -91,7 +91,7 @@ def question(rm_id: str, kind: str) -> str:
 
 
 def rm_of(subject: str) -> str:
-    """The rmID in a subject: si.v1.rm.<rm>..., remuda.{inbox,log,dead}.<rm>."""
+    """The rmID in a subject: si.v1.rm.<rm>..., remuda.{inbox,log,dead,ledger}.<rm>."""
     parts = subject.split(".")
     return parts[3] if parts[0] == "si" else parts[2]
 
@@ -109,6 +109,11 @@ def log(rm_id: str) -> str:
 
 def dead_letter(rm_id: str) -> str:
     return f"remuda.dead.{rm_id}"
+
+
+def ledger(rm_id: str, hour: int | str) -> str:
+    """What was used in an hour. `hour`: its number since 1970, or `*`."""
+    return f"remuda.ledger.{rm_id}.{hour}"
 
 
 RESOLVE_CONFIGURATION = "remuda.api.config.resolve"
@@ -428,7 +433,16 @@ DEAD_LETTERS = Stream(
     max_msgs_per_subject=1_000,
     allow_atomic_batch=True,
 )
-STREAMS = (REQUESTS, INBOX, LOG, CALLBACKS, EVENTS, DEAD_LETTERS, PELOTON_INBOX, PELOTON_LOG)
+LEDGER = Stream(
+    "LEDGER",
+    ("remuda.ledger.*.*",),
+    "closed hours of use, derived from LOG; empty unless events.ledger is set",
+    discard="old",
+    max_bytes=3 * GIB,  # an RM with a thousand applications in each hour adds some 100 MB a year
+    max_age_s=400 * DAY_S,  # a year, and the month that is compared with that of the year before
+    allow_atomic_batch=True,
+)
+STREAMS = (REQUESTS, INBOX, LOG, CALLBACKS, EVENTS, DEAD_LETTERS, LEDGER, PELOTON_INBOX, PELOTON_LOG)
 
 # Requests to its holder detect a dead one, so the expiry is for holders that hang or are cut off. It is long enough for
 # the replacement of a server in a cluster and for a machine that is busy for seconds.
@@ -445,7 +459,8 @@ CONFIGURATIONS = Bucket(
 )
 EVENT_BOOKMARKS = Bucket(
     "remuda_event_bookmarks",
-    'key_of(rmID) -> JSON {"seq", "hash"}: the commit up to which all is told, should EVENTS keep no record of that RM',
+    'key_of(rmID) -> JSON {"seq", "hash"}: the commit up to which all is told, should EVENTS keep no record of that '
+    "RM; ledger_key(rmID) -> JSON of remuda_operations.ledger.bookmark.Bookmark",
 )
 HALTS = Bucket("remuda_halts", "RMs whose streams have lost or changed their past: key_of(rmID) -> JSON of halts.Halt")
 FAULTS = Bucket("remuda_faults", "exceptions at a message of an RM: fault_key(rmID, stream) -> JSON of faults.Fault")
@@ -505,11 +520,29 @@ SNAPSHOTS = ObjectBucket(
     "remuda_snapshots", "states to start from: <key_of(rmID)>.<sequence of the last commit that is in it>"
 )
 PELOTON_SNAPSHOTS = ObjectBucket("remuda_peloton_snapshots", "the same of Peloton's logs", max_bytes=2 * GIB)
-OBJECT_BUCKETS = (SNAPSHOTS, PELOTON_SNAPSHOTS)
+LEDGERS = ObjectBucket(
+    "remuda_ledgers",
+    "hours of ledgers that are not closed: <key_of(rmID)>.<sequence of the last commit that is in it>",
+    max_bytes=2 * GIB,
+)
+OBJECT_BUCKETS = (SNAPSHOTS, PELOTON_SNAPSHOTS, LEDGERS)
 
 RMPROXY_LEASE = "rmproxy"  # key in LEASES: its holder forwards requests and publishes callbacks
 EVENTS_LEASE = "events"  # key in LEASES: its holder writes the event history
 ARCHIVE_LEASE = "archive"  # key in LEASES: its holder writes the archive
+
+
+_OF_LEDGER = ".ledger"
+
+
+def ledger_key(rm_id: str) -> str:
+    """Key in EVENT_BOOKMARKS: where the ledger of the RM has got to, if the RM has one."""
+    return f"{key_of(rm_id)}{_OF_LEDGER}"
+
+
+def rm_of_ledger_key(key: str) -> str | None:
+    """The rmID in such a key; None: it is another one."""
+    return rm_of_key(key.removesuffix(_OF_LEDGER)) if key.endswith(_OF_LEDGER) else None
 
 
 def callback_consumer(rm_id: str) -> str:

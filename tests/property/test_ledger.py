@@ -1,4 +1,4 @@
-"""The ledger is the integral over the log: on every storm, in every hour, for each application, wherever it restarts."""
+"""The ledger is the integral over the log: on every storm, in each hour, for each application, wherever it restarts."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ async def rmproxy(bus: Bus, guests: tuple[str, ...] = ()) -> None:
 
 
 async def events(bus: Bus) -> None:
-    await events_shell.serve(bus, _name())
+    await events_shell.serve(bus, _name(), ledger_tags=())
 
 
 def _name() -> str:

@@ -18,6 +18,7 @@ SERVICES_OF_SECTION: Final = {
     "archive": ("archive", "history"),
     "config": ("config",),
     "core": ("core",),
+    "events": ("events",),
     "groups": ("rmproxy",),
     "grpc": ("grpc",),
     "kubernetes": ("kubernetes",),

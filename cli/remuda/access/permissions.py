@@ -222,6 +222,7 @@ _FORGETS = (
     *(f"$JS.API.STREAM.PURGE.{stream}" for stream in ("LOG", "INBOX", "EVENTS", "DEAD_LETTERS")),
     *_sees_last(subjects.EVENTS.name, subjects.DEAD_LETTERS.name),
     *_object_store(subjects.SNAPSHOTS.name),
+    *_object_store(subjects.LEDGERS.name),
     *_looks_into(_LEADERS, subjects.EVENT_BOOKMARKS.name, subjects.CONFIGURATIONS.name, subjects.FORGOTTEN.name),
     *_looks_into(_VERSIONS),
     f"$KV.{_LEADERS}.*",
@@ -241,8 +242,8 @@ _FOR_OPERATORS = (
     "remuda.api.grpc.*",
     subjects.story("*"),
     *(subjects.configuration_query(kind) for kind in subjects.CONFIGURATION_QUERIES),
-    *_reads(subjects.EVENTS.name),
-    *_looks_into(_LEASES, _HALTS, _FAULTS),
+    *_reads(subjects.EVENTS.name, subjects.LEDGER.name),
+    *_looks_into(_LEASES, _HALTS, _FAULTS, subjects.EVENT_BOOKMARKS.name),
 )
 _GUEST_QUERIES = ("stats", subjects.GUESTS, "nodes", "allocations", "asks", "explain", "rejections")
 _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -316,8 +317,11 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "events": (
         (
-            *_reads(subjects.LOG.name, subjects.EVENTS.name),
+            *_reads(subjects.LOG.name, subjects.EVENTS.name, f"OBJ_{subjects.SNAPSHOTS.name}"),
             "si.v1.rm.*.callback.event",
+            "remuda.ledger.*.*",
+            *_sees_last(subjects.LEDGER.name),
+            *_object_store(subjects.LEDGERS.name),
             *_looks_into(_RMS, _LEASES, _HALTS, _FAULTS, subjects.EVENT_BOOKMARKS.name),
             f"$KV.{_LEASES}.{subjects.EVENTS_LEASE}",
             f"$KV.{subjects.EVENT_BOOKMARKS.name}.>",

@@ -32,7 +32,9 @@ from ..terminal.units import duration, size
 # Of Peloton's resource manager, in the order of the backup.
 PELOTON = (f"OBJ_{subjects.PELOTON_SNAPSHOTS.name}", subjects.PELOTON_LOG.name, subjects.PELOTON_INBOX.name)
 # Backups of older versions lack these. Services create them empty.
-LATER = {f"KV_{bucket.name}" for bucket in (subjects.FAULTS, subjects.FORGOTTEN)}.union(PELOTON)
+LATER = {f"KV_{bucket.name}" for bucket in (subjects.FAULTS, subjects.FORGOTTEN)}.union(PELOTON, (
+    subjects.LEDGER.name, f"OBJ_{subjects.LEDGERS.name}",
+))  # fmt: skip
 # nats-server aborts a restore when one chunk takes more than 5 s. It syncs each message.
 SLOW = (
     "The server syncs each message, and its disk is too slow for that: set `sync_interval: 10s` during the "
@@ -44,7 +46,10 @@ ABOUT, PACKED = "backup.json", "stream.tar.s2"
 # Leases and leaders are not saved.
 STREAMS = (
     subjects.EVENTS.name,
+    subjects.LEDGER.name,
     f"KV_{subjects.EVENT_BOOKMARKS.name}",
+    # After the bookmark that names one: the one before is kept.
+    f"OBJ_{subjects.LEDGERS.name}",
     subjects.CALLBACKS.name,
     f"OBJ_{subjects.SNAPSHOTS.name}",
     subjects.LOG.name,

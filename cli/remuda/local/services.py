@@ -57,6 +57,10 @@ def settings_of(service: str) -> type[Settings]:
         from remuda_core.shell.settings import CoreSettings
 
         return CoreSettings
+    if service == "events":
+        from remuda_events.settings import EventsSettings
+
+        return EventsSettings
     if service == "rmproxy":
         from remuda_rmproxy.settings import RmproxySettings
 

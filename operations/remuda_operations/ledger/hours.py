@@ -27,7 +27,8 @@ LOST: Final = "lost"
 FAILED: Final = "failed"
 KEPT: Final = "kept"
 UNREPORTED: Final = "unreported"
-# What was used: these kinds sum to the integral over the log. All others are waste, and repeat amounts or never were use.
+# What was used: these kinds sum to the integral over the log. All others are waste: they repeat amounts, or never were
+# use.
 USE: Final = (USED, GANG)
 WASTE: Final = (LOST, FAILED, KEPT, UNREPORTED)
 KINDS: Final = (*USE, *WASTE)
@@ -124,7 +125,9 @@ def encode(hour_ms: int, rows: Iterable[Row]) -> list[bytes]:
 
 def _size(row: Row) -> int:
     """At most so many bytes in a message, with the names of its group and its share of the group's sums."""
-    names = sum(map(len, (*row.key[:3], row.key.application))) + sum(len(name) + len(value) for name, value in row.key.tags)
+    names = sum(map(len, (*row.key[:3], row.key.application))) + sum(
+        len(name) + len(value) for name, value in row.key.tags
+    )
     return 4 * names + sum(80 + 8 * len(name) for name in row.amounts) + 40
 
 

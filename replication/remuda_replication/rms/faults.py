@@ -31,13 +31,17 @@ FAULTS_WINDOW_MS = 3_600_000
 log = structlog.get_logger()
 
 # The streams at whose messages faults are recorded: rmproxy reads REQUESTS and LOG, the core INBOX, the event service
-# LOG, too; rmproxy numbers questions to RMs; a core records the commit at which a process was killed, and the commit of
-# a state that violates an invariant.
+# LOG, for events and for the ledger; rmproxy numbers questions to RMs; a core records the commit at which a process
+# was killed, and the commit of a state that violates an invariant.
 EVENTS_OF_LOG = "LOG-events"
+LEDGER_OF_LOG = "LOG-ledger"
 QUESTIONS = "questions"
 KILLED = "KILLED"
 AUDIT = "AUDIT"
-STREAMS = (subjects.REQUESTS.name, subjects.INBOX.name, subjects.LOG.name, EVENTS_OF_LOG, QUESTIONS, KILLED, AUDIT)
+STREAMS = (
+    subjects.REQUESTS.name, subjects.INBOX.name, subjects.LOG.name, EVENTS_OF_LOG, LEDGER_OF_LOG, QUESTIONS, KILLED,
+    AUDIT,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,16 +70,18 @@ async def _delete(bus: Bus, rm_id: str) -> None:
     await bus.delete_consumer(subjects.CALLBACKS.name, subjects.callback_consumer(rm_id))
     await bus.delete_consumer(subjects.EVENTS.name, subjects.event_consumer(rm_id))
     prefix = f"{subjects.key_of(rm_id)}."
-    for name in await bus.object_names(subjects.SNAPSHOTS.name):
-        if name.startswith(prefix):
-            await bus.delete_object(subjects.SNAPSHOTS.name, name)
+    for bucket in (subjects.SNAPSHOTS.name, subjects.LEDGERS.name):
+        for name in await bus.object_names(bucket):
+            if name.startswith(prefix):
+                await bus.delete_object(bucket, name)
     for bucket, key in kept_in_buckets(rm_id):
         if await bus.get(bucket, key) is not None:
             await bus.delete(bucket, key)
 
 
 def kept_in_streams(rm_id: str) -> list[tuple[str, str]]:
-    """All (stream, subject) on which messages of an RM are stored."""
+    """All (stream, subject) on which messages of an RM are stored, but closed hours of its ledger: accounts are settled
+    long after an RM is gone."""
     return [
         *((subjects.REQUESTS.name, subjects.request(rm_id, kind)) for kind in subjects.REQUEST_KINDS),
         (subjects.INBOX.name, subjects.inbox(rm_id)),
@@ -96,6 +98,7 @@ def kept_in_buckets(rm_id: str) -> list[tuple[str, str]]:
     return [
         (subjects.EVENT_BOOKMARKS.name, subjects.key_of(rm_id)),
         (subjects.EVENT_BOOKMARKS.name, faults.told_key(rm_id)),
+        (subjects.EVENT_BOOKMARKS.name, subjects.ledger_key(rm_id)),
         (subjects.CONFIGURATIONS.name, subjects.configuration_key(rm_id)),
         *(
             (subjects.CONFIGURATION_VERSIONS.name, subjects.version_key(number, rm_id))

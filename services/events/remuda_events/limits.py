@@ -50,5 +50,9 @@ LAG_WARNING_INTERVAL_S: Final = 60.0
 LEDGER_ROWS: Final = 20_000
 # How long allocations that an RM has not reported again are remembered, to say how long they were not.
 UNREPORTED_FOR_MS: Final = 24 * 3_600_000
+# An hour is closed so long after its end if no commit comes that closes it: no core is so late.
+LEDGER_CLOSES_AFTER_MS: Final = 10 * 60_000
+# Meanwhile the log is quiet for at least so long.
+LEDGER_QUIET_S: Final = 30.0
 # A start reads the log again from the last checkpoint of the ledger: a second of work for so many facts.
 LEDGER_FACTS_APART: Final = 200_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 from remuda_bus.metrics import counter, gauge
 
 RECORDS = counter("remuda_events_records", "Event records that were written.", ("rm",))
+LEDGER_HOURS = counter("remuda_ledger_hours", "Hours of the ledger that were closed.", ("rm",))
 _STREAM = ("stream",)
 STREAM_MESSAGES = gauge("remuda_nats_stream_messages", "Messages of the stream.", _STREAM)
 STREAM_BYTES = gauge("remuda_nats_stream_bytes", "Bytes of the stream.", _STREAM)

@@ -22,24 +22,28 @@ from remuda_events import limits
 from remuda_events.history.audit_records import publish_violations
 from remuda_events.history.event_history import EventHistory
 from remuda_events.history.halt_records import publish_halts
+from remuda_events.ledger.follower import end_ledger
+from remuda_events.ledger.followers import Ledgers
+from remuda_events.quiet import wait_for_quiet_log
+from remuda_events.settings import EventsSettings
 from remuda_events.story_queries import StoryQueries
 from remuda_events.stream_metrics import measure_streams
 from remuda_replication.lease import Lease
 from remuda_replication.log import LogEntry, LogReader, Position
-from remuda_replication.process import Settings
 from remuda_replication.rms.faults import EVENTS_OF_LOG, Faults
 from remuda_replication.rms.halts import Halts
 
 log = structlog.get_logger()
 
 
-async def main(bus: Bus, settings: Settings) -> None:
+async def main(bus: Bus, settings: EventsSettings) -> None:
     os.nice(limits.NICENESS)
-    await serve(bus, settings.instance)
+    await serve(bus, settings.instance, settings.ledger_tags if settings.ledger else None)
 
 
-async def serve(bus: Bus, instance: str) -> None:
-    """Answer queries for stories, and write the history while this process holds the lease. Runs until cancelled."""
+async def serve(bus: Bus, instance: str, ledger_tags: Sequence[str] | None = None) -> None:
+    """Answer queries for stories, and write the history and the ledger while this process holds the lease.
+    `ledger_tags`: None: no ledger is kept. Runs until cancelled."""
     await StoryQueries(bus).serve()
     measuring = asyncio.ensure_future(measure_streams(bus))
     lease = Lease(bus, subjects.EVENTS_LEASE, instance)
@@ -48,7 +52,7 @@ async def serve(bus: Bus, instance: str) -> None:
             health.PROCESS_HEALTH.set_status("stands by: another process holds the lease")
             await lease.acquire()
             health.PROCESS_HEALTH.set_status("holds the lease: writes the history")
-            await lease.run_while_held(publish(bus, instance))
+            await lease.run_while_held(publish(bus, instance, ledger_tags))
     except ExceptionGroup as failures:  # one follower has failed and has ended the others
         raise failures.exceptions[0] from None
     finally:
@@ -56,23 +60,31 @@ async def serve(bus: Bus, instance: str) -> None:
         await lease.release()
 
 
-async def publish(bus: Bus, instance: str = "events") -> None:
+async def publish(bus: Bus, instance: str = "events", ledger_tags: Sequence[str] | None = None) -> None:
     """Follow each RM that has a record, until the record is removed. Runs until cancelled."""
-    following: dict[str, asyncio.Task[None]] = {}
+    following: dict[str, list[asyncio.Task[None]]] = {}
     halts = Halts(bus, instance, _clock_ms)
     faults, openings = Faults(bus, halts, instance, _clock_ms), asyncio.Semaphore(limits.OPENINGS_AT_ONCE)
+    ledgers = None if ledger_tags is None else Ledgers(bus, ledger_tags, faults, openings)
     async with asyncio.TaskGroup() as followers:
         followers.create_task(halts.watch())
         followers.create_task(publish_halts(bus))
         followers.create_task(publish_violations(bus))
+        if ledgers is None:
+            followers.create_task(end_ledgers(bus))
         async for entry in bus.watch(subjects.RMS.name):
             rm_id = subjects.rm_of_key(entry.key)
             # The log of an RM that has deregistered may contain commits without records, so it is still followed.
             if entry.value is not None and rm_id not in following:
-                work = halts.guard(rm_id, partial(follow_rm, bus, rm_id, faults, openings))
-                following[rm_id] = followers.create_task(work, name=f"events of {rm_id}")
+                works = [partial(follow_rm, bus, rm_id, faults, openings)]
+                if ledgers is not None:
+                    works.append(partial(ledgers.follow_rm, rm_id))
+                following[rm_id] = [
+                    followers.create_task(halts.guard(rm_id, work), name=f"events of {rm_id}") for work in works
+                ]
             elif entry.value is None and rm_id in following:
-                following.pop(rm_id).cancel()
+                for task in following.pop(rm_id):
+                    task.cancel()
 
 
 async def follow_rm(bus: Bus, rm_id: str, faults: Faults, openings: asyncio.Semaphore) -> None:
@@ -108,7 +120,7 @@ async def _write(rm_id: str, history: EventHistory, reader: LogReader, lag_warni
         patience_s = None if bookmark_at is None else max(0.0, bookmark_at - _now())
         entries = await reader.batch(limits.COMMITS_AT_ONCE, timeout_s=patience_s)
         if entries:
-            await _wait_for_quiet_log(reader, entries)
+            await wait_for_quiet_log(reader, entries)
             lag_warning.check(entries[0].commit.now_ms)
             with _spans(rm_id, entries):
                 await history.append_events(entries)
@@ -116,18 +128,6 @@ async def _write(rm_id: str, history: EventHistory, reader: LogReader, lag_warni
         if bookmark_at is not None and _now() >= bookmark_at:
             await history.write_bookmark()
             bookmark_at = None
-
-
-async def _wait_for_quiet_log(reader: LogReader, entries: list[LogEntry]) -> None:
-    """Let callbacks and further decisions come before events. Commits that arrive meanwhile are added to `entries`."""
-    await asyncio.sleep(limits.CALLBACK_LEAD_S)
-    until = _now() + limits.MAX_DELAY_S
-    more = entries
-    while more and len(entries) < limits.COMMITS_AT_ONCE and _now() < until:
-        if max(sum(len(decision.facts) for decision in entry.commit.decisions) for entry in more) < limits.BUSY_FACTS:
-            return
-        more = await reader.batch(limits.COMMITS_AT_ONCE, timeout_s=limits.QUIET_S)
-        entries += more
 
 
 def _spans(rm_id: str, entries: Sequence[LogEntry]) -> ExitStack:
@@ -146,6 +146,20 @@ def _clock_ms() -> int:
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
+
+
+async def end_ledgers(bus: Bus) -> None:
+    """End the ledgers that were kept before."""
+    while True:
+        try:
+            for entry in await bus.entries(subjects.EVENT_BOOKMARKS.name):
+                rm_id = subjects.rm_of_ledger_key(entry.key)
+                if rm_id is not None and entry.value is not None:
+                    await end_ledger(bus, rm_id)
+            return
+        except BusError as error:
+            log.warning("ledgers are not ended, trying again", error=str(error))
+        await pause(limits.HISTORY_RETRY)
 
 
 class LagWarning:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from remuda_events import limits
-from remuda_events.ledger import checkpoints
 from remuda_events.ledger.projection import ClosedHour, Projection
 from remuda_operations.ledger import hours
 from remuda_operations.ledger.hours import HOUR_MS, Row, RowKey
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_replication.log import Position
 
 BEGIN_MS = 500_000 * HOUR_MS
 PARTITION = "[rm-1]default"
@@ -38,14 +36,18 @@ def accepted(name: str, queue: str = "root.a", user: str = "alice", gang: int = 
     return log_pb2.Fact(application_accepted=fact)
 
 
-def allocation(application: str, uuid: str, placeholder: bool = False, node: str = "n1", **amounts: int) -> si.Allocation:
+def allocation(
+    application: str, uuid: str, placeholder: bool = False, node: str = "n1", **amounts: int
+) -> si.Allocation:
     return si.Allocation(
         applicationID=application, allocationKey=uuid, UUID=uuid, partitionName=PARTITION, nodeID=node,
         placeholder=placeholder, taskGroupName="g" if placeholder else "", resourcePerAlloc=resource(**amounts),
     )  # fmt: skip
 
 
-def allocated(application: str, uuid: str, placeholder: bool = False, question: int = 0, **amounts: int) -> log_pb2.Fact:
+def allocated(
+    application: str, uuid: str, placeholder: bool = False, question: int = 0, **amounts: int
+) -> log_pb2.Fact:
     made = log_pb2.Allocated(allocation=allocation(application, uuid, placeholder, **amounts), question=question)
     return log_pb2.Fact(allocated=made)
 
@@ -81,7 +83,12 @@ def row(kind: str, application: str = "app", queue: str = "root.a", tags: hours.
 
 
 def test_an_allocation_counts_in_each_hour_for_as_long_as_it_runs_there():
-    commits = [at(30 * MINUTE, accepted("app"), allocated("app", "u1", vcore=4)), at(2 * HOUR_MS + 60_000), at(2 * HOUR_MS + 120_000, released("app", "u1")), at(3 * HOUR_MS)]
+    commits = [
+        at(30 * MINUTE, accepted("app"), allocated("app", "u1", vcore=4)),
+        at(2 * HOUR_MS + 60_000),
+        at(2 * HOUR_MS + 120_000, released("app", "u1")),
+        at(3 * HOUR_MS),
+    ]
     assert closed_hours(commits) == [
         (BEGIN_MS, [row("used", vcore=4 * 30 * MINUTE)]),
         (BEGIN_MS + HOUR_MS, [row("used", vcore=4 * HOUR_MS)]),
@@ -90,13 +97,27 @@ def test_an_allocation_counts_in_each_hour_for_as_long_as_it_runs_there():
 
 
 def test_an_hour_is_closed_by_a_commit_behind_it_and_hours_without_use_are_left_out():
-    assert closed_hours([at(0, accepted("app"), allocated("app", "u1", vcore=1)), at(1_000, released("app", "u1")), at(HOUR_MS - 1)]) == []
-    commits = [at(0, accepted("app"), allocated("app", "u1", vcore=1)), at(1_000, released("app", "u1")), at(90 * HOUR_MS)]
+    assert (
+        closed_hours(
+            [at(0, accepted("app"), allocated("app", "u1", vcore=1)), at(1_000, released("app", "u1")), at(HOUR_MS - 1)]
+        )
+        == []
+    )
+    commits = [
+        at(0, accepted("app"), allocated("app", "u1", vcore=1)),
+        at(1_000, released("app", "u1")),
+        at(90 * HOUR_MS),
+    ]
     assert closed_hours(commits) == [(BEGIN_MS, [row("used", vcore=1_000)])]
 
 
 def test_a_clock_that_went_back_stands_still():
-    commits = [at(10_000, accepted("app"), allocated("app", "u1", vcore=1)), at(5_000), at(8_000, released("app", "u1")), at(HOUR_MS)]
+    commits = [
+        at(10_000, accepted("app"), allocated("app", "u1", vcore=1)),
+        at(5_000),
+        at(8_000, released("app", "u1")),
+        at(HOUR_MS),
+    ]
     assert closed_hours(commits) == []
 
 
@@ -106,7 +127,9 @@ def test_a_placeholder_is_of_another_kind_until_it_is_replaced():
     )
     commits = [
         at(0, accepted("app", gang=2), allocated("app", "u1", placeholder=True, vcore=2)),
-        at(1_000, log_pb2.Fact(placeholder_replaced=real)), at(3_000, released("app", "u2")), at(HOUR_MS),
+        at(1_000, log_pb2.Fact(placeholder_replaced=real)),
+        at(3_000, released("app", "u2")),
+        at(HOUR_MS),
     ]
     assert project(commits) == [row("gang", vcore=2_000), row("used", vcore=4_000)]
 
@@ -114,11 +137,15 @@ def test_a_placeholder_is_of_another_kind_until_it_is_replaced():
 def test_a_move_leaves_the_past_with_the_queue():
     moved = log_pb2.ApplicationMoved(partition=PARTITION, application_id="app", queue="root.b", from_queue="root.a")
     commits = [
-        at(0, accepted("app"), allocated("app", "u1", vcore=1)), at(1_000, log_pb2.Fact(application_moved=moved)),
-        at(3_000, released("app", "u1", si.PREEMPTED_BY_SCHEDULER)), at(HOUR_MS),
+        at(0, accepted("app"), allocated("app", "u1", vcore=1)),
+        at(1_000, log_pb2.Fact(application_moved=moved)),
+        at(3_000, released("app", "u1", si.PREEMPTED_BY_SCHEDULER)),
+        at(HOUR_MS),
     ]
     assert project(commits) == [
-        row("used", vcore=1_000), row("lost", queue="root.b", vcore=3_000), row("used", queue="root.b", vcore=2_000),
+        row("used", vcore=1_000),
+        row("lost", queue="root.b", vcore=3_000),
+        row("used", queue="root.b", vcore=2_000),
     ]
 
 
@@ -126,7 +153,8 @@ def test_what_was_preempted_is_lost_unless_it_was_checkpointed():
     for tags, lost in (({}, [row("lost", vcore=HOUR_MS + 1_000)]), ({"remuda/checkpointed": "true"}, [])):
         commits = [
             at(0, accepted("app", **tags), allocated("app", "u1", vcore=1)),
-            at(HOUR_MS + 1_000, released("app", "u1", si.PREEMPTED_BY_SCHEDULER)), at(2 * HOUR_MS),
+            at(HOUR_MS + 1_000, released("app", "u1", si.PREEMPTED_BY_SCHEDULER)),
+            at(2 * HOUR_MS),
         ]
         assert project(commits) == [*lost, row("used", vcore=HOUR_MS + 1_000)]
         assert [len(closed.rows) for closed in closed_hours(commits)] == [1, 1 + len(lost)]
@@ -135,53 +163,77 @@ def test_what_was_preempted_is_lost_unless_it_was_checkpointed():
 def test_what_a_failed_gang_had_was_in_vain():
     failing = log_pb2.ApplicationStateChanged(partition=PARTITION, application_id="app", state="Failing")
     commits = [
-        at(0, accepted("app", gang=2), allocated("app", "u1", placeholder=True, vcore=2), allocated("app", "u2", vcore=1)),
+        at(
+            0,
+            accepted("app", gang=2),
+            allocated("app", "u1", placeholder=True, vcore=2),
+            allocated("app", "u2", vcore=1),
+        ),
         at(1_000, released("app", "u1", si.TIMEOUT), log_pb2.Fact(application_state_changed=failing)),
-        at(2_000, released("app", "u2")), at(HOUR_MS),
+        at(2_000, released("app", "u2")),
+        at(HOUR_MS),
     ]
     assert project(commits) == [row("failed", vcore=4_000), row("gang", vcore=2_000), row("used", vcore=2_000)]
 
 
 def test_what_is_free_on_a_reserved_node_is_kept():
     reserved = log_pb2.NodeReserved(
-        partition=PARTITION, application_id="app", allocation_key="k", node_id="n1", resource=resource(vcore=6, memory=1)
+        partition=PARTITION,
+        application_id="app",
+        allocation_key="k",
+        node_id="n1",
+        resource=resource(vcore=6, memory=1),
     )
     unreserved = log_pb2.NodeUnreserved(partition=PARTITION, application_id="app", allocation_key="k", node_id="n1")
     commits = [
         at(0, node(vcore=8), accepted("app"), accepted("b"), allocated("b", "u1", vcore=4)),
         at(1_000, log_pb2.Fact(node_reserved=reserved)),
         at(3_000, released("b", "u1")),
-        at(4_000, log_pb2.Fact(node_unreserved=unreserved), allocated("app", "u2", vcore=6)), at(HOUR_MS),
+        at(4_000, log_pb2.Fact(node_unreserved=unreserved), allocated("app", "u2", vcore=6)),
+        at(HOUR_MS),
     ]
     assert row("kept", vcore=2_000 * 4 + 1_000 * 6) in project(commits)
 
 
 def test_room_that_is_held_by_a_question_is_used():
     asked = log_pb2.PredicateAsked(
-        partition=PARTITION, application_id="app", allocation_key="k", node_id="n1", question=7, resource=resource(vcore=3)
+        partition=PARTITION,
+        application_id="app",
+        allocation_key="k",
+        node_id="n1",
+        question=7,
+        resource=resource(vcore=3),
     )
     commits = [
         at(0, accepted("app"), log_pb2.Fact(predicate_asked=asked)),
-        at(1_000, allocated("app", "u1", question=7, vcore=3)), at(2_000, released("app", "u1")), at(HOUR_MS),
+        at(1_000, allocated("app", "u1", question=7, vcore=3)),
+        at(2_000, released("app", "u1")),
+        at(HOUR_MS),
     ]
     assert project(commits) == [row("used", vcore=6_000)]
 
 
 def test_what_is_not_reported_meanwhile_is_not_used():
     register = log_pb2.Fact(rm_registered=log_pb2.RmRegistered(rm_id="rm-1", resync="report"))
-    recovered = log_pb2.Fact(allocation_recovered=log_pb2.AllocationRecovered(allocation=allocation("app", "u1", vcore=2)))
+    recovered = log_pb2.Fact(
+        allocation_recovered=log_pb2.AllocationRecovered(allocation=allocation("app", "u1", vcore=2))
+    )
     commits = [
         at(0, accepted("app"), allocated("app", "u1", vcore=2), allocated("app", "u2", vcore=1)),
-        at(1_000, register), at(5_000, accepted("app"), recovered), at(HOUR_MS),
+        at(1_000, register),
+        at(5_000, accepted("app"), recovered),
+        at(HOUR_MS),
     ]
     assert project(commits) == [
-        row("unreported", vcore=8_000), row("used", vcore=3_000 + 2 * (HOUR_MS - 5_000)),
+        row("unreported", vcore=8_000),
+        row("used", vcore=3_000 + 2 * (HOUR_MS - 5_000)),
     ]
 
 
 def test_rows_are_told_apart_by_the_listed_tags():
     commits = [
-        at(0, accepted("app", project="x", team="t", other="o"), allocated("app", "u1", vcore=1)), at(HOUR_MS),
+        at(0, accepted("app", project="x", team="t", other="o"), allocated("app", "u1", vcore=1)),
+        at(HOUR_MS),
     ]
     assert project(commits, "team", "project", "absent") == [
         row("used", tags=(("project", "x"), ("team", "t")), vcore=HOUR_MS)
@@ -201,9 +253,9 @@ def test_too_many_applications_are_merged_and_sums_stay_exact(monkeypatch):
 # Hours as messages
 
 names = st.text("abc.-", max_size=5)
+some_tags = st.lists(st.tuples(names, names), max_size=2, unique_by=lambda tag: tag[0])
 keys = st.builds(
-    RowKey, names, names, names, st.lists(st.tuples(names, names), max_size=2, unique_by=lambda tag: tag[0]).map(lambda tags: tuple(sorted(tags))), names,
-    st.sampled_from(hours.KINDS),
+    RowKey, names, names, names, some_tags.map(lambda tags: tuple(sorted(tags))), names, st.sampled_from(hours.KINDS)
 )  # fmt: skip
 amounts = st.dictionaries(st.sampled_from(("vcore", "memory")), st.integers(1, 2**90), min_size=1)
 
@@ -227,29 +279,11 @@ def test_an_hour_is_the_same_message_in_any_order_and_is_read_back(rows, random)
 
 
 def test_a_large_hour_has_several_parts_that_a_server_takes():
-    rows = [Row(RowKey("default", "root.a", f"u{n % 7}", (), f"{n:0200}", "used"), {"vcore": n + 1}) for n in range(3_000)]
+    rows = [
+        Row(RowKey("default", "root.a", f"u{n % 7}", (), f"{n:0200}", "used"), {"vcore": n + 1}) for n in range(3_000)
+    ]
     payloads = hours.encode(BEGIN_MS, rows)
     parts = [hours.decode(payload) for payload in payloads]
     assert [(part.part, part.parts) for part in parts] == [(n, len(parts)) for n in range(len(parts))]
     assert len(parts) > 3
     assert sorted(found for part in parts for found in hours.rows_of(part)) == sorted(rows)
-
-
-# Restarts
-
-
-def restarted(projection: Projection) -> Projection:
-    payload = checkpoints.encode(projection, Position(7, b"hash"))
-    found, position = checkpoints.decode(payload, projection.listed_tags)
-    assert position == Position(7, b"hash")
-    assert checkpoints.encode(found, position) == payload
-    return found
-
-
-def messages(commits: Iterable[log_pb2.Commit], restarts: Iterable[bool]) -> Iterator[list[bytes]]:
-    projection = Projection(("project",))
-    for commit, restart in zip(commits, restarts, strict=False):
-        for closed in projection.apply(commit):
-            yield hours.encode(closed.hour_ms, closed.rows)
-        if restart:
-            projection = restarted(projection)

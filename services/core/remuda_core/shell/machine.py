@@ -88,7 +88,11 @@ class CoreMachine:
             raise HistoryChanged(f"stream {subjects.REQUESTS.name} ends at {end}, but {answered} was answered")
 
     async def published_up_to(self, bus: Bus, newest: int) -> int:
-        return min(await _published_callback(bus, self.log_id), await _published_event(bus, self.log_id, newest))
+        return min(
+            await _published_callback(bus, self.log_id),
+            await _published_event(bus, self.log_id, newest),
+            await _in_ledger(bus, self.log_id, newest),
+        )
 
 
 async def _published_callback(bus: Bus, rm_id: str) -> int:
@@ -111,6 +115,12 @@ async def _published_event(bus: Bus, rm_id: str, newest: int) -> int:
     if event is not None:
         published.append(number_in(event.headers, subjects.LOG_SEQ, 0))
     return max(published, default=newest)
+
+
+async def _in_ledger(bus: Bus, rm_id: str, newest: int) -> int:
+    """The stream sequence of the commit from which the ledger continues; `newest`: the RM has none."""
+    mark = await bus.get(subjects.EVENT_BOOKMARKS.name, subjects.ledger_key(rm_id))
+    return newest if mark is None or mark.value is None else int(json.loads(mark.value)["seq"])
 
 
 def size_of(state: State) -> int:

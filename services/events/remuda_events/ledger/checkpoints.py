@@ -16,7 +16,6 @@ from google.protobuf.message import DecodeError
 from remuda_events.ledger.projection import (
     Application,
     Dropped,
-    Node,
     OpenRow,
     Projection,
     Reservation,
@@ -138,9 +137,7 @@ def encode(projection: Projection, position: Position) -> bytes:
 def _reservation(reservation: Reservation | None, numbers: dict[int, int]) -> _Reservation | None:
     if reservation is None:
         return None
-    return _Reservation(
-        reservation.application.id, numbers[id(reservation.row)], reservation.need, reservation.idle
-    )
+    return _Reservation(reservation.application.id, numbers[id(reservation.row)], reservation.need, reservation.idle)
 
 
 def decode(payload: bytes, listed_tags: Iterable[str] = ()) -> tuple[Projection, Position]:

@@ -76,7 +76,14 @@ class Running:
     __slots__ = ("checkpointed", "is_work", "node", "placeholder", "resource", "row", "since_ms")
 
     def __init__(
-        self, row: OpenRow, resource: Amounts, since_ms: int, node: str, placeholder: bool, checkpointed: bool, is_work: bool
+        self,
+        row: OpenRow,
+        resource: Amounts,
+        since_ms: int,
+        node: str,
+        placeholder: bool,
+        checkpointed: bool,
+        is_work: bool,
     ) -> None:
         self.row, self.resource, self.since_ms, self.node = row, resource, since_ms, node
         self.placeholder, self.checkpointed, self.is_work = placeholder, checkpointed, is_work
@@ -203,6 +210,11 @@ class Projection:
         listed = ((name, tags.get(name) or application.tags.get(name, "")) for name in self.listed_tags)
         return tuple((name, value) for name, value in listed if value)
 
+    def add_rows(self, before: Projection) -> None:
+        """Add the open hour of another projection, which ends where this one begins."""
+        for key, row in before.rows.items():
+            add(self.row(key).amounts, row.amounts, 1)
+
     # Applications
 
     def accepted(self, fact: log_pb2.ApplicationAccepted) -> None:
@@ -259,8 +271,9 @@ class Projection:
     def begins(self, allocation: si.Allocation, since_ms: int) -> Running:
         """`since_ms`: when it began, of which only what comes from now on is counted."""
         return self._begin(
-            allocation.partitionName, allocation.applicationID, allocation.UUID, amounts_of(allocation.resourcePerAlloc),
-            allocation.nodeID, since_ms, allocation.allocationTags, allocation.placeholder, is_work=True,
+            allocation.partitionName, allocation.applicationID, allocation.UUID,
+            amounts_of(allocation.resourcePerAlloc), allocation.nodeID, since_ms, allocation.allocationTags,
+            allocation.placeholder, is_work=True,
         )  # fmt: skip
 
     def asked(self, fact: log_pb2.PredicateAsked) -> None:
