@@ -235,7 +235,7 @@ bench: $(READY)         ## measure: the core alone, the whole system, what a sta
 
 lock: $(RELEASE)/.ready ## resolve what pyproject.toml needs again; ARGS=--upgrade: to the newest versions
 	@$(call compile,dev,pyproject.toml --all-extras --group build) $(ARGS)
-	@$(call compile,extras,pyproject.toml $(foreach extra,archive kubernetes peloton telemetry plot,--extra $(extra)) -c requirements-dev.lock) $(ARGS)
+	@$(call compile,extras,pyproject.toml $(foreach extra,archive kubernetes parquet peloton telemetry plot,--extra $(extra)) -c requirements-dev.lock) $(ARGS)
 	@$(call compile,,pyproject.toml --group build -c requirements-dev.lock) $(ARGS)
 	@$(foreach group,docs helm release,$(call compile,$(group),--group $(group)) $(ARGS) &&) true
 

@@ -11,6 +11,7 @@ from .errors import UserError
 MODULES: Final = {
     "archive": ("obstore",),
     "kubernetes": ("aiohttp",),
+    "parquet": ("pyarrow",),
     "peloton": ("numpy",),
     "plot": ("matplotlib",),
     "telemetry": ("opentelemetry.sdk", "opentelemetry.exporter.otlp"),

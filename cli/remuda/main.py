@@ -31,8 +31,9 @@ operator_commands = typer.Typer(help="Add, list and remove operators; set their 
 COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Start": (start.init, start.up, start.run, start.demo, start.load),
     "Show": (
-        show.status, show.top, show.queues, show.applications, show.nodes, show.topology, show.usage, show.pools,
-        show.explain, show.eta, show.promises, show.story, show.events, show.action, show.dump, show.dead_letters,
+        show.status, show.top, show.queues, show.applications, show.nodes, show.topology, show.usage, show.ledger,
+        show.pools, show.explain, show.eta, show.promises, show.story, show.events, show.action, show.dump,
+        show.dead_letters,
     ),
     "Past": (history.diff, history.bisect, history.replay, history.shadow),
     "Act": (act.kill, act.move, act.hold, act.unhold, act.drain, act.undrain, act.priority, act.release),
@@ -52,12 +53,12 @@ HELP: dict[str, dict[tuple[str, ...], str]] = {
     "Show": {
         ("status", "top"): "Show services, cores, RMs; queues and nodes, live.",
         ("queues", "pools"): "Show queues: used, pending, maximum; pools of Peloton.",
-        ("applications", "usage"): "Show applications; what users and groups use.",
+        ("applications",): "Show applications: state, queue, use, what they wait for.",
+        ("usage", "ledger"): "Show what users use; what was used and wasted.",
         ("nodes", "topology"): "Show nodes; racks, devices, groups that wait.",
-        ("explain",): "Show why asks wait, since when, and who holds what.",
+        ("explain", "story"): "Show why asks wait; every fact about an item.",
         ("eta", "promises"): "Show when asks will start; at the latest.",
-        ("story", "events"): "Show every fact about an item; new event records.",
-        ("action",): "Show what was decided about actions of operators.",
+        ("events", "action"): "Show new event records; decisions about actions.",
         ("dump", "dead-letters"): "Show all state as JSON; requests that failed.",
     },
     "Past": {
@@ -84,16 +85,16 @@ HELP: dict[str, dict[tuple[str, ...], str]] = {
 }
 # These list something, so they have `--output` and, with `--watch`, are shown again and again.
 LISTING = (
-    show.status, show.queues, show.applications, show.nodes, show.topology, show.usage, show.pools, show.explain,
-    show.eta, show.promises, show.action, show.story, show.dead_letters, configuration.history, configuration.show,
-    configuration.diff, configuration.get, settings.show, keys.list_operators, keys.list_clients,
+    show.status, show.queues, show.applications, show.nodes, show.topology, show.usage, show.ledger, show.pools,
+    show.explain, show.eta, show.promises, show.action, show.story, show.dead_letters, configuration.history,
+    configuration.show, configuration.diff, configuration.get, settings.show, keys.list_operators, keys.list_clients,
 )  # fmt: skip
 # The first argument is the RM, which may be left out while one is registered. Commands that delete or stop data of an
 # RM have it named.
 DEFAULT_RM = (
-    show.queues, show.applications, show.nodes, show.topology, show.usage, show.explain, show.eta, show.promises,
-    show.action, show.dump, act.kill, act.move, act.hold, act.unhold, act.drain, act.undrain, act.priority,
-    act.release, configuration.preview,
+    show.queues, show.applications, show.nodes, show.topology, show.usage, show.ledger, show.explain, show.eta,
+    show.promises, show.action, show.dump, act.kill, act.move, act.hold, act.unhold, act.drain, act.undrain,
+    act.priority, act.release, configuration.preview,
 )  # fmt: skip
 # Events follow by themselves (`--follow`); files and archives are looked at once.
 LISTING_ONCE = (show.events, show.check, archive.list_archive)

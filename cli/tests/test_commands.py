@@ -23,7 +23,8 @@ ACTS = {
 }  # fmt: skip
 # Each with one place for a name.
 NAMED = (
-    ["queues", "{}"], ["applications", "{}"], ["nodes", "{}"], ["usage", "{}"], ["rebuild", "{}", "--yes"],
+    ["queues", "{}"], ["applications", "{}"], ["nodes", "{}"], ["usage", "{}"], ["ledger", "{}"],
+    ["rebuild", "{}", "--yes"],
     ["resume", "{}", "--yes"], ["resume", "{}", "--yes", "--json"],
     ["top", "{}"], ["events", "--rm", "{}"],
     ["explain", "{}"], ["explain", "rm", "app\x00{}"], ["explain", "rm", "app", "key\x07{}"],
@@ -56,7 +57,7 @@ ASKS_A_SYSTEM = (
     ["explain", "rm"], ["explain", "rm", "app", "key"], ["story", "x"], ["pools"], ["pools", "/a"],
     ["pool", "set", "/a", "cpu.limit=1"], ["pool", "delete", "/a"],
     ["explain", "peloton.default", "t"], ["story", "t", "--rm", "peloton.default"],
-    ["applications", "rm", "--queue", "root.a"], ["nodes", "rm"], ["usage", "rm"], ["dead-letters"],
+    ["applications", "rm", "--queue", "root.a"], ["nodes", "rm"], ["usage", "rm"], ["ledger", "rm"], ["dead-letters"],
     ["dead-letters", "rm", "1"], ["dead-letters", "rm", "--forget", "--yes"], ["rebuild", "rm", "--yes"],
     ["resume", "rm", "--yes"], ["load", "--plain", "--asks", "1"], ["kill", "rm", "app"],
     ["move", "rm", "app", "root.a"], ["hold", "rm", "root.a"], ["unhold", "rm", "root.a"], ["drain", "rm", "n"],

@@ -260,11 +260,62 @@ def topology(
     show(nats, rm, domain, with_nodes, json)
 
 
-def usage(rm: DefaultRm, nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
-    """Show what users and groups use of each queue, and their limits."""
+def usage(
+    rm: DefaultRm,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="WHEN", help="Also what users have used since then, from the ledger: a time, or 7d."),
+    ] = None,
+    nats: Nats = DEFAULT_URL,
+    json: AsJson = False,
+) -> None:
+    """Show what users and groups use of each queue, and their limits; with --since also what users have used."""
     from ..show.listings import usage as show
 
-    show(nats, rm, json)
+    show(nats, rm, since, json)
+
+
+def ledger(
+    rm: DefaultRm,
+    since: Annotated[
+        str, typer.Option(metavar="WHEN", help="From the hour of that time on: a time, or a duration such as 7d.")
+    ] = "24h",
+    until: Annotated[
+        str | None, typer.Option(metavar="WHEN", help="Up to the hour of that time. Default: the last closed hour.")
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="A row for each: partition, queue, user, application, tags, tag:NAME, with commas between them. "
+            "Default: queue.",
+        ),
+    ] = None,
+    per: Annotated[str, typer.Option(help="A row for each hour, day, month, or all.")] = "all",
+    zone: Annotated[str, typer.Option(help="Time zone of days and months, such as Europe/Berlin.")] = "UTC",
+    queue: Annotated[str, typer.Option(help="Only this queue and those below it.")] = "",
+    user: Annotated[str, typer.Option(help="Only this user.")] = "",
+    application: Annotated[str, typer.Option(help="Only this application.")] = "",
+    prices: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Prices, for a column with costs (docs/time.md).")
+    ] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV, a row for each resource.")] = False,
+    focus: Annotated[
+        bool, typer.Option("--focus", help="With the columns of FOCUS 1.2, by application. Without --parquet as CSV.")
+    ] = False,
+    parquet: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a Parquet file. Needs the extra parquet.")
+    ] = None,
+    nats: Nats = DEFAULT_URL,
+    json: AsJson = False,
+) -> None:
+    """Show what was used in closed hours, by queue, user, application or tags, and what of it was wasted: exactly, from
+    the ledger that events services keep with events.ledger."""
+    from ..show.ledger import Asked
+    from ..show.ledger import ledger as show
+
+    asked = Asked(since, until, by, per, zone, queue, user, application, prices, csv, focus, parquet)
+    show(nats, rm, asked, json)
 
 
 def action(

@@ -24,6 +24,7 @@ from ..terminal.devices import drawn_all
 from ..terminal.output import Unbroken, console, is_wide, unbroken
 from ..terminal.units import amount, amounts, number, ordered, time_of
 from .fair_shares import owes, past_share
+from .ledger import USED_SINCE, hours_of, with_past
 
 Row = dict[str, Any]
 # Columns with lists of amounts.
@@ -100,12 +101,21 @@ def _more_of_node(row: Row) -> list[str]:
     return [drawn_all(node.devices), "/".join(node.domain), amounts(node.available), attributes]
 
 
-def usage(url: str, rm: str, as_json: bool) -> None:
+def usage(url: str, rm: str, since: str | None, as_json: bool) -> None:
     async def ask(bus: Bus) -> list[Row]:
-        return [row async for page in pages_of(bus, "usage", Rows, rm=rm) for row in page.usage]
+        found = [row async for page in pages_of(bus, "usage", Rows, rm=rm) for row in page.usage]
+        return found if since is None else await with_past(bus, rm, since, found)
 
     columns = ("who", "queue", "used", "may use", "running", "may run", "past of due", "owes")
-    _show(url, ask, as_json, columns, _usage, ("mean use",), _more_of_usage)
+    if since is None:
+        _show(url, ask, as_json, columns, _usage, ("mean use",), _more_of_usage)
+    else:
+        of_past = (*columns, f"since {since}")
+        _show(url, ask, as_json, of_past, _usage_since, ("mean use",), _more_of_usage)
+
+
+def _usage_since(row: Row) -> list[str]:
+    return [*_usage(row), hours_of(row[USED_SINCE])]
 
 
 def _usage(row: Row) -> list[str]:

@@ -414,6 +414,6 @@ def _servers(folder: Path) -> list[Server]:
             for former, latter in replaced.items():
                 text = text.replace(former, latter)
             file.write_text(text)
-        environment = {"NATS_NAME": name, "NATS_MAX_STORE": "120GB", "NATS_ROUTES": f"[{routes}]"}
+        environment = {"NATS_NAME": name, "NATS_MAX_STORE": "126GB", "NATS_ROUTES": f"[{routes}]"}
         servers.append(Server(name, folder / name / "cluster.conf", f"tls://127.0.0.1:{client}", environment))
     return servers

@@ -111,7 +111,7 @@ def encode(projection: Projection, position: Position) -> bytes:
     ]  # fmt: skip
     applications = [
         _Application(
-            partition, one.id, one.queue, one.user, one.tags, one.gang, one.failing,
+            partition, one.id, one.queue, one.user, dict(one.tags), one.gang, one.failing,
             [
                 _Running(
                     name, numbers[id(each.row)], each.resource, each.since_ms, each.node, each.placeholder,

@@ -1,0 +1,257 @@
+"""Sums of a ledger, what they cost, and their exports."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remuda_bus import subjects
+from remuda_bus.memory import MemoryBus
+from remuda_operations.ledger import exports, hours, reading
+from remuda_operations.ledger.bookmark import Bookmark
+from remuda_operations.ledger.hours import HOUR_MS, Row, RowKey
+from remuda_operations.ledger.prices import Prices, money
+from remuda_operations.ledger.reading import BadQuery, LedgerQuery, LedgerRow, Sums, read_ledger
+
+RM = "rm:1"
+# The begin of a day in UTC.
+DAY_MS = round(datetime(2026, 11, 28, tzinfo=UTC).timestamp() * 1_000)
+X = (("project", "x"),)
+PRICES = """
+currency: eur
+prices:
+  - {resource: gpu, queue: root.a, per_hour: 1.20}
+  - {resource: gpu, per_hour: 2, kinds: [used]}
+  - {resource: memory, per_hour: "0.004", tags: {project: x}}
+  - {resource: vcore, unit: 500m, per_hour: 0.031, user: alice}
+"""
+
+
+def row(queue: str, user: str, application: str, kind: str = "used", tags: hours.Tags = (), **amounts: int) -> Row:
+    """`amounts`: in base units, for an hour."""
+    key = RowKey("default", queue, user, tags, application, kind)
+    return Row(key, {name: amount * HOUR_MS for name, amount in amounts.items()})
+
+
+HOURS = {
+    DAY_MS: [
+        row("root.a", "alice", "app-1", vcore=1_000, memory=2**30),
+        row("root.a", "alice", "app-1", "lost", vcore=500),
+        row("root.a.b", "bob", "app-2", tags=X, gpu=2, memory=3 * 2**30),
+    ],
+    DAY_MS + 2 * HOUR_MS: [
+        row("root.a", "alice", "app-3", vcore=3_000),
+        row("root.c", "alice", "app-4", "gang", gpu=1),
+    ],
+    DAY_MS + 24 * HOUR_MS: [row("root.a.b", "bob", "app-2", tags=X, gpu=4)],
+}
+
+
+def payloads() -> list[bytes]:
+    return [payload for hour_ms, rows in HOURS.items() for payload in hours.encode(hour_ms, rows)]
+
+
+@pytest.fixture
+async def bus() -> MemoryBus:
+    bus = MemoryBus()
+    for hour_ms, rows in HOURS.items():
+        for payload in hours.encode(hour_ms, rows):
+            await bus.append(subjects.ledger(RM, hour_ms // HOUR_MS), payload)
+    bookmark = Bookmark(1, "", DAY_MS, DAY_MS + 25 * HOUR_MS)
+    await bus.put(subjects.EVENT_BOOKMARKS.name, subjects.ledger_key(RM), bookmark.encode())
+    return bus
+
+
+def query(*by: str, **more: Any) -> LedgerQuery:
+    return LedgerQuery(**{"since_ms": DAY_MS, "until_ms": DAY_MS + 48 * HOUR_MS, "by": by, **more})
+
+
+def summed(asked: LedgerQuery, seen: reading.Seen | None = None) -> list[LedgerRow]:
+    sums = Sums(asked, seen)
+    sums.add_all(payloads())
+    return sums.rows()
+
+
+def in_hours(rows: list[LedgerRow]) -> list[tuple[Any, ...]]:
+    """Names and amounts, in hours of base units."""
+
+    def of(amounts: hours.Amounts) -> dict[str, int]:
+        return {name: amount // HOUR_MS for name, amount in amounts.items()}
+
+    return [(*one.names.values(), {kind: of(amounts) for kind, amounts in one.amounts.items()}) for one in rows]
+
+
+async def test_sums_by_queue_of_all_hours(bus: MemoryBus) -> None:
+    answer = await read_ledger(bus, RM, query("queue"))
+    assert (answer.begun_ms, answer.closed_ms) == (DAY_MS, DAY_MS + 25 * HOUR_MS)
+    assert in_hours(answer.rows) == [
+        ("root.a", {"used": {"vcore": 4_000, "memory": 2**30}, "lost": {"vcore": 500}}),
+        ("root.a.b", {"used": {"gpu": 6, "memory": 3 * 2**30}}),
+        ("root.c", {"gang": {"gpu": 1}}),
+    ]
+    assert json.loads(json.dumps(answer.as_json()))["rows"][1] == {
+        "from_ms": DAY_MS, "until_ms": DAY_MS + 48 * HOUR_MS, "queue": "root.a.b", "tags": {},
+        "used": {"gpu": 6 * HOUR_MS, "memory": 3 * 2**30 * HOUR_MS},
+        "gang": {}, "lost": {}, "failed": {}, "kept": {}, "unreported": {},
+    }  # fmt: skip
+
+
+async def test_only_hours_that_begin_in_the_time_count(bus: MemoryBus) -> None:
+    found = await read_ledger(bus, RM, query("user", since_ms=DAY_MS + 1, until_ms=DAY_MS + 24 * HOUR_MS))
+    assert in_hours(found.rows) == [("alice", {"used": {"vcore": 3_000}, "gang": {"gpu": 1}})]
+    assert (await read_ledger(bus, "none", query())).rows == []
+
+
+def test_rows_are_told_apart_by_application_tags_and_period():
+    assert in_hours(summed(query("application", queue="root.a", per="day", application="app-2"))) == [
+        ("app-2", {"used": {"gpu": 2, "memory": 3 * 2**30}}), ("app-2", {"used": {"gpu": 4}}),
+    ]  # fmt: skip
+    assert [(one.from_ms, one.names) for one in summed(query("tag:project", "tags", user="bob", per="hour"))] == [
+        (DAY_MS, {"tag:project": "x", "tags": '{"project": "x"}'}),
+        (DAY_MS + 24 * HOUR_MS, {"tag:project": "x", "tags": '{"project": "x"}'}),
+    ]
+    [month] = summed(query(per="month", zone="Europe/Berlin"))
+    assert month.from_ms == round(datetime(2026, 10, 31, 23, tzinfo=UTC).timestamp() * 1_000)
+    assert month.until_ms == round(datetime(2026, 11, 30, 23, tzinfo=UTC).timestamp() * 1_000)
+    days = [one.from_ms for one in summed(query(per="day", zone="Asia/Kolkata"))]
+    assert days == [DAY_MS - 11 * HOUR_MS // 2, DAY_MS + 37 * HOUR_MS // 2]
+
+
+def test_an_operator_sees_rows_of_some_queues_alone():
+    assert in_hours(summed(query("queue"), lambda _, queue, user: queue == "root.c" or user == "bob")) == [
+        ("root.a.b", {"used": {"gpu": 6, "memory": 3 * 2**30}}), ("root.c", {"gang": {"gpu": 1}}),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("asked", "field", "message"),
+    [
+        ({"by": ("x",)}, "by", "by 'x': expected partition, queue"), ({"by": ("tag:",)}, "by", "by 'tag:'"),
+        ({"by": ("user", "user")}, "by", "expected each once"), ({"per": "week"}, "per", "per 'week': expected hour"),
+        ({"until_ms": 0}, "since", "not before"), ({"zone": "Mars"}, "zone", "zone 'Mars': expected a time zone"),
+        ({"zone": "../etc"}, "zone", "expected a time zone"),
+    ],
+)  # fmt: skip
+def test_a_wrong_query_is_refused(asked: dict[str, Any], field: str, message: str):
+    with pytest.raises(BadQuery, match=message) as refused:
+        query(**{"by": (), **asked}) if "by" not in asked else LedgerQuery(0, 1, asked["by"])
+    assert refused.value.field == field
+
+
+@given(
+    st.sets(st.sampled_from(("partition", "queue", "user", "application", "tag:project", "tags"))),
+    st.sampled_from(reading.PER),
+)
+def test_sums_are_the_same_however_rows_are_told_apart(by: set[str], per: str):
+    def total(rows: list[LedgerRow]) -> dict[tuple[str, str], int]:
+        found: dict[tuple[str, str], int] = {}
+        for one in rows:
+            for kind, amounts in one.amounts.items():
+                for name, amount in amounts.items():
+                    found[kind, name] = found.get((kind, name), 0) + amount
+        return found
+
+    assert total(summed(query(*sorted(by), per=per))) == total(summed(query()))
+
+
+# Prices
+
+
+def test_the_first_price_that_fits_counts_and_is_exact():
+    prices = Prices.read(PRICES)
+    by = ("user",)
+    rows = summed(query(*exports.by_of(by, prices)))
+    costs = exports.priced(rows, by, prices)
+    assert [one.names for one in costs.rows] == [{"user": "alice"}, {"user": "bob"}]
+    # alice: 4 core-hours in units of half a core; the gpu of a placeholder is free. bob: 6 gpu-hours below root.a.
+    assert costs.costs[0]["vcore"] == Fraction("0.031") * 8
+    assert costs.costs[0]["gpu"] == costs.costs[0]["memory"] == 0
+    assert costs.costs[1] == {"gpu": Fraction("1.2") * 6, "memory": Fraction("0.004") * 3}
+    assert money(costs.costs[1]["gpu"]) == Decimal("7.200000")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[", "not YAML"), ("[]", "the file: expected fields"), ("currency: euro", "currency 'euro'"),
+        ("currency: EUR\nprices: []", "prices: expected a list"),
+        ("currency: EUR\nprice: []", "unknown field 'price', expected currency, prices"),
+        ("currency: EUR\nprices: [{per_hour: 1}]", "prices.0..resource 'None'"),
+        ("currency: EUR\nprices: [{resource: gpu}]", "per_hour 'None': expected a number"),
+        ("currency: EUR\nprices: [{resource: gpu, per_hour: -1}]", "per_hour '-1'"),
+        ("currency: EUR\nprices: [{resource: gpu, per_hour: .nan}]", "per_hour 'nan'"),
+        ("currency: EUR\nprices: [{resource: gpu, per_hour: 1, unit: 1x}]", "unit: '1x' has an unknown suffix"),
+        ("currency: EUR\nprices: [{resource: gpu, per_hour: 1, kinds: [x]}]", "kinds"),
+        ("currency: EUR\nprices: [{resource: gpu, per_hour: 1, queue: 7}]", "queue '7': expected a text"),
+        ("currency: EUR\nprices: [{resource: gpu, per_hour: 1, tags: 7}]", "tags: expected fields"),
+    ],
+)  # fmt: skip
+def test_a_wrong_file_of_prices_is_refused(text: str, message: str):
+    with pytest.raises(ValueError, match=message):
+        Prices.read(text)
+
+
+# Exports
+
+
+async def answer(bus: MemoryBus, *by: str, **more: Any) -> reading.LedgerAnswer:
+    return await read_ledger(bus, RM, query(*by, **more))
+
+
+async def test_a_table_has_a_row_for_each_resource(bus: MemoryBus) -> None:
+    prices = Prices.read(PRICES)
+    found = await answer(bus, *exports.by_of(("queue",), prices))
+    lines = list(csv.reader(io.StringIO(exports.as_csv(exports.table(found, ("queue",), prices)))))
+    assert lines[0] == [
+        "from", "until", "queue", "resource", "unit", "used_hours", "gang_hours", "lost_hours", "failed_hours",
+        "kept_hours", "unreported_hours", "cost", "currency",
+    ]  # fmt: skip
+    whole = ["2026-11-28T00:00:00Z", "2026-11-30T00:00:00Z"]
+    assert lines[1:4] == [
+        [*whole, "root.a", "memory", "GiB", "1", "0", "0", "0", "0", "0", "0", "EUR"],
+        [*whole, "root.a", "vcore", "core", "4", "0", "0.5", "0", "0", "0", "0.248", "EUR"],
+        [*whole, "root.a.b", "gpu", "gpu", "6", "0", "0", "0", "0", "0", "7.2", "EUR"],
+    ]
+
+
+async def test_focus_has_a_charge_for_each_application_and_resource(bus: MemoryBus) -> None:
+    found = await answer(bus, *exports.FOCUS_BY, per="day")
+    lines = list(csv.DictReader(io.StringIO(exports.as_csv(exports.focus(found, Prices.read(PRICES))))))
+    [charge] = [line for line in lines if line["ResourceId"] == "app-2" and line["ConsumedQuantity"] == "4"]
+    assert {name: charge[name] for name in (
+        "BillingAccountId", "BillingCurrency", "BillingPeriodStart", "BillingPeriodEnd", "ChargePeriodStart",
+        "ChargePeriodEnd", "ChargeCategory", "ConsumedUnit", "ListUnitPrice", "BilledCost", "EffectiveCost",
+        "SubAccountId", "Tags", "x_User", "x_LostQuantity",
+    )} == {
+        "BillingAccountId": RM, "BillingCurrency": "EUR", "BillingPeriodStart": "2026-11-01T00:00:00Z",
+        "BillingPeriodEnd": "2026-12-01T00:00:00Z", "ChargePeriodStart": "2026-11-29T00:00:00Z",
+        "ChargePeriodEnd": "2026-11-30T00:00:00Z", "ChargeCategory": "Usage", "ConsumedUnit": "gpu Hours",
+        "ListUnitPrice": "1.2", "BilledCost": "4.8", "EffectiveCost": "4.8", "SubAccountId": "root.a.b",
+        "Tags": '{"project": "x"}', "x_User": "bob", "x_LostQuantity": "0",
+    }  # fmt: skip
+    assert sum(Decimal(line["BilledCost"]) for line in lines) == Decimal("0.248") + Decimal("7.2") + Decimal("0.012")
+
+
+def test_no_name_becomes_a_formula_of_a_spreadsheet():
+    found = exports.Table([("user", str)], [("=cmd()",), ("-1",), ("alice",)])
+    assert exports.as_csv(found).splitlines() == ["user", "'=cmd()", "'-1", "alice"]
+
+
+async def test_parquet_has_the_same_rows(bus: MemoryBus) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    found = exports.focus(await answer(bus, *exports.FOCUS_BY, per="day"))
+    import pyarrow as pa
+
+    read = parquet.read_table(pa.BufferReader(exports.as_parquet(found)))
+    assert read.column_names == [name for name, _ in found.columns]
+    assert [tuple(one.values()) for one in read.to_pylist()] == found.rows
+    assert parquet.read_table(pa.BufferReader(exports.as_parquet(exports.Table(found.columns, [])))).num_rows == 0
