@@ -51,10 +51,9 @@ HELP: dict[str, dict[tuple[str, ...], str]] = {
         ("demo", "load"): "Run a demonstration; submit a simulated workload.",
     },
     "Show": {
-        ("status", "top"): "Show services, cores, RMs; queues and nodes, live.",
-        ("queues", "pools"): "Show queues: used, pending, maximum; pools of Peloton.",
-        ("applications",): "Show applications: state, queue, use, what they wait for.",
-        ("usage", "ledger"): "Show what users use; what was used and wasted.",
+        ("status", "queues"): "Show services, cores, RMs; queues and what they use.",
+        ("top", "usage", "ledger"): "Show use: live; by users and groups; in the past.",
+        ("pools", "applications"): "Show pools of Peloton; applications.",
         ("nodes", "topology"): "Show nodes; racks, devices, groups that wait.",
         ("explain", "story"): "Show why asks wait; every fact about an item.",
         ("eta", "promises"): "Show when asks will start; at the latest.",

@@ -129,7 +129,7 @@ def _price(found: Any, where: str) -> Price:
     if not isinstance(kinds, list) or not kinds or not all(kind in hours.KINDS for kind in kinds):
         raise ValueError(f"{where}.kinds {shown(str(kinds))}: expected a list of {', '.join(hours.KINDS)}")
     tags = _fields(fields.get("tags", {}), f"{where}.tags", None)
-    fits: dict[str, str] = {name: fields[name] for name in _NAMES if name in fields}
+    fits: dict[str, Any] = {name: fields[name] for name in _NAMES if name in fields}
     fits |= {f"{TAG}{name}": value for name, value in tags.items()}
     for name, value in fits.items():
         if not isinstance(value, str) or not value:
