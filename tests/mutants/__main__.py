@@ -64,6 +64,8 @@ def main() -> int:
         chosen = random.Random(arguments.seed).sample(chosen, min(arguments.sample, len(chosen)))
     fates = fates_of(chosen, STAGES[:1] if arguments.golden else STAGES, arguments.workers)
     survived = [name for name, fate in fates.items() if not fate.by]
+    for name in survived:
+        print(f"survived: {name}")
     print(f"{len(fates)} mutants, {len(fates) - len(survived)} killed, {len(survived)} survived")
     if arguments.table:
         arguments.table.write_text(table(MUTANTS, fates))

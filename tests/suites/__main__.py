@@ -85,14 +85,17 @@ def everything(names: Sequence[str]) -> int:
 
 
 def report(outcomes: Sequence[Outcome], seconds: float) -> int:
-    """The table, what has failed, and last of all what has passed only when it was tried again."""
+    """How what has failed ended, so that the last page of a log says why; the table, the names of what has failed, and
+    last of all what has passed only when it was tried again."""
+    failed = [outcome for outcome in outcomes if not outcome.passed]
+    for outcome in failed:
+        print(f"\n=== {outcome.choice.suite.name} failed; the end of its output:\n{outcome.end}")
     table = Table("suite", "smoke or full", "seconds", "tests", "", box=None, pad_edge=False)
     for outcome in outcomes:
         said = f"skipped: {outcome.skipped}" if outcome.skipped else "" if outcome.passed else "FAILED"
         row = (outcome.choice.suite.name, outcome.choice.word, f"{outcome.seconds:.0f}", str(outcome.tests), said)
         table.add_row(*row)
     Console(width=None if sys.stdout.isatty() else 140, highlight=False).print(table)
-    failed = [outcome for outcome in outcomes if not outcome.passed]
     for outcome in failed:
         for name in outcome.failed or (outcome.choice.suite.name,):
             print(f"failed: {name}")

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .plan import AT_ONCE, Choice
@@ -23,12 +23,14 @@ COUNTED = re.compile(r"\b(\d[\d,]*) (?:passed|seeds from|mutants,|scenarios:|con
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 # On a slow or busy machine: what is tried again may take longer before a deadline is missed.
 AGAIN = {"AGAIN": "--last-failed -p no:xdist", "WORKERS": "0", "REMUDA_PATIENCE": "4", "PYTEST_TIMEOUT": "480"}
+END_LINES = 30
 _printing = threading.Lock()
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """`flaky`: the tests that passed only when they were tried again; the name of the suite where it has no tests."""
+    """`flaky`: the tests that passed only when they were tried again; the name of the suite where it has no tests.
+    `end`: the last lines that it wrote."""
 
     choice: Choice
     passed: bool
@@ -37,6 +39,7 @@ class Outcome:
     failed: tuple[str, ...] = ()
     flaky: tuple[str, ...] = ()
     skipped: str = ""
+    end: str = ""
 
 
 def play(choices: Iterable[Choice], commit: str, ends: float = math.inf) -> Iterator[Outcome]:
@@ -65,9 +68,7 @@ def _first_tries(choices: Sequence[Choice], commit: str, ends: float) -> Iterato
 def _again(first: Outcome, commit: str, ends: float) -> Outcome:
     second = _played(first.choice, commit, ends, AGAIN)
     flaky = (first.failed or (first.choice.suite.name,)) if second.passed else ()
-    return Outcome(
-        first.choice, second.passed, first.seconds + second.seconds, first.tests + second.tests, second.failed, flaky
-    )
+    return replace(second, seconds=first.seconds + second.seconds, tests=first.tests + second.tests, flaky=flaky)
 
 
 def _played(choice: Choice, commit: str, ends: float, more: dict[str, str] | None = None) -> Outcome:
@@ -83,7 +84,8 @@ def _played(choice: Choice, commit: str, ends: float, more: dict[str, str] | Non
     _say(f"\n=== {name} ({choice.word}): {'passed' if code == 0 else f'exit {code}'} after {seconds:.0f} s\n{output}")
     plain = ANSI.sub("", output)
     counts = [int(number.replace(",", "")) for number in COUNTED.findall(plain)]
-    return Outcome(choice, code == 0, seconds, sum(counts), tuple(dict.fromkeys(FAILED.findall(plain))))
+    failed, end = tuple(dict.fromkeys(FAILED.findall(plain))), "\n".join(plain.splitlines()[-END_LINES:])
+    return Outcome(choice, code == 0, seconds, sum(counts), failed, end=end)
 
 
 def _say(text: str) -> None:

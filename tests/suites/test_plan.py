@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from .__main__ import report
 from .plan import SMOKE_S, Choice, Passed, choose, record, recorded
-from .play import ANSI, FAILED, run
+from .play import ANSI, FAILED, play, run
 from .suite import ROOT, Suite, read
 
 SUITES = [Suite(name, "true", smoke="true", alone=True) for name in "abcd"]
@@ -87,3 +88,11 @@ def test_a_line_that_takes_too_long_is_killed_with_its_children() -> None:
     code, output, seconds = run("echo begun; sleep 60 & sleep 60", 0.5)
     assert (code, output.splitlines()[0]) == (124, "begun") and "not done within" in output and seconds < 30
     assert run("exit 3", 10)[0] == 3
+
+
+def test_the_report_ends_with_why_a_suite_failed(capsys: pytest.CaptureFixture[str]) -> None:
+    suite = Suite("mutants", "echo survived: fence; exit 1", once=True)
+    outcomes = list(play([Choice(suite, due=True, full=True)], COMMIT))
+    assert report(outcomes, 1.0) == 1
+    _, shown = capsys.readouterr().out.split("=== mutants failed; the end of its output:\n")
+    assert shown.startswith("survived: fence\n") and "failed: mutants\n" in shown
