@@ -37,6 +37,10 @@ class BadQuery(ValueError):
         self.field = field
 
 
+class TooManyRows(Exception):
+    """An answer would have more rows than the caller takes."""
+
+
 @dataclass(frozen=True, slots=True)
 class LedgerQuery:
     """`since_ms`, `until_ms`: hours that begin in between. `by`: what rows are told apart by: of BY, and `tag:NAME`;
@@ -125,10 +129,13 @@ def _names(names: Mapping[str, str]) -> dict[str, Any]:
     return {**{name: value for name, value in names.items() if name in BY and name != TAGS}, "tags": tags}
 
 
-async def read_ledger(bus: Bus, rm_id: str, query: LedgerQuery, seen: Seen | None = None) -> LedgerAnswer:
-    """`seen`: whether a row of this partition, queue and user is shown; None: all are. Raises BusError."""
+async def read_ledger(
+    bus: Bus, rm_id: str, query: LedgerQuery, seen: Seen | None = None, most_rows: int | None = None
+) -> LedgerAnswer:
+    """`seen`: whether a row of this partition, queue and user is shown; None: all are. Raises BusError, and
+    TooManyRows beyond `most_rows`."""
     bookmark, _ = await bookmark_of(bus, rm_id)
-    sums = Sums(query, seen)
+    sums = Sums(query, seen, most_rows)
     async for payloads in _messages(bus, rm_id, query):
         try:
             await asyncio.to_thread(sums.add_all, payloads)
@@ -171,14 +178,15 @@ def _hour_of(subject: str) -> int:
 class Sums:
     """Adds up the messages of hours."""
 
-    def __init__(self, query: LedgerQuery, seen: Seen | None = None) -> None:
+    def __init__(self, query: LedgerQuery, seen: Seen | None = None, most_rows: int | None = None) -> None:
         self._query = query
         self._seen = seen
+        self._most_rows = most_rows
         self._sums: dict[tuple[tuple[int, int], tuple[str, ...]], dict[str, Amounts]] = {}
         self._periods = _Periods(query)
 
     def add_all(self, payloads: Iterable[bytes]) -> None:
-        """Raises ValueError when one cannot be read."""
+        """Raises ValueError when one cannot be read, TooManyRows."""
         for payload in payloads:
             part = hours.decode(payload)
             period = self._periods.of(part.hour_ms)
@@ -211,6 +219,10 @@ class Sums:
         key = period, names
         of_row = self._sums.get(key)
         if of_row is None:
+            if self._most_rows is not None and len(self._sums) >= self._most_rows:
+                raise TooManyRows(
+                    f"more than {self._most_rows:,} rows: expected a shorter time, fewer names in by, or a longer per"
+                )
             of_row = self._sums[key] = {}
         known = of_row.get(kind)
         if known is None:

@@ -8,6 +8,7 @@ from fastapi import FastAPI
 from starlette.middleware.gzip import GZipMiddleware
 
 from remuda_bus.bus import Bus
+from remuda_operations.ledger.prices import Prices
 from remuda_web import limits
 from remuda_web.api_v1 import schemas
 from remuda_web.api_v1.routes import NO_ADDRESS, Api, Welcome
@@ -24,11 +25,11 @@ from remuda_web.ws_v1.history import History
 class Application(FastAPI):
     """`answers`, `queue_history`, `rates`: to add samples to the histories. `bus`: for the methods of operators; None:
     there are none. `fresh`: for health checks and samples, where `source` gives rows that are moments old. `welcome`:
-    what a first resource manager needs to know."""
+    what a first resource manager needs to know. `prices`: of what ledgers hold."""
 
     def __init__(
         self, source: Source, version: str, started_ms: int, log_level: str, bus: Bus | None = None,
-        fresh: Source | None = None, welcome: Welcome = NO_ADDRESS,
+        fresh: Source | None = None, welcome: Welcome = NO_ADDRESS, prices: Prices | None = None,
     ) -> None:  # fmt: skip
         # The pages of FastAPI load scripts from other servers.
         super().__init__(title="remuda", version=version, redirect_slashes=False, docs_url=None, redoc_url=None)
@@ -37,7 +38,7 @@ class Application(FastAPI):
         streams = Streams()
         routes.add_routes(self, self.answers, history, source, streams, log_level)
         self.queue_history, self.rates = QueueHistory(), Rates()
-        Api(source, self.queue_history, Overviews(self.rates), welcome, bus, streams).add_to(self)
+        Api(source, self.queue_history, Overviews(self.rates), welcome, bus, streams, prices).add_to(self)
         add_page(self)
         self.add_middleware(GZipMiddleware, minimum_size=limits.COMPRESSED_FROM_BYTES)
 

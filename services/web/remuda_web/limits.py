@@ -67,6 +67,13 @@ METRICS_OF_QUEUES: Final = 1_000
 EVENTS: Final = 10_000
 # A page of rows, as a core gives at most (docs/queries.md).
 PAGE_ROWS: Final = 1_000
+# Readings of ledgers at the same time: a year of hours takes seconds of a processor.
+LEDGERS_AT_ONCE: Final = 2
+# Rows of an answer about a ledger: some 30 MB of JSON.
+LEDGER_ROWS: Final = 100_000
+# Of a time in ms, and of a number of days: more digits than there are.
+TIME_DIGITS: Final = 15
+DAYS_DIGITS: Final = 5
 # Names in filters, and the token of a page, which holds some names.
 FILTER_CHARACTERS: Final = 2_000
 # How often a live view asks again. A follower answers in some milliseconds, and people see no more.

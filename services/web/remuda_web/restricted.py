@@ -9,7 +9,7 @@ partition.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final
@@ -204,6 +204,11 @@ class RestrictedSource:
 
     async def rows(self, rm: str, kind: str, **filters: str) -> list[Row]:
         return await self._shown(rm, kind, await self._source.rows(rm, kind, **filters), filters.get("at"))
+
+    async def sees_use(self, rm: str) -> Callable[[str, str, str], bool]:
+        """Of a partition, a queue and a user: as rows of usage are seen."""
+        visible, own = await self._visible(rm), self._operator.name
+        return lambda partition, path, user: user == own or visible.sees(partition, path)
 
     async def sees_queue(self, rm: str, partition: str, path: str) -> bool:
         """Whether the operator sees what is used in the queue."""

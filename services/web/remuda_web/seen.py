@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from starlette.requests import Request
 
 from remuda_web.callers import caller_of
@@ -14,6 +16,13 @@ def source_for(request: Request, source: Source) -> Source:
     if caller.reads_all or caller.operator is None:
         return source
     return RestrictedSource(source, caller.operator)
+
+
+async def sees_use(request: Request, source: Source, rm: str) -> Callable[[str, str, str], bool] | None:
+    """Whether the caller sees what a user has used in a queue of a partition; None: whatever it is. Raises
+    Unreadable."""
+    seen = source_for(request, source)
+    return await seen.sees_use(rm) if isinstance(seen, RestrictedSource) else None
 
 
 async def sees_queue(request: Request, source: Source, rm: str, partition: str, path: str) -> bool:

@@ -73,6 +73,9 @@ class WebSettings(SchedulerAclSettings):
         "web.session_s", 8 * 3_600, "seconds after which people log in again", ge=60, le=limits.SESSION_S
     )
     url: Url = setting("web.url", None, "URL by which browsers reach the service, if a proxy gives it another one")
+    prices: ReadableFile = setting(
+        "web.prices", None, "file: prices of resources, with which ledgers show costs; see docs/time.md"
+    )
     restricted: bool = setting(
         "web.restricted",
         False,

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 from remuda_bus import health, subjects
 from remuda_bus.bus import Bus, Handler, Message
 from remuda_bus.settings import shown_host
+from remuda_operations.ledger.prices import Prices
 from remuda_operations.system_user import local_operator
 from remuda_proto.access_list import AccessList
 from remuda_web import limits
@@ -41,14 +42,16 @@ async def main(bus: Bus, settings: WebSettings) -> None:
 
 
 async def serve(bus: Bus, settings: WebSettings) -> None:
-    """Runs until cancelled. Raises OSError when the port is taken, ValueError for a wrong file of tokens."""
+    """Runs until cancelled. Raises OSError when the port is taken, ValueError for a wrong file of tokens or prices."""
     source = BusSource(bus)
     kept = KeptSource(source)
     started_ms = time.time_ns() // 1_000_000
     welcome = Welcome.of(settings.nats_url, keys=settings.nats_seed is not None)
+    prices = _prices(settings)
     app = Application(
-        kept, version("remuda-scheduler"), started_ms, settings.log_level, bus, fresh=source, welcome=welcome
-    )
+        kept, version("remuda-scheduler"), started_ms, settings.log_level, bus, fresh=source, welcome=welcome,
+        prices=prices,
+    )  # fmt: skip
     server = Server(settings, _guarded(KeptAnswers(app, kept), app, settings))
     tasks = [
         asyncio.create_task(source.watch(), name="RMs"),
@@ -70,6 +73,16 @@ async def serve(bus: Bus, settings: WebSettings) -> None:
         for task in tasks:
             task.cancel()
         await server.stop()
+
+
+def _prices(settings: WebSettings) -> Prices | None:
+    """Raises ValueError."""
+    if settings.prices is None:
+        return None
+    try:
+        return Prices.read(settings.prices.read_text())
+    except ValueError as error:
+        raise ValueError(f"web.prices {str(settings.prices)!r}: {error}") from None
 
 
 def _guarded(answers: ASGIApp, app: Application, settings: WebSettings) -> ASGIApp:

@@ -17,11 +17,13 @@ from starlette.responses import Response
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus
+from remuda_operations.ledger.prices import Prices
 from remuda_operations.queries.fields import FILTERS
 from remuda_proto.names import RM_ID
 from remuda_web import limits, problems
 from remuda_web.api_v1 import pages, schemas
 from remuda_web.api_v1.answers import tagged
+from remuda_web.api_v1.ledger import add_ledger
 from remuda_web.api_v1.methods import add_methods
 from remuda_web.api_v1.parameters import only
 from remuda_web.api_v1.peloton import add_peloton
@@ -68,12 +70,14 @@ NO_ADDRESS: Final = Welcome("", keys=False)
 
 
 class Api:
-    """`bus`: for the methods of `remuda.v1.Admin` and `Metrics`; None: there are none."""
+    """`bus`: for the methods of `remuda.v1.Admin` and `Metrics`, and for ledgers; None: there are none. `prices`: of
+    what ledgers hold; None: costs are not shown."""
 
     def __init__(
         self, source: Source, history: QueueHistory, overviews: Overviews, welcome: Welcome, bus: Bus | None,
-        streams: Streams,
+        streams: Streams, prices: Prices | None = None,
     ) -> None:  # fmt: skip
+        self._prices = prices
         self._source = source
         self._history = history
         self._overviews = overviews
@@ -114,6 +118,7 @@ class Api:
         if self._bus is not None:
             add_methods(router, self._bus, self._streams)
             add_peloton(router, self._bus)
+            add_ledger(router, self._bus, self._source, self._prices)
         app.include_router(router)
         app.add_exception_handler(Problem, _problem)
         app.add_exception_handler(RequestValidationError, _invalid)

@@ -9,6 +9,7 @@ import msgspec
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from remuda_operations.ledger.hours import KINDS
 from remuda_operations.operator_api.methods import SERVICES, Access, Method
 from remuda_operations.queries.rows import ROWS, Stats
 from remuda_web import limits, problems
@@ -61,6 +62,28 @@ QUEUE_HISTORY: Final[Schema] = {
                 "type": "object",
                 "additionalProperties": {
                     "type": "array", "items": {"anyOf": [{"type": "integer"}, {"type": "null"}]}
+                },
+            },
+        },
+    },
+}  # fmt: skip
+_AMOUNTS: Final[Schema] = {"type": "object", "additionalProperties": {"type": "integer"}}
+LEDGER: Final[Schema] = {
+    "type": "object", "required": ["rm", "since_ms", "until_ms", "by", "per", "zone", "begun_ms", "closed_ms", "rows"],
+    "properties": {
+        "rm": {"type": "string"}, "since_ms": {"type": "integer"}, "until_ms": {"type": "integer"},
+        "by": {"type": "array", "items": {"type": "string"}}, "per": {"type": "string"}, "zone": {"type": "string"},
+        "begun_ms": {"type": "integer"}, "closed_ms": {"type": "integer"}, "currency": {"type": "string"},
+        "rows": {
+            "type": "array",
+            "items": {
+                "type": "object", "required": ["from_ms", "until_ms", "tags", *KINDS],
+                "properties": {
+                    "from_ms": {"type": "integer"}, "until_ms": {"type": "integer"},
+                    **{name: {"type": "string"} for name in ("partition", "queue", "user", "application")},
+                    "tags": {"type": "object", "additionalProperties": {"type": "string"}},
+                    **dict.fromkeys(KINDS, _AMOUNTS),
+                    "cost": {"type": "object", "additionalProperties": {"type": "string"}},
                 },
             },
         },
