@@ -85,6 +85,15 @@ def test_a_budget_without_selector_selects_nothing_and_an_empty_one_everything()
     assert spared(it, "a") == ["a"]
 
 
+def test_an_empty_selector_selects_nothing_before_1_21() -> None:
+    it = running({"a": ("x",)}, {})
+    it.budgets.empty_selects_all = False
+    it.budgets.changed(budget("one", 0, of("x")))
+    assert spared(it, "a") == ["a"]
+    it.budgets.changed(budget("one", 0, {}))
+    assert spared(it, "a") == []
+
+
 def test_evictions_that_were_decided_count_until_the_api_server_has_counted_them() -> None:
     it = running({"a": ("x",), "b": ("x",)}, {"x": 1})
     preempt(it, "a")

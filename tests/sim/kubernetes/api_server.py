@@ -25,7 +25,7 @@ Json = dict[str, Any]
 Push = Callable[[bytes | ApiError | None], None]
 
 _PATH = re.compile(
-    r"(?:/api/v1|/apis/[^/]+/v1)(?:/namespaces/(?P<namespace>[^/]+))?/(?P<kind>[a-z]+)(?:/(?P<name>[^/]+))?"
+    r"(?:/api/v1|/apis/[^/]+/v1(?:beta1)?)(?:/namespaces/(?P<namespace>[^/]+))?/(?P<kind>[a-z]+)(?:/(?P<name>[^/]+))?"
     r"(?:/(?P<part>[a-z]+))?"
 )
 # APIs of groups of pods, which this server does not have.

@@ -334,6 +334,7 @@ PRIORITY_CLASSES: Final = Resource("/apis/scheduling.k8s.io/v1/priorityclasses",
 _BUDGET: Final = re.compile(r"disruption ?budget", re.IGNORECASE)
 DEVICE_CLASSES: Final = Resource("/apis/resource.k8s.io/v1/deviceclasses", DeviceClass)
 BUDGETS: Final = Resource("/apis/policy/v1/poddisruptionbudgets", DisruptionBudget)
+BUDGETS_BETA: Final = Resource("/apis/policy/v1beta1/poddisruptionbudgets", DisruptionBudget)  # before 1.21
 GROUP_OBJECTS: Final[dict[str, Resource[Any]]] = {
     names.NATIVE_PODGROUPS: Resource("/apis/scheduling.k8s.io/v1alpha2/podgroups", PodGroup),
     names.NATIVE_WORKLOADS: Resource("/apis/scheduling.k8s.io/v1alpha1/workloads", Workload),

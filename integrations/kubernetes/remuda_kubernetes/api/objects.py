@@ -315,7 +315,7 @@ class DeviceClass(Object):
 
 
 class BudgetSpec(Api):
-    """`selector`: None selects no pod, an empty one all pods of the namespace."""
+    """`selector`: None selects no pod, an empty one all pods of the namespace (in policy/v1beta1 none)."""
 
     selector: LabelSelector | None = None
 

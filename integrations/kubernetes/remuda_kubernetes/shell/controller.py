@@ -24,6 +24,7 @@ from remuda_bus.bus import Bus, Refused
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.client import (
     BUDGETS,
+    BUDGETS_BETA,
     CLAIMS,
     CSI_DRIVERS,
     CSI_NODES,
@@ -218,6 +219,7 @@ class Controller:
         for kind in () if self._settings.gangs_of_others else GROUP_OBJECTS:
             shim.applications.groups_served(kind, are_served=False)
 
+        has_budgets = shim.budgets.empty_selects_all = self._minor >= limits.BUDGETS_SINCE
         streams = self._minor >= limits.STREAMS_SINCE
 
         def of(resource: Resource[Any], changed: OnObject, gone: OnObject, **more: Any) -> Reflector[Any]:
@@ -245,7 +247,7 @@ class Controller:
             *(of(*one) for one in volumes),
             of(DEVICE_CLASSES, shim.device_class_changed, shim.device_class_gone, served=lambda are_served: None),
             *(self._group_reflector(kind, of) for kind in GROUP_OBJECTS if self._settings.gangs_of_others),
-            *([of(BUDGETS, shim.budgets.changed, shim.budgets.gone)] if self._minor >= limits.BUDGETS_SINCE else []),
+            of(BUDGETS if has_budgets else BUDGETS_BETA, shim.budgets.changed, shim.budgets.gone),
             of(PODS, self._pod_changed, self._pod_gone, listed=self._pods_listed),
             *([of(config_maps(self._client.namespace), maps.changed, maps.gone)] if self._settings.config_maps else []),
         ]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, TypeAlias
 
 from remuda_kubernetes import limits
-from remuda_kubernetes.api.objects import DisruptionBudget, Pod
+from remuda_kubernetes.api.objects import DisruptionBudget, LabelSelector, Pod
 from remuda_kubernetes.predicates.on_node import selects
 from remuda_kubernetes.shim.cache import Cache
 from remuda_proto.si.v1 import si_pb2 as si
@@ -18,16 +18,21 @@ Left: TypeAlias = dict[tuple[str, str], int]
 
 
 class Budgets:
-    """The budgets of the cluster, and what preemption may take of each."""
+    """The budgets of the cluster, and what preemption may take of each. `empty_selects_all`: an empty selector selects
+    all pods of the namespace; in policy/v1beta1 it selects none."""
 
     def __init__(self, cache: Cache, policy: Policy = NEVER) -> None:
         self.policy = policy
+        self.empty_selects_all = True
         self._cache = cache
         self._budgets: dict[str, dict[str, DisruptionBudget]] = {}  # namespace -> name
         self._spared: dict[tuple[str, str], int] = {}  # (pod, victim): since when the victim is spared it, in sweeps
         self._granted: dict[str, int] = {}  # victims above their budget that may go: since when, in sweeps
 
     def changed(self, budget: DisruptionBudget) -> None:
+        if not self.empty_selects_all and budget.spec.selector == LabelSelector():
+            self.gone(budget)
+            return
         self._budgets.setdefault(budget.metadata.namespace, {})[budget.metadata.name] = budget
 
     def gone(self, budget: DisruptionBudget) -> None:

@@ -91,7 +91,7 @@ class ControlPlane:
         scheduler: bool = False,
         extender_port: int = 0,
         controllers: str = (
-            "job,namespace,garbagecollector,deployment,replicaset,persistentvolume-binder,ephemeral-volume"
+            "job,namespace,garbagecollector,deployment,replicaset,persistentvolume-binder,ephemeral-volume,disruption"
         ),
     ) -> None:
         found = programs()

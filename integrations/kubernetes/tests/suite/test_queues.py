@@ -11,8 +11,9 @@ from integrations.kubernetes.tests.manifests import pod
 from integrations.kubernetes.tests.suite.modes import Mode
 from remuda.embedded import NatsServer
 from remuda_events.shell import main as events_main
+from remuda_kubernetes import limits
 from remuda_kubernetes.shim import names
-from tests.system.running import running
+from tests.system.running import running, until
 
 TWO_QUEUES = """
 partitions:
@@ -125,6 +126,37 @@ async def test_queue_takes_back_what_it_is_guaranteed(mode: Mode, server: NatsSe
         await it.bound("b0")
         assert len(await it.pods()) == 4  # one victim is gone
         await it.told("Preempted")
+
+
+async def test_preemption_keeps_to_budgets(mode: Mode, server: NatsServer, tmp_path: Path) -> None:
+    """The youngest pods would be the victims, but a budget needs both."""
+    queues = tmp_path / "queues.yaml"
+    queues.write_text(TWO_QUEUES)
+    version = "v1" if mode.plane.minor >= limits.BUDGETS_SINCE else "v1beta1"
+    path = f"/apis/policy/{version}/namespaces/default/poddisruptionbudgets"
+    spec = {"minAvailable": 2, "selector": {"matchLabels": {"kept": "yes"}}}
+    async with mode.cluster(server.url, queues) as it:
+        await it.add_nodes("n1")
+        await it.client.create(path, {"metadata": {"name": "both"}, "spec": spec})
+        try:
+            names = [f"a{number}" for number in range(4)]
+            for name in names:
+                labels = {"kept": "yes"} if name in ("a2", "a3") else {}
+                await it.create(mode.pod(name, app="a", queue="root.a", cpu="1", labels=labels))
+                await it.bound(name)
+            await until(lambda: is_healthy(it, f"{path}/both"))
+            await it.create(mode.pod("b0", app="b", queue="root.b", cpu="1"))
+            await it.bound("b0")
+            left = set(await it.pods())
+            assert {"a2", "a3"} < left and len(left) == 4
+        finally:
+            await it.client.call("DELETE", f"{path}/both")
+
+
+async def is_healthy(it: Cluster, path: str) -> bool:
+    """Whether the controller of budgets knows both pods."""
+    status = json.loads(await it.client.call("GET", path)).get("status", {})
+    return status.get("currentHealthy") == 2 and status.get("disruptionsAllowed") == 0
 
 
 async def test_events_tell_what_the_scheduler_records(plane: Plane, server: NatsServer, tmp_path: Path) -> None:
