@@ -66,6 +66,17 @@ async def test_fields_of_queues() -> None:
     assert (x["preemptionDelay"], x["sortingPolicy"], x["preemptionEnabled"]) == ("9s", "fair", True)
 
 
+async def test_queues_of_the_default_partition_where_several_rms_have_one() -> None:
+    """The web interface of the family asks for it by this name alone."""
+    app = served()
+    app.answers._source.rms = lambda: ["rm-1", "rm-2"]
+    named = (await get(app, "/ws/v1/partitions")).json()
+    assert [one["name"] for one in named] == ["[rm-1]default", "[rm-2]default"]
+    root = (await get(app, "/ws/v1/partition/default/queues")).json()
+    assert (root["queuename"], root["partition"]) == ("root", "[rm-1]default")
+    assert (await get(app, "/ws/v1/partition/default/nodes")).status_code == 400
+
+
 async def test_a_queue_alone_and_with_its_subtree() -> None:
     alone = (await get(served(), "/ws/v1/partition/default/queue/root.a")).json()
     assert ("children" in alone, alone["childNames"]) == (False, ["root.a.x"])

@@ -83,7 +83,9 @@ async def test_with_no_rm_there_is_nothing() -> None:
         answer = await get(app, path)
         assert (answer.status_code, answer.json()) == (200, body), path
     assert (await get(app, "/ws/v1/scheduler/healthcheck")).json()["Healthy"] is True
-    assert (await get(app, "/ws/v1/partition/default/queues")).json()["message"] == "Partition not found"
+    assert (await get(app, "/ws/v1/partition/default/nodes")).json()["message"] == "Partition not found"
+    root = (await get(app, "/ws/v1/partition/default/queues")).json()
+    assert (root["queuename"], "children" in root) == ("root", False)
     assert (await get(app, "/ws/v1/config?rm=rm-1")).status_code == 400
     for path in ("/ws/v1/config", "/ws/v1/fullstatedump", "/ws/v1/metrics", "/ws/v1/events/batch"):
         assert (await get(app, path)).status_code == 200, path

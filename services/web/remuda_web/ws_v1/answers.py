@@ -81,7 +81,17 @@ class Answers:
     # Queues and nodes
 
     async def queues(self, partition: str) -> Json:
-        return await self._queues(await self._place(partition))
+        """The web interface of the family has a page that asks for the default partition whatever there is: several
+        RMs may have one, or no RM may be registered."""
+        known = await self._places()
+        place = partitions.place_of(partition, known)
+        if place is None and partition == partitions.DEFAULT:
+            place = next((one for one in known if one.name == partitions.DEFAULT), None)
+            if not self._source.rms():
+                return queues.ROOT_ALONE
+        if place is None:
+            raise Failure(400, "Partition not found")
+        return await self._queues(place)
 
     async def _queues(self, place: Place) -> Json:
         return queues.tree(place, await self._rows(place, "queues"))

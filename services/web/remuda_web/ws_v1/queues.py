@@ -7,10 +7,15 @@ from typing import Any, Final
 
 from remuda_web.ws_v1.amounts import percent
 from remuda_web.ws_v1.go_json import Json, nanoseconds, without_empty
-from remuda_web.ws_v1.partitions import Place
+from remuda_web.ws_v1.partitions import DEFAULT, Place
 
 NOTHING_PENDING: Final = -(2**31)
 PREEMPTION_DELAY: Final = "30s"
+# The tree of the default partition while no RM is registered.
+ROOT_ALONE: Final[Json] = {
+    "queuename": "root", "status": "Active", "partition": DEFAULT, "isLeaf": False, "isManaged": True,
+    "currentPriority": NOTHING_PENDING,
+}  # fmt: skip
 Row = Mapping[str, Any]
 
 
