@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from collections.abc import AsyncIterator
 
@@ -48,6 +49,25 @@ async def test_a_page_of_another_version_gets_files_but_does_not_keep_them(clien
     assert unchanged.status_code == 304
     for path in ("/page/0123456789abcdef/nothing.js", "/page/x/../../app.py", "/page/x/%2e%2e/app.py"):
         assert (await client.get(path)).status_code == 404
+
+
+STATIC_IMPORT = re.compile(r"""^(?:import|export) .*from "(\.[^"]+)";$""", re.MULTILINE)
+MOST_BYTES = 40_000  # 16 modules and the style; 32,000 today
+
+
+def test_the_first_view_loads_what_it_needs_at_once_and_nothing_else() -> None:
+    """Each module that the index does not name is found only when the one that imports it is here."""
+    needed, ahead = set[str](), ["page.js", "ahead.js", "views/overview.js"]
+    while ahead:
+        name = ahead.pop()
+        if name not in needed:
+            needed.add(name)
+            file = FOLDER / name
+            found = (file.parent / path for path in STATIC_IMPORT.findall(file.read_text()))
+            ahead += (path.resolve().relative_to(FOLDER).as_posix() for path in found)
+    named = re.findall(r'(?:href|src)="/page/([^"]+)"', (FOLDER / "index.html").read_text())
+    assert set(named) == needed | {"page.css"}
+    assert sum(len(gzip.compress((FOLDER / name).read_bytes())) for name in named) <= MOST_BYTES
 
 
 def test_every_import_of_the_page_is_relative_and_leads_to_a_file() -> None:

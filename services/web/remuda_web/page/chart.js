@@ -6,9 +6,18 @@ const LEFT = 64;
 const LEAST_S = 60; // of time on the axis, of a single sample: uPlot takes a day
 
 // The library comes when the first chart is shown: it is larger than the rest of the page.
+let loading;
+const load = () => Promise.all([import("./vendor/uplot.js"), style(new URL("./vendor/uplot.css", import.meta.url))]);
+
+function style(href) {
+  return new Promise((resolve) => {
+    document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href, onload: resolve, onerror: resolve }));
+  });
+}
+
 function useLibrary() {
   const [library, set] = useState(null);
-  useEffect(() => { import("./vendor/uplot.js").then((module) => set({ uPlot: module.default })); }, []);
+  useEffect(() => { (loading = loading || load()).then(([module]) => set({ uPlot: module.default })); }, []);
   return library && library.uPlot;
 }
 

@@ -1,5 +1,6 @@
 // Data of views: hooks that ask again and again while they are shown and the page is visible.
 import { useEffect, useLayoutEffect, useState } from "./html.js";
+import { askAhead, askedAhead } from "./ahead.js";
 import { get, stream } from "./api.js";
 
 const EVERY_MS = 2000;
@@ -66,21 +67,8 @@ export function useData(path) {
 const ROWS = { rows: "rows", next: "next", after: "after", everyMs: EVERY_MS, few: "limit=100" };
 const and = (path, more) => (more ? `${path}${path.includes("?") ? "&" : "?"}${more}` : path);
 
-// Answers that were asked for before their view was there, by path.
-const ahead = new Map();
-
-// Asks for what `useData` will ask for, or for the first page of `useRows`.
-export function askAhead(path, isOfRows = false) {
-  const at = isOfRows ? and(path, ROWS.few) : path, asked = get(at);
-  asked.catch(() => {}); // the view meets the error
-  ahead.set(at, asked);
-}
-
-function askedAhead(at) {
-  const asked = ahead.get(at);
-  ahead.delete(at);
-  return asked;
-}
+// Asks for the first page of what `useRows` will ask for.
+export const askRowsAhead = (path) => askAhead(and(path, ROWS.few));
 
 // Resolved when the browser has painted what was set before.
 const painted = () => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));

@@ -2,7 +2,7 @@
 // is shown first.
 import { html, render, useEffect, useState } from "./html.js";
 import { paths } from "./api.js";
-import { askAhead, useData } from "./data.js";
+import { askRowsAhead, useData } from "./data.js";
 import { Login, WhoIsIt } from "./login.js";
 import { Choice, State } from "./parts.js";
 import { go, here, link, usePlace } from "./place.js";
@@ -62,7 +62,6 @@ function Page() {
 
 const start = here(), quietly = () => {}; // a view that is shown says what failed
 load(viewOf(start)).catch(quietly);
-if (viewOf(start) === "overview") askAhead(paths.overview);
-if (start.rm && LISTS.includes(viewOf(start)) && !start.item) askAhead(paths.rm(start.rm, viewOf(start)), true);
+if (start.rm && LISTS.includes(viewOf(start)) && !start.item) askRowsAhead(paths.rm(start.rm, viewOf(start)));
 render(html`<${Page} />`, document.body);
 setTimeout(() => VIEWS.forEach((view) => load(view).catch(quietly)), OTHERS_AFTER_MS);
