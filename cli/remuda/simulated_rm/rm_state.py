@@ -54,7 +54,7 @@ class RmState:
         self.rejected: Counter[str] = Counter()  # reason -> asks, applications and nodes refused
         self.rejected_asks = self.rejected_nodes = 0
         self.application_states: dict[str, str] = {}  # application -> state in the newest callback
-        self.wait_reasons: deque[tuple[str, str]] = deque(maxlen=64)  # (key, reason) of the newest callbacks
+        self.wait_reasons: deque[tuple[str, str]] = deque(maxlen=64)  # (ask, reason) of the newest callbacks
         self.faults: list[str] = []
         self._nodes: dict[str, Amounts] = {}
         self._withdrawn: dict[str, SentAsk] = {}
@@ -122,7 +122,7 @@ class RmState:
             self._record({"kind": "node rejected", "node": refused.nodeID, "reason": refused.reason})
 
     def handle_container_state(self, update: si.UpdateContainerSchedulingStateRequest) -> None:
-        self.wait_reasons.append((update.allocationKey, update.reason))
+        self.wait_reasons.append((f"{update.applicartionID}/{update.allocationKey}", update.reason))
 
     @property
     def seconds(self) -> float:

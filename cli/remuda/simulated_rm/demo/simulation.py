@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import itertools
 import random
 import time
 from collections import Counter, defaultdict, deque
@@ -56,6 +57,7 @@ class Simulation:
         self._random = random.Random(site.rm_id)
         self._batches: dict[str, Batch] = {}
         self._number: Counter[str] = Counter()
+        self._tasks = itertools.count(1)
         self._ends: list[tuple[float, str, RunningAllocation]] = []
         self._submitted: set[str] = set()
         self._noted: Counter[str] = Counter()
@@ -145,8 +147,12 @@ class Simulation:
         application = f"{tenant.name}-{self._number[tenant.name]}"
         self._batches[application] = Batch(tenant, tenant.tasks, self._seconds(tenant) if tenant.together else 0.0)
         await driver.submit(application, tenant.queue, tenant.name)
-        keys = [f"{application}/{number}" for number in range(tenant.tasks)]
-        await driver.ask([Ask(key, application, tenant.task, tags=_tags(tenant.tags, application)) for key in keys])
+        tags = _tags(tenant.tags, application)
+        await driver.ask([Ask(self._key(), application, tenant.task, tags=tags) for _ in range(tenant.tasks)])
+
+    def _key(self) -> str:
+        """Of no other ask of the RM, and short: most lists show the application beside it."""
+        return f"task-{next(self._tasks)}"
 
     async def _submit_services(self, driver: Driver, part: float) -> None:
         for service in self.site.services:
@@ -159,8 +165,8 @@ class Simulation:
         await driver.submit(name, service.queue, "operator")
         await driver.ask(
             [
-                Ask(f"{name}/{number}", name, service.task, service.priority, _tags(service.tags, name))
-                for number in range(service.tasks)
+                Ask(self._key(), name, service.task, service.priority, _tags(service.tags, name))
+                for _ in range(service.tasks)
             ]
         )
 
