@@ -10,7 +10,9 @@ import pytest
 import typer
 
 from cli.tests.test_mistakes import NOWHERE, command
+from remuda.commands.options import DEFAULT_URL
 from remuda.main import COMMANDS, HELP, cli
+from remuda.simulated_rm.load.command import Options
 
 DIGITS = "9" * 5_000
 NAMES = ("", "*", ">", "a.*", "a b", DIGITS, "a\x00b", "a\x1b[31mb", "ü", "a\n", "\udcff", "-" * 3)
@@ -219,3 +221,16 @@ def test_version_and_completion(monkeypatch, capsys) -> None:
     monkeypatch.setenv("COMP_CWORD", "1")
     code, out, _ = command(monkeypatch, capsys)
     assert out.strip() == "dead-letters"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "url"),
+    [([], None), (["--queue", "root.a"], DEFAULT_URL), (["--keep"], DEFAULT_URL), (["--keep", "--nats", "nats://x"], "nats://x")],
+)  # fmt: skip
+def test_a_load_with_a_queue_goes_to_the_running_system(monkeypatch, capsys, arguments: list[str], url: str) -> None:
+    """As on the pages in docs/doors, which are played with the variable of an address."""
+    taken: list[Options] = []
+    monkeypatch.delenv("REMUDA_NATS_URL", raising=False)
+    monkeypatch.setattr("remuda.simulated_rm.load.command.load", taken.append)
+    code, _, _ = command(monkeypatch, capsys, "load", *arguments)
+    assert (code, [one.nats for one in taken]) == (0, [url])

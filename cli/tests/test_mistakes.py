@@ -34,7 +34,7 @@ def command(
         (["load", "--trace", "csv", "a", "b"], "unknown format: expected openb"),
         (["load", "--trace", "openb", "/nowhere.csv", "b"], "/nowhere.csv: no such file"),
         (["load", "--speed", "2"], "--speed belongs to --trace"),
-        (["load", "--queue", "root.a"], "--queue needs --nats"),
+        (["load", "--devices", "--queue", "root.a"], "--devices is for the load's own configuration"),
         (["load", "--rm", "a b"], "rmID 'a b': expected"),
         (["load", "--plot", "x.gif"], "expected a name that ends in .png, .svg or .pdf"),
         (["load", "--plot", "/nowhere/x.png"], "no such directory"),

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ..terminal import arguments
-from .options import Assignments, Plain, SettingsFile
+from .options import DEFAULT_URL, Assignments, Plain, SettingsFile
 
 
 class Cluster(StrEnum):
@@ -174,7 +174,8 @@ def load(
             "--nats",
             envvar="REMUDA_NATS_URL",
             metavar="URL",
-            help="NATS server of a running system. Default: a system of its own.",
+            help="NATS server of a running system. Default: a system of its own; with --queue or --keep that at"
+            f" {DEFAULT_URL}.",
             callback=arguments.url,
         ),
     ] = None,
@@ -201,7 +202,7 @@ def load(
         str,
         typer.Option(
             metavar="QUEUE",
-            help="With --nats: submit to this leaf queue of the scheduler's configuration. With --trace, {qos} in it is"
+            help="Submit to this leaf queue of a running system's configuration. With --trace, {qos} in it is"
             " the class of a pod. Default: a queue of a configuration of its own.",
         ),
     ] = "",
@@ -213,7 +214,7 @@ def load(
         str | None, typer.Option(help="rmID to register as. Default: a new one.", callback=arguments.rm_id)
     ] = None,
     keep: Annotated[
-        bool, typer.Option("--keep", help="With --nats: keep nodes, applications and allocations at the end.")
+        bool, typer.Option("--keep", help="Of a running system: keep nodes, applications and allocations at the end.")
     ] = False,
     plot: Annotated[
         Path | None,
@@ -236,7 +237,8 @@ def load(
 
     start(
         Options(
-            nats=nats,
+            # A system of its own has no such queue, and keeps nothing.
+            nats=nats or (DEFAULT_URL if queue or keep else None),
             nodes=nodes,
             apps=apps,
             asks=asks,

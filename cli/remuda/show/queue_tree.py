@@ -23,11 +23,13 @@ def tree(partition: PartitionTree, width: int, rows: int | None = None, title: s
     first, then the last. `title` heads the names."""
     shown = _visible(partition.queues, rows)
     longest = min(max(len(title), MOST_NAME // 2, *(len(_name(queue, depth)) for depth, queue in shown)), MOST_NAME)
-    bar_width = max(10, min(56, width - longest - sum(size + 1 for _, size in _columns(width)) - 2))
+    resource = max((len(scarcest(queue)) for _, queue in shown), default=0)
+    columns = [(name, size if name else max(size, resource)) for name, size in _columns(width)]
+    bar_width = max(10, min(56, width - longest - sum(size + 1 for _, size in columns) - 2))
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim", expand=False)
     table.add_column(title, no_wrap=True, overflow="ellipsis", min_width=longest, max_width=longest)
     table.add_column("usage, ▕ guaranteed" if bar_width >= 19 else "usage", no_wrap=True)
-    for name, size in _columns(width):
+    for name, size in columns:
         table.add_column(name, justify="right", no_wrap=True, min_width=size)
     for depth, queue in shown:
         table.add_row(*_row(queue, depth, width, bar_width))

@@ -14,6 +14,7 @@ from .samples import Samples
 COLOURS = {"vcore": "#1f77b4", "memory": "#2ca02c", "gpu_milli": "#d62728"}
 ANSI_COLOURS = (94, 92, 91, 96, 95, 93)  # of the terminal plot's theme, in the order it hands them out
 MOST_POINTS = 400
+UNITS = {"days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
 
 
 def terminal_plot(samples: Samples, unit: str, width: int, height: int, colour: bool) -> str:
@@ -28,7 +29,7 @@ def terminal_plot(samples: Samples, unit: str, width: int, height: int, colour: 
     figure.theme("simple" if colour else "colorless")
     figure.legend(False)
     every = max(1, len(samples.times) // MOST_POINTS)
-    times = samples.times[::every]
+    times, unit = _axis(samples.times[::every], unit)
     for resource in resources:
         marker = "braille" if colour else resource[0]
         figure.draw(figure.signal(times, samples.series(resource)[::every], marker=marker).lines().label(resource))
@@ -61,18 +62,19 @@ def file_plot(samples: Samples, unit: str, title: str, path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
+    times, unit = _axis(samples.times, unit)
     figure, axes = pyplot.subplots(figsize=(10, 5), layout="constrained")
     for resource in samples.resources():
         series = samples.series(resource)
         colour = COLOURS.get(resource)
-        axes.plot(samples.times, series, label=f"{resource} (peak {max(series):.3g}%)", color=colour, linewidth=1.2)
-        axes.fill_between(samples.times, series, alpha=0.12, color=colour)
+        axes.plot(times, series, label=f"{resource} (peak {max(series):.3g}%)", color=colour, linewidth=1.2)
+        axes.fill_between(times, series, alpha=0.12, color=colour)
     axes.set_title(title, loc="left", fontsize=11)
     axes.set_xlabel(unit)
     axes.set_ylabel("used, percent of the nodes")
     axes.set_ylim(0, _top(samples))
-    if samples.times:
-        axes.set_xlim(samples.times[0], max(samples.times[-1], samples.times[0] + 1e-9))
+    if times:
+        axes.set_xlim(times[0], max(times[-1], times[0] + 1e-9))
     axes.grid(visible=True, alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
     if samples.resources():
@@ -83,6 +85,13 @@ def file_plot(samples: Samples, unit: str, title: str, path: Path) -> None:
         raise UserError(f"--plot {path}: {error.strerror}") from None
     finally:
         pyplot.close(figure)
+
+
+def _axis(times: list[float], unit: str) -> tuple[list[float], str]:
+    """The times in the largest unit of which there are two, and that unit."""
+    seconds = times[-1] * UNITS[unit] if times else 0.0
+    name = next((one for one, size in UNITS.items() if seconds >= 2 * size), "seconds")
+    return [time * UNITS[unit] / UNITS[name] for time in times], name
 
 
 def _top(samples: Samples) -> float:

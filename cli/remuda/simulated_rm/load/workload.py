@@ -86,8 +86,9 @@ class TraceWorkload:
         self.notes: Sequence[str] = (
             [f"{choosy:,} pods ask for certain GPU models; the replay ignores that"] if choosy else []
         )
-        days = (self._steps[-1].time - min(pod.created for pod in self._pods)) / DAY_S
-        self.title = f"{pods.name}: {len(self._nodes):,} nodes, {len(self._pods):,} pods over {days:.0f} days"
+        seconds = self._steps[-1].time - min(pod.created for pod in self._pods)
+        span = f"{seconds / DAY_S:.0f} days" if seconds >= 2 * DAY_S else f"{seconds / 60:,.0f} minutes"
+        self.title = f"{pods.name}: {len(self._nodes):,} nodes, {len(self._pods):,} pods over {span}"
         if devices:
             self.title += f", {sum(node.gpus for node in self._nodes):,} GPUs as devices"
         self.total = len(self._pods)
