@@ -172,7 +172,7 @@ def next_commands(cluster: fresh.Cluster, queues: Path, settings: Path, leaf: st
         )
     else:
         second = (
-            f"remuda load --nats nats://127.0.0.1:4222 --nodes 4 --apps 5 --asks 40 --queue root.{leaf} --keep",
+            f"remuda load --nodes 4 --apps 5 --asks 40 --queue root.{leaf} --keep",
             "in a second terminal: simulated nodes, and in one of these queues more work than they have room for",
         )
     return [

@@ -33,6 +33,8 @@ def up(
     """Run until a signal. All processes are stopped when this returns."""
     if config is not None:
         arguments.readable("--config", config)
+    elif Path("queues.yaml").exists():
+        console.print("remuda: queues.yaml is not in use; `--config queues.yaml` uses it", style="dim", markup=False)
     more = (
         *(("resmgr", "placement") if peloton_port is not None else ()),
         *(("archive", "history") if archive else ()),

@@ -127,7 +127,7 @@ def next_steps(seen_page: bool) -> str:
     steps = (
         *(() if seen_page else (page,)),
         (f"{command} init", "a queues.yaml of your own, for `up`"),
-        ("README.md", "a resource manager in 20 lines; all commands"),
+        ("README.md", "three pages of ten minutes to begin with; all commands"),
     )
     width = max(len(step) for step, _ in steps)
     return "\n".join(("", "Next", *(f"  {step:{width}}  {text}" for step, text in steps)))
