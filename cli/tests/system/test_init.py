@@ -27,7 +27,7 @@ async def test_its_proposals_work(tmp_path: Path) -> None:
     try:
         await Lines(process).until(r" remuda +ready: ")
         url = json.loads((tmp_path / "data" / "remuda.json").read_text())["nats"]
-        code, text = await finished(*(url if word.startswith("nats:") else word for word in load), "--plain")
+        code, text = await finished(*load, "--nats", url, "--plain")  # as the port is another one than the usual
         assert code == 0, text
         code, text = await finished(*queues, "--nats", url)
         row = next(line for line in text.splitlines() if line.lstrip().startswith("research"))
