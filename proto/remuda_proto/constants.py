@@ -63,6 +63,8 @@ APP_TAG_STATE_AWARE_DISABLE: Final = "application.stateaware.disable"  # "true":
 # runs at most ("40m"); and the name under which run times of a user are remembered.
 EXPECTED_RUNTIME: Final = "remuda/expectedRuntime"
 MAX_RUNTIME: Final = "remuda/maxRuntime"
+# An attribute of a node: when it leaves, in ms since 1970 or as a time of RFC 3339.
+LEAVES_AT: Final = "remuda/leavesAt"
 RUNTIME_NAME: Final = "remuda/name"
 
 # An ask with either tag is placed on the node its value names, or waits.
@@ -115,6 +117,6 @@ DEFAULT_PARTITION: Final = "default"
 NO_NODE_FITS: Final = frozenset(
     [
         "node", "device", "too_large", "unknown_node", "unschedulable_node", "full_node", "predicate", "reserved",
-        "domain", "slice",
+        "domain", "slice", "leaving",
     ]
 )  # fmt: skip

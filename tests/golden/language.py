@@ -30,7 +30,7 @@ from remuda_core.settings import (
 )
 from remuda_core.state import Partition, Question, Replacement
 from remuda_core.wire.configuration import read_configuration
-from remuda_proto.constants import DEVICES_COUNT, DEVICES_OCCUPIED, DEVICES_TAG, DEVICES_UNFIT, TOPOLOGY_TAG
+from remuda_proto.constants import DEVICES_COUNT, DEVICES_OCCUPIED, DEVICES_TAG, DEVICES_UNFIT, LEAVES_AT, TOPOLOGY_TAG
 from remuda_proto.durations import EXPECTED, milliseconds
 from tests.golden.operators import operator
 from tests.golden.predicate_classes import verdicts
@@ -371,8 +371,10 @@ class Notes:
             yield commands.UpdateNode(partition, node_id, action, attributes, capacity, occupied, running)
 
     def _attributes(self, line: Line) -> dict[str, str]:
-        """`ready=false`, and of devices `names.gpu=a,b unfit.gpu=b on.gpu=a=500`."""
+        """`ready=false`, `leaves=2h` in two hours, and of devices `names.gpu=a,b unfit.gpu=b on.gpu=a=500`."""
         found = {key: line.take(key) for key in ("ready",) if key in line.values}
+        if after := line.take("leaves"):
+            found[LEAVES_AT] = str(self.world.now_ms + line.duration_ms(after))
         found |= line.with_prefix("attr.")
         for word, suffix in (("names.", ""), ("unfit.", DEVICES_UNFIT), ("on.", DEVICES_OCCUPIED)):
             found |= {f"{DEVICES_TAG}{name}{suffix}": text for name, text in line.with_prefix(word).items()}

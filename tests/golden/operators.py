@@ -31,6 +31,12 @@ def change_priority(notes: Notes, line: Line, name: str) -> actions.Action:
     return actions.ChangeAskPriority(application, key, line.number("priority", 0))
 
 
+def drain_node(notes: Notes, line: Line, node: str) -> actions.Action:
+    """`from=2h`: in two hours."""
+    after = line.take("from")
+    return actions.DrainNode(node, notes.world.now_ms + line.duration_ms(after) if after else 0)
+
+
 def release_one(notes: Notes, line: Line, name: str) -> actions.Action:
     """The newest allocation of a key, or the one with this UUID."""
     return actions.ReleaseOneAllocation(notes.uuids.get(name, [name])[-1])
@@ -41,7 +47,7 @@ ACTIONS: Final[Mapping[str, Callable[..., actions.Action]]] = {
     "move": lambda notes, line, application, queue: actions.MoveApplication(application, queue),
     "hold": lambda notes, line, queue: actions.HoldQueue(queue),
     "resume": lambda notes, line, queue: actions.ResumeQueue(queue),
-    "drain": lambda notes, line, node: actions.DrainNode(node),
+    "drain": drain_node,
     "undrain": lambda notes, line, node: actions.UndrainNode(node),
     "prioritise": change_priority,
     "release": release_one,

@@ -123,6 +123,7 @@ TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
         lambda f: f"Node {f.node_id} changed: capacity {show(f.capacity)} occupied {show(f.occupied)}",
     ),
     facts.NodeDraining: ("nodes", lambda f: f"Node {f.node_id} draining"),
+    facts.NodeLeaving: ("nodes", lambda f: f"Node {f.node_id} leaves at {(f.from_ms - START_MS) / 1000:.10g} s"),
     facts.NodeSchedulable: (
         "nodes",
         lambda f: f"Node {f.node_id} {'still draining' if f.draining else 'schedulable'}",

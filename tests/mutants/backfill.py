@@ -141,8 +141,8 @@ BACKFILL: Final = (
         (
             "backfill_of_all_that_is_free",
             "22: without a bound in time the reserved ask has to fit all the same",
-            "    spare = tuple(map(sub, map(plus, available, later), index.demand_of(pending).need))",
-            "    spare = tuple(map(plus, available, later))",
+            "    spare = nodes.after(index.demand_of(pending), later)",
+            "    spare = later",
         ),
         (
             "backfill_of_the_spare_alone",

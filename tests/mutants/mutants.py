@@ -9,6 +9,7 @@ from typing import Final
 
 from .backfill import BACKFILL
 from .devices import DEVICES
+from .leaving import LEAVING
 from .memory import MEMORY
 from .mutate import Mutant
 from .mutate import mutants_of as _of
@@ -122,7 +123,7 @@ NODES: Final = _of(
     "decide.node",
     ("draining_node_stays_reserved", "10: a draining node is reserved for bound asks only", '    yield from release_reservation(partition, node, "the node is draining", but_for=node.id)\n', "    yield from ()\n"),
     ("draining_takes_bound_reservations", "10: asks that are bound to a draining node keep it", '"the node is draining", but_for=node.id)', '"the node is draining")'),
-    ("undraining_is_refused", "10: opening a node that does not drain changes nothing, and is not answered", "        yield facts.NodeSchedulable(partition.name, node.id, draining=node.drained is not None)\n", '        yield facts.NodeSchedulable(partition.name, node.id)\n    else:\n        yield reject("it is not draining")\n'),
+    ("undraining_is_refused", "10: opening a node that does not drain changes nothing, and is not answered", "        yield facts.NodeSchedulable(partition.name, node.id, draining=node.left or node.drained_by_operator)\n", '        yield facts.NodeSchedulable(partition.name, node.id)\n    else:\n        yield reject("it is not draining")\n'),
     ("draining_twice_is_told", "10: draining a draining node changes nothing", "    if not node.drained_by_rm:\n", "    if True:\n"),
 )  # fmt: skip
 
@@ -159,7 +160,7 @@ GANGS: Final = (
         "cycle.replace",
         ("small_places_are_taken", "12: a real ask larger than the placeholder", "    return all(amount <= room.get(name, 0) for name, amount in need.items())", "    return True"),
         ("small_places_stay", "12: placeholders that are too small are given up", "            yield release_requested(placeholder, TIMEOUT, message)\n", "            yield from ()\n"),
-        ("place_on_a_draining_node", "12: no place is taken on a node that takes nothing new", "            if node.takes(bound_to) and node.id", "            if node.id"),
+        ("place_on_a_draining_node", "12: no place is taken on a node that takes nothing new", "takes = node.takes(bound_to) and ends_before(", "takes = ends_before("),
     ),
     *_of(
         "decide.allocation",
@@ -184,7 +185,7 @@ RESERVATIONS: Final = (
     *_of(
         "index.nodes",
         ("kept_where_nominal", "11: a node is reserved only where the ask can be obtained", "            elif covers(group.obtainable, demand.need):", "            elif covers(group.capacity, demand.need):"),
-        ("kept_beside_the_occupied", "11: what others occupy does not leave", "self._less(self.vector(node.capacity), node.occupied, node.bound)", "self._less(self.vector(node.capacity), node.bound)"),
+        ("kept_beside_the_occupied", "11: what others occupy does not leave", "self._less(self._whole(node), node.occupied, node.bound)", "self._less(self._whole(node), node.bound)"),
         ("kept_on_the_same_node_again", "11: after a time-out the ask reserves another node", "refused = NoneOf(demand.refused, but) if but else demand.refused if demand.node_specific else NO_NODES", "refused = demand.refused if demand.node_specific else NO_NODES"),
         ("kept_on_no_node_again", "11: after a time-out the ask reserves the same node if there is no other", "        if found is None and but and but not in demand.refused:", "        if False:"),
     ),
@@ -303,8 +304,8 @@ PASS: Final = (
     ),
     *_of(
         "cycle.victims",
-        ("spared_victims_go", "13: what the RM spares is no victim", "            and not (spared and spared.get(a.fact.uuid, 0) > self._now_ms)\n", ""),
-        ("spared_for_ever", "13: what the RM spares may be a victim a minute later", "spared.get(a.fact.uuid, 0) > self._now_ms", "a.fact.uuid in spared"),
+        ("spared_victims_go", "13: what the RM spares is no victim", "            and not (spared and spared.get(a.fact.uuid, 0) > self.now_ms)\n", ""),
+        ("spared_for_ever", "13: what the RM spares may be a victim a minute later", "spared.get(a.fact.uuid, 0) > self.now_ms", "a.fact.uuid in spared"),
     ),
     *_of(
         "decide.predicate",
@@ -370,7 +371,7 @@ ADMINISTRATION: Final = (
     ),
     *_of(
         "evolve.nodes",
-        ("admin_rm_opens_what_operators_drain", "19: the RM lifts only its own drain", "node.draining = node.drained_by_rm or node.drained is not None", "node.draining = False"),
+        ("admin_rm_opens_what_operators_drain", "19: the RM lifts only its own drain", "            node.drained_by_rm = False\n        node.draining = node.is_drained", "            node.drained_by_rm = False\n        node.draining = False"),
         ("admin_registration_ends_drains", "19: a drain outlives a registration", "drained = state.drains.get((fact.partition, fact.node_id)) if state.drains else None", "drained = None"),
         ("admin_removed_node_stays_drained", "19: a drain ends with the node", "    state.drains.pop((fact.partition, fact.node_id), None)\n", ""),
     ),
@@ -416,5 +417,5 @@ GUESTS: Final = (
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     *SHARES, *LIMITS, *LIFE, *EXECUTION, *ACCESS, *PROPERTIES, *QUOTAS, *PLACEMENT, *SUBMIT, *NODES, *QUEUES, *ASKS, *GANGS, *RESERVATIONS, *PASS, *PREEMPTION, *RECOVERY, *EXPLAIN,
-    *ADMINISTRATION, *GUESTS, *PREDICATE_CLASSES, *DEVICES, *TOPOLOGY, *MEMORY, *BACKFILL, *PELOTON,
+    *ADMINISTRATION, *GUESTS, *PREDICATE_CLASSES, *DEVICES, *TOPOLOGY, *MEMORY, *BACKFILL, *LEAVING, *PELOTON,
 )  # fmt: skip

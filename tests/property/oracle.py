@@ -16,7 +16,7 @@ from remuda_core.rules.share import scales_of, weight
 from remuda_core.settings import Limit
 from remuda_core.state import Allocation, Application, Node, Partition, PendingAsk, PredicateClass, Queue
 
-from . import memory_oracle, topology_oracle
+from . import leaving_oracle, memory_oracle, topology_oracle
 from .node_oracle import (
     bound_to,
     counts,
@@ -454,9 +454,10 @@ def is_free(node: Node) -> bool:
 
 
 def takes(node: Node, ask: PendingAsk) -> bool:
-    """A node that is not ready takes nothing, a draining one only asks that are bound to it."""
+    """A node that is not ready takes nothing, a draining one only asks that are bound to it, and one that leaves what
+    ends before."""
     ready = node.attributes.get("ready", "true").lower() != "false"
-    return ready and (not node.draining or bound_to(ask) == node.id)
+    return ready and (not node.draining or bound_to(ask) == node.id) and leaving_oracle.stays(node, ask)
 
 
 # Reservations

@@ -14,6 +14,7 @@ from typing import Any
 from remuda_core.rules.share import scales_of, weight
 from remuda_core.state import Application, Node, Partition, PendingAsk
 
+from . import leaving_oracle
 from .node_oracle import is_full, refuses
 
 PREFIX = "remuda/topology."
@@ -124,6 +125,8 @@ class Cluster:
     def fits(self, node_id: str, ask: PendingAsk) -> bool:
         bound = ask.ask.tags.get("si/requiredNode", "")
         if node_id not in self.free or self.left[node_id] <= 0 or bound not in ("", node_id) or refuses(ask, node_id):
+            return False
+        if not leaving_oracle.stays(self.nodes[node_id], ask):
             return False
         free = self.free[node_id]
         need = ask.ask.resource

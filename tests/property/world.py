@@ -29,6 +29,7 @@ from remuda_core.wire.facts import WRITERS, read_fact
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_replication.log import Position
 
+from . import leaving_oracle
 from .avoidance_oracle import check_avoided
 from .oracle import Next, next_step, something_is_too_small
 
@@ -60,6 +61,7 @@ class World:
         return self._handle(command)
 
     def _handle(self, command: Command) -> list[Fact]:
+        leaving_oracle.clock["now_ms"] = self.now_ms
         before = {one.name: (one.avoided, one.avoided_ms) for one in self.state.partitions.values()}
         restored = self.restored() if len(self.log) % RESTORE_EVERY == RESTORE_EVERY - 1 else None
         facts = self.core.handle(command, self.now_ms)
@@ -89,6 +91,7 @@ class World:
         return facts
 
     def _next(self, partition: Partition) -> Next | None:
+        leaving_oracle.clock["now_ms"] = self.now_ms
         if self.state.rm_state != RUNNING:
             return None
         return next_step(partition, self.now_ms, self.state.reservation_delay_ms)

@@ -20,6 +20,7 @@ from remuda_bus import subjects
 from remuda_bus.memory import MemoryBus
 from remuda_bus.nats.micro_service import VERSION
 from remuda_core import commands
+from remuda_core.actions import DrainNode
 from remuda_core.core import Core
 from remuda_core.evolve import BY_FACT
 from remuda_core.facts import PREEMPTED_BY_SCHEDULER, STOPPED_BY_RM, Allocated, Ask
@@ -272,6 +273,34 @@ def promised() -> World:
     return world
 
 
+def leaving() -> World:
+    """Half-way, a node has left by its attribute, and another one is to leave when an operator has said."""
+    world = World()
+    root = QueueSettings("root", True, submit_acl="*", queues=(QueueSettings("a"),))
+    partition = world.state.partition_name("default")
+    world.handle(commands.Register(RM, Configuration("1", (PartitionSettings("default", root),))))
+    for node_id, minutes in (("n1", 5), ("n2", 600)):
+        leaves = {"remuda/leavesAt": str(world.now_ms + minutes * 60_000)}
+        world.handle(commands.UpdateNode(partition, node_id, "CREATE", leaves, {"vcore": 4}, {}))
+    drain = DrainNode("n2", world.now_ms + 3_600_000)
+    world.handle(commands.Administer("sam", (), True, "new memory", "1", False, partition, drain))
+    world.handle(commands.SubmitApplication(partition, "app-1", "root.a", "ann"))
+    for minutes in (2, 30, 90):
+        world.handle(commands.SubmitAsk(Ask(partition, "app-1", f"k{minutes}", {"vcore": 1}, 2, 0, minutes * 60_000)))
+        world.handle(commands.Schedule(10))
+    world.now_ms += 300_000
+    world.handle(commands.Tick())
+    for minutes in (5, 30, 30, 60):
+        world.handle(commands.SubmitAsk(Ask(partition, "app-1", f"more-{minutes}", {"vcore": 1}, 1, 0, 300_000)))
+        world.handle(commands.Schedule(10))
+        world.now_ms += minutes * 60_000
+        world.handle(commands.Tick())
+    later = {"remuda/leavesAt": str(world.now_ms + 3_600_000)}
+    world.handle(commands.UpdateNode(partition, "n1", "UPDATE", later))
+    world.handle(commands.Schedule(10))
+    return world
+
+
 def topology() -> World:
     """Half-way, nodes of a rack are kept for a group for which others are preempted. In the end it runs there, and a
     node has moved to another rack."""
@@ -352,6 +381,7 @@ def few_with_everything() -> dict[str, World]:
     worlds |= {"draining": draining(), "above-maximum": above_maximum(), "guests": guests()}
     worlds["rejected-allocations"] = rejected_allocations()
     worlds |= {"devices": devices(), "remembered": remembered(), "promised": promised(), "avoided": avoided()}
+    worlds["leaving"] = leaving()
     happened = {name: kinds(world) for name, world in worlds.items()}
     unknown = [name for name in ALSO if not any((FOLDER / VERSION).glob(f"{name}-*"))]
     chosen = {name: ALSO[name]() for name in unknown}

@@ -122,17 +122,30 @@ def unhold(
 def drain(
     rm: DefaultRm,
     node: Node,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at",
+            metavar="TIME",
+            help="From then on: in so long (2h), or a time such as 2027-03-01T08:00 (+01:00, Z).",
+        ),
+    ] = None,
     reason: Reason = "",
     partition: PartitionOption = "",
     action_id: ActionId = None,
     nats: Nats = DEFAULT_URL,
     json: AsJson = False,
 ) -> None:
-    """Drain a node: nothing new is allocated there. Allocations stay. Needs the access list `scheduler.acl`."""
+    """Drain a node: nothing new is allocated there. Allocations stay. With --at, only what ends before that time starts
+    there until then. Needs the access list `scheduler.acl`."""
     from ..admin.act import Attempt, act
+    from ..terminal.units import time_of
 
-    attempt = Attempt(rm, "drain_node", {"node_id": node}, reason, partition, action_id=action_id)
-    act(nats, attempt, f"node {node} is drained", json)
+    from_ms = arguments.time_ahead(at) if at is not None else 0
+    fields: dict[str, str | int] = {"node_id": node, **({"from_ms": from_ms} if from_ms else {})}
+    attempt = Attempt(rm, "drain_node", fields, reason, partition, action_id=action_id)
+    when = f"will be drained at {time_of(from_ms)}" if from_ms else "is drained"
+    act(nats, attempt, f"node {node} {when}", json)
 
 
 def undrain(

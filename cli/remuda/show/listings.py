@@ -92,7 +92,15 @@ def _node(row: Row) -> list[str]:
     ]
     kept = node.reserved_for
     reserved = f"{kept.application}/{kept.key}" if kept else ""
-    return [node.id, node.status, ", ".join(used), reserved, number(node.allocations)]
+    return [node.id, _status(node), ", ".join(used), reserved, number(node.allocations)]
+
+
+def _status(node: Node) -> str:
+    leaving = node.leaving
+    if leaving is None:
+        return node.status
+    who = f" ({leaving.operator}{f': {leaving.reason}' if leaving.reason else ''})" if leaving.operator else ""
+    return f"{node.status}, drained from {time_of(leaving.at_ms)} on{who}"
 
 
 def _more_of_node(row: Row) -> list[str]:

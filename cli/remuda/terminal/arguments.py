@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TypeVar, cast
 from urllib.parse import urlsplit
@@ -22,6 +23,7 @@ from ..errors import UserError
 T = TypeVar("T", bound=str | None)
 SCHEMES = ("nats", "tls", "ws", "wss")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff]")
+_TIME_OF_DAY = re.compile(r"[0-9]{1,2}:[0-9]{2}")
 _INSTANCE = re.compile(r"[A-Za-z0-9_.:-]+")
 
 
@@ -169,3 +171,27 @@ def readable(option: str, given: Path) -> Path:
     except (OSError, ValueError) as error:
         raise UserError(f"{shown}: {getattr(error, 'strerror', None) or error}") from None
     return given
+
+
+def time_ahead(text: str, now: datetime | None = None) -> int:
+    """A time ahead, in ms since 1970: in so long ("2h"), the next time of day ("18:00"), or a date with a time; without
+    a zone in that of this machine. `now`: with the zone."""
+    now = now or datetime.now().astimezone()
+    try:
+        if ms := milliseconds(text):
+            moment = now + timedelta(milliseconds=ms)
+        elif _TIME_OF_DAY.fullmatch(text):
+            hour, minute = map(int, text.split(":"))
+            moment = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
+            moment += timedelta(days=moment <= now)
+        else:
+            moment = datetime.fromisoformat(text)
+            moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=now.tzinfo)
+        at_ms = int(moment.timestamp() * 1_000)
+    except (ValueError, OverflowError, OSError):
+        at_ms = 0
+    if at_ms <= now.timestamp() * 1_000:
+        raise UserError(
+            f"{quoted(text)}: expected a time ahead, such as 2h, 18:00, 2027-03-01T08:00 or 2027-03-01T08:00:00Z"
+        )
+    return at_ms

@@ -41,8 +41,13 @@ def sent(name: str, **of: Any) -> dict[str, Any]:
     return made
 
 
-def node(name: str, *, uid: str = "", cordoned: bool = False, taints: Any = (), ready: bool = True, **of: str) -> Node:
+def node(
+    name: str, *, uid: str = "", cordoned: bool = False, taints: Any = (), ready: bool = True, leaves_at: str = "",
+    **of: str,
+) -> Node:  # fmt: skip
     made = manifests.node(name, **of)
+    if leaves_at:
+        made["metadata"]["annotations"] = {"remuda.io/leaves-at": leaves_at}
     made["metadata"]["uid"] = uid or f"uid-{name}"
     made["spec"] = {"unschedulable": cordoned, "taints": list(taints)}
     made["status"]["conditions"][0]["status"] = "True" if ready else "False"

@@ -226,6 +226,26 @@ def test_node_is_reported_with_what_runs_there() -> None:
     assert report.node.occupiedResource.resources["vcore"].value == 2_000
 
 
+def test_a_node_leaves_by_its_annotation() -> None:
+    it = shim()
+    at = "2027-03-01T08:00:00Z"
+    said: list[tuple[str, str | None]] = []
+    for leaves_at in (at, at, "", "tomorrow", "tomorrow", "1803884400000"):
+        it.node_changed(node("n1", leaves_at=leaves_at))
+        for effect in it.take():
+            if isinstance(effect, ReportNode):
+                said.append(("reported", effect.node.attributes.get("remuda/leavesAt")))
+            elif isinstance(effect, RecordEvent) and effect.is_warning:
+                said.append((effect.reason, effect.note))
+    expected = "expected a time with its zone, such as 2027-03-01T08:00:00Z, or milliseconds since 1970"
+    assert said == [
+        ("reported", at),
+        ("reported", ""),
+        ("AnnotationIgnored", f"annotation remuda.io/leaves-at: 'tomorrow', {expected}"),
+        ("reported", "1803884400000"),
+    ]
+
+
 def test_changes_of_nodes() -> None:
     it = shim("n1")
     update = si.NodeInfo.UPDATE  # beside a cordon: verdicts about the node are void

@@ -253,9 +253,20 @@ class NodePromise(msgspec.Struct):
     cause: str = ""
 
 
+class NodeDeparture(msgspec.Struct):
+    """When a node is drained; `operator`, `reason` and `since_ms` of the operator who has said so, empty: it is by its
+    attribute."""
+
+    at_ms: int = 0
+    operator: str = ""
+    reason: str = ""
+    since_ms: int = 0
+
+
 class Node(msgspec.Struct, kw_only=True):
     """A node. `occupied`: in use by others than the scheduler's allocations. `status`: Schedulable, NotReady or
-    Draining. `drained`: None: no operator drains it. `rejected`: the first of `rejected_count`.
+    Draining. `drained`: None: no operator drains it now. `leaving`: None: it is not known when it is drained next.
+    `rejected`: the first of `rejected_count`.
     `domain`: the values of the attributes of the levels of the topology, the coarsest first."""
 
     partition: Public[str] = ""
@@ -274,6 +285,7 @@ class Node(msgspec.Struct, kw_only=True):
     domain: Public[Sequence[str]] = ()
     devices: Public[Sequence[NodeDevices]] = ()
     promise: NodePromise | None = None
+    leaving: NodeDeparture | None = None
 
 
 class NodePartition(msgspec.Struct):
@@ -619,6 +631,7 @@ class Action(msgspec.Struct, kw_only=True):
     uuid: str = ""
     priority: int = 0
     force: bool = False
+    from_ms: int = 0
     at_ms: int = 0
     outcome: str
     overridden: Sequence[str] | UnsetType = UNSET

@@ -36,7 +36,10 @@ class ResumeQueue(Action):
 
 
 class DrainNode(Action):
+    """`from_ms`: from this time on; 0: at once."""
+
     node_id: str
+    from_ms: int = 0
 
 
 class UndrainNode(Action):

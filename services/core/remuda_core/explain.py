@@ -20,6 +20,7 @@ A constraint is of one of these kinds:
     level               it names a level of the topology that is not configured any more
     unknown_node        the node it is bound to does not exist
     unschedulable_node  the node it is bound to is not ready, or the only nodes that are large enough accept no asks
+    leaving             nodes have room, but leave before the ask would end
     full_node           nodes have room, but have their maximum of allocations
     predicate           nodes have room, but the RM refuses them
     reserved            nodes have room, but are reserved for other asks
@@ -53,6 +54,7 @@ from .limits import ALLOCATIONS_PER_NODE, ALLOCATIONS_PER_RM, HOLDERS_LOOKED, HO
 from .rules import lifecycle
 from .rules.connection import RUNNING
 from .rules.devices import DeviceNeed
+from .rules.leaving import ends_before
 from .rules.properties import is_state_aware
 from .rules.required_node import required_node
 from .rules.resource import Resource, show, total_of
@@ -97,7 +99,7 @@ class Explanations:
         like = ask if asks is None or ask.reservations else asks.ask_class.demand
         nodes = self._nodes.get(like)
         if nodes is None:
-            nodes = self._nodes[like] = node_constraints(partition, ask, index)
+            nodes = self._nodes[like] = node_constraints(partition, ask, index, self._state.now_ms)
             self.looks += 1
         found = [*self._standing_of(ask, asks, index), *nodes]
         return [*found, *self._of_preemption(partition, ask, index)] if found else found
@@ -262,7 +264,9 @@ def _short(
     return found
 
 
-def node_constraints(partition: Partition, pending: PendingAsk, index: PartitionIndex | None) -> list[Constraint]:
+def node_constraints(
+    partition: Partition, pending: PendingAsk, index: PartitionIndex | None, now_ms: int
+) -> list[Constraint]:
     """Constraints by nodes. Empty if some node fits."""
     asked = pending.refused
     if isinstance(asked, PredicateClass) and asked.question:
@@ -294,6 +298,7 @@ def node_constraints(partition: Partition, pending: PendingAsk, index: Partition
                 return [_no_large_node(partition, pending.ask, large_enough)]
             unreserved = (n for n in large_enough if n.schedulable and n.reservation in (None, pending))
             nodes = [node for node in unreserved if missing(pending.ask, node)]
+    nodes, leaving = _without_leaving(partition, pending, nodes, now_ms)
     closest = min(((missing(pending.ask, node), node.id, node) for node in nodes), default=None)
     if closest is not None and not closest[0]:
         if isinstance(asked, PredicateClass) and not asked.accepted and partition.questions_paused:
@@ -302,10 +307,29 @@ def node_constraints(partition: Partition, pending: PendingAsk, index: Partition
     with_room = [node for node in others if not missing(pending.ask, node)]
     full = [] if bound_to else [n for n in partition.nodes.values() if n.full and n.schedulable]
     full = [n for n in full if n.reservation in (None, pending) and not missing(pending.ask, n)]
-    found = [*refusals(partition, pending), *kept_for_others(pending, with_room), *full_nodes(full)]
+    found = [*leaving, *refusals(partition, pending), *kept_for_others(pending, with_room), *full_nodes(full)]
     if closest is not None:
         found.append(_lack(pending.ask, closest[2], bound=bool(bound_to)))
     return found or kept_for_others(pending, others) or [Constraint("node", "", "there is no schedulable node")]
+
+
+def _without_leaving(
+    partition: Partition, pending: PendingAsk, nodes: list[Node], now_ms: int
+) -> tuple[list[Node], list[Constraint]]:
+    """The nodes that stay until the bound of the ask, and the constraint by others, which have room. If there are none
+    of either kind: all, none of which has room."""
+    if not partition.leaving:
+        return nodes, []
+    tags, bound_ms = pending.ask.tags, pending.ask.execution_timeout_ms
+    staying = [node for node in nodes if ends_before(tags, bound_ms, node.leaves_ms, now_ms)]
+    others = [n for n in nodes if not ends_before(tags, bound_ms, n.leaves_ms, now_ms) and not missing(pending.ask, n)]
+    if not others:
+        return staying or nodes, []
+    last = max(others, key=lambda node: (node.leaves_ms, node.id))
+    which = f"node {last.id} has" if len(others) == 1 else f"{len(others)} nodes, such as {last.id}, have"
+    bound = f"its bound is {bound_ms / 1_000:.10g} s" if bound_ms > 0 else "it has no bound"
+    leave = "leaves" if len(others) == 1 else "leave"
+    return staying, [Constraint("leaving", last.id, f"{which} room, but {leave} before the ask would end: {bound}")]
 
 
 def _no_large_node(partition: Partition, ask: Ask, closed: Sequence[Node]) -> Constraint:

@@ -189,21 +189,35 @@ class NodeChanged(Fact):
 
 
 class NodeDraining(Fact):
-    """The RM drains the node, or the operator does. The node is draining while either does."""
+    """The RM drains the node, or the operator does, or it has `left`: the time of its attribute has come. The node is
+    draining while one of them holds."""
 
     partition: str
     node_id: str
     operator: str = ""
     reason: str = ""
+    left: bool = False
+
+
+class NodeLeaving(Fact):
+    """The operator drains the node from `from_ms` on. Until then only asks whose bound ends before start there."""
+
+    partition: str
+    node_id: str
+    from_ms: int
+    operator: str
+    reason: str = ""
 
 
 class NodeSchedulable(Fact):
-    """The RM, or the operator, no longer drains the node. `draining`: the other one still does."""
+    """The RM, or the operator, no longer drains the node, or no longer from a time on; or it has not `left` any more:
+    its attribute names a later time, or none. `draining`: it is drained all the same."""
 
     partition: str
     node_id: str
     operator: str = ""
     draining: bool = False
+    left: bool = False
 
 
 class NodeRemoved(Fact):
@@ -872,6 +886,7 @@ class Action(msgspec.Struct, frozen=True, gc=False):
     uuid: str = ""
     priority: int = 0
     force: bool = False
+    from_ms: int = 0
 
 
 class ActionTaken(Fact):

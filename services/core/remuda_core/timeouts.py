@@ -112,6 +112,12 @@ def of_reservation(partition: str, node: Node, timing: Timing) -> Timer | None:
     return Timer(at_ms, "reservation", partition, kept_for.ask.application_id, node.id)
 
 
+def of_leaving(partition: str, node: Node) -> Timer | None:
+    """Drains the node."""
+    at_ms = node.leaves_ms
+    return Timer(at_ms, "leaving", partition, "", node.id) if at_ms < NEVER_MS else None
+
+
 def of_replacement(replacement: Replacement) -> Timer:
     """Ends the question to the RM about the replacement."""
     fact, key = replacement.fact, str(replacement.question)
@@ -138,6 +144,9 @@ def still_applies(state: State, timer: Timer) -> bool:
         found = partition.predicate_classes.get(timer.key) if partition is not None else None
         of_class = of_class_question if timer.kind == "class_question" else of_verdicts
         return found is not None and timer == of_class(timer.partition, found)
+    if timer.kind == "leaving":
+        leaving = partition.nodes.get(timer.key) if partition is not None else None
+        return leaving is not None and timer == of_leaving(timer.partition, leaving)
     application = partition.applications.get(timer.application_id) if partition is not None else None
     if partition is None or application is None:
         return False

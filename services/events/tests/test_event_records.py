@@ -235,6 +235,10 @@ TOLD: list[tuple[Message, list[str]]] = [
         ],
     ),
     (log_pb2.NodeDraining(**NODE), ["NODE SET NODE_SCHEDULABLE n1 - 'schedulable: false'"]),
+    (
+        log_pb2.NodeLeaving(from_ms=90_000, operator="sam", reason="new memory", **NODE),
+        ["NODE SET - n1 - 'schedulable: false from 90000 ms on, by sam: new memory'"],
+    ),
     (log_pb2.NodeSchedulable(draining=True, **NODE), []),
     (log_pb2.NodeSchedulable(**NODE), ["NODE SET NODE_SCHEDULABLE n1 - 'schedulable: true'"]),
     (log_pb2.NodeRemoved(**NODE), ["NODE REMOVE NODE_DECOMISSION n1 - 'removed from partition default'"]),

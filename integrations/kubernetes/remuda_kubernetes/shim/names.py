@@ -56,6 +56,7 @@ GATE: Final = "remuda.io/quota"  # a scheduling gate
 PIN: Final = "remuda.io/pin"  # an annotation of a namespace
 APPROVED_AT: Final = "remuda.io/approved-at"  # an annotation of a pod
 APPROVED: Final = "remuda.io/QuotaApproved"  # a condition of a pod
+LEAVES_AT: Final = "remuda.io/leaves-at"  # an annotation of a node
 # Annotations of a pod about its run time, and the tags that they become.
 RUN_TIMES: Final = {
     "remuda.io/max-runtime": constants.MAX_RUNTIME,

@@ -9,10 +9,13 @@ import msgspec
 
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Node
-from remuda_kubernetes.shim import messages, topology
+from remuda_kubernetes.shim import messages, names, topology
 from remuda_kubernetes.shim.cache import Cache, NodeEntry
 from remuda_kubernetes.shim.effects import RecordEvent, ReportAllocation, ReportNode, name_of
 from remuda_kubernetes.shim.quantities import amounts
+from remuda_proto.bounds import shown
+from remuda_proto.constants import LEAVES_AT
+from remuda_proto.durations import EXPECTED_TIME, instant
 from remuda_proto.si.v1 import si_pb2 as si
 
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
@@ -24,7 +27,8 @@ class Nodes:
 
     def changed(self, node: Node) -> None:
         name = node.metadata.name
-        entry = self._cache.nodes.get(name)
+        entry, leaves = self._cache.nodes.get(name), node.metadata.annotation(names.LEAVES_AT)
+        is_new = entry is None or entry.node.metadata.annotation(names.LEAVES_AT) != leaves
         if entry is not None and entry.node.metadata.uid != node.metadata.uid:
             self.gone(entry.node)  # a new machine of the same name
             entry = None
@@ -37,6 +41,9 @@ class Nodes:
             if _inputs(before) != _inputs(node):
                 self._version(entry)
         self._cache.dirty_nodes[name] = None
+        if is_new and leaves and not instant(leaves):
+            note = f"annotation {names.LEAVES_AT}: {shown(leaves)}, {EXPECTED_TIME}"
+            self._record(entry, "AnnotationIgnored", note, warn=True)
 
     def _version(self, entry: NodeEntry) -> None:
         self._cache.nodes_version += 1
@@ -124,6 +131,7 @@ class Nodes:
             self._record(entry, "NodeRejected", str(error), warn=True)
         entry.occupied = self._cache.occupied(entry.node.metadata.name)
         entry.attributes = topology.attributes_of(entry.node, self._cache.policy.topology_labels)
+        entry.attributes |= _leaves_at(entry.node)
         entry.is_drained = entry.node.spec.unschedulable
         entry.is_ready = entry.node.is_ready and entry.failed_bindings < limits.FAILED_BINDINGS
         at = entry.version, entry.refusals
@@ -168,6 +176,12 @@ def _selected_by(entry: NodeEntry) -> str:
     """Changes when verdicts about the node are void."""
     digest = blake2b(_ENCODER.encode(_inputs(entry.node)), digest_size=8).hexdigest()
     return f"{digest}/{entry.refusals}" if entry.refusals else digest
+
+
+def _leaves_at(node: Node) -> dict[str, str]:
+    """The attribute that says when the node leaves, if its annotation can be read."""
+    text = node.metadata.annotation(names.LEAVES_AT)
+    return {LEAVES_AT: text} if text and instant(text) else {}
 
 
 def _changed(before: dict[str, str], now: dict[str, str]) -> dict[str, str]:

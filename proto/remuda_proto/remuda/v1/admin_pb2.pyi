@@ -803,6 +803,7 @@ class Node(_message.Message):
     DOMAIN_FIELD_NUMBER: _builtins.int
     DEVICES_FIELD_NUMBER: _builtins.int
     PROMISE_FIELD_NUMBER: _builtins.int
+    LEAVING_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     id: _builtins.str
     status: _builtins.str
@@ -845,6 +846,10 @@ class Node(_message.Message):
     def promise(self) -> Global___NodePromise:
         """Of a reserved node, with backfill."""
 
+    @_builtins.property
+    def leaving(self) -> Global___NodeDeparture:
+        """Set if it is known when the node is drained next."""
+
     def __init__(
         self,
         *,
@@ -864,14 +869,45 @@ class Node(_message.Message):
         domain: _abc.Iterable[_builtins.str] | None = ...,
         devices: _abc.Iterable[Global___NodeDevices] | None = ...,
         promise: Global___NodePromise | None = ...,
+        leaving: Global___NodeDeparture | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "available", b"available", "capacity", b"capacity", "drained", b"drained", "occupied", b"occupied", "promise", b"promise", "reserved_for", b"reserved_for"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "available", b"available", "capacity", b"capacity", "drained", b"drained", "leaving", b"leaving", "occupied", b"occupied", "promise", b"promise", "reserved_for", b"reserved_for"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocations", b"allocations", "attributes", b"attributes", "available", b"available", "capacity", b"capacity", "devices", b"devices", "domain", b"domain", "drained", b"drained", "id", b"id", "occupied", b"occupied", "partition", b"partition", "promise", b"promise", "rejected", b"rejected", "rejected_count", b"rejected_count", "reserved_for", b"reserved_for", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocations", b"allocations", "attributes", b"attributes", "available", b"available", "capacity", b"capacity", "devices", b"devices", "domain", b"domain", "drained", b"drained", "id", b"id", "leaving", b"leaving", "occupied", b"occupied", "partition", b"partition", "promise", b"promise", "rejected", b"rejected", "rejected_count", b"rejected_count", "reserved_for", b"reserved_for", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Node: _TypeAlias = Node  # noqa: Y015
+
+@_typing.final
+class NodeDeparture(_message.Message):
+    """When a node is drained. The operator who has said so, why and since when; empty: it is by the attribute remuda/leavesAt."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AT_MS_FIELD_NUMBER: _builtins.int
+    OPERATOR_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    SINCE_MS_FIELD_NUMBER: _builtins.int
+    at_ms: _builtins.int
+    operator: _builtins.str
+    reason: _builtins.str
+    since_ms: _builtins.int
+    def __init__(
+        self,
+        *,
+        at_ms: _builtins.int = ...,
+        operator: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        since_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "operator", b"operator", "reason", b"reason", "since_ms", b"since_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NodeDeparture: _TypeAlias = NodeDeparture  # noqa: Y015
 
 @_typing.final
 class NodePromise(_message.Message):
@@ -4465,8 +4501,11 @@ class DrainNodeRequest(_message.Message):
     RM_FIELD_NUMBER: _builtins.int
     OPTIONS_FIELD_NUMBER: _builtins.int
     NODE_ID_FIELD_NUMBER: _builtins.int
+    FROM_MS_FIELD_NUMBER: _builtins.int
     rm: _builtins.str
     node_id: _builtins.str
+    from_ms: _builtins.int
+    """From this time on, in ms since 1970; 0: at once. Until then asks start there whose bound ends before."""
     @_builtins.property
     def options(self) -> Global___ActionOptions: ...
     def __init__(
@@ -4475,10 +4514,11 @@ class DrainNodeRequest(_message.Message):
         rm: _builtins.str = ...,
         options: Global___ActionOptions | None = ...,
         node_id: _builtins.str = ...,
+        from_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_id", b"node_id", "options", b"options", "rm", b"rm"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["from_ms", b"from_ms", "node_id", b"node_id", "options", b"options", "rm", b"rm"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -195,6 +195,7 @@ class Fact(_message.Message):
     NODE_RESERVED_FIELD_NUMBER: _builtins.int
     NODE_UNRESERVED_FIELD_NUMBER: _builtins.int
     PROMISE_CHANGED_FIELD_NUMBER: _builtins.int
+    NODE_LEAVING_FIELD_NUMBER: _builtins.int
     APPLICATION_ACCEPTED_FIELD_NUMBER: _builtins.int
     APPLICATION_REJECTED_FIELD_NUMBER: _builtins.int
     APPLICATION_STATE_CHANGED_FIELD_NUMBER: _builtins.int
@@ -297,6 +298,8 @@ class Fact(_message.Message):
     def node_unreserved(self) -> Global___NodeUnreserved: ...
     @_builtins.property
     def promise_changed(self) -> Global___PromiseChanged: ...
+    @_builtins.property
+    def node_leaving(self) -> Global___NodeLeaving: ...
     @_builtins.property
     def application_accepted(self) -> Global___ApplicationAccepted: ...
     @_builtins.property
@@ -426,6 +429,7 @@ class Fact(_message.Message):
         node_reserved: Global___NodeReserved | None = ...,
         node_unreserved: Global___NodeUnreserved | None = ...,
         promise_changed: Global___PromiseChanged | None = ...,
+        node_leaving: Global___NodeLeaving | None = ...,
         application_accepted: Global___ApplicationAccepted | None = ...,
         application_rejected: Global___ApplicationRejected | None = ...,
         application_state_changed: Global___ApplicationStateChanged | None = ...,
@@ -477,11 +481,11 @@ class Fact(_message.Message):
         queue_held: Global___QueueHeld | None = ...,
         queue_resumed: Global___QueueResumed | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["action_refused", b"action_refused", "action_taken", b"action_taken", "allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_moved", b"application_moved", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_outstanding", b"ask_outstanding", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "devices_assigned", b"devices_assigned", "domain_avoidance_ended", b"domain_avoidance_ended", "domain_avoided", b"domain_avoided", "existing_allocation_rejected", b"existing_allocation_rejected", "fact", b"fact", "guest_kept", b"guest_kept", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "placeholder_replaced", b"placeholder_replaced", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "predicates_answered", b"predicates_answered", "predicates_asked", b"predicates_asked", "preemption_answered", b"preemption_answered", "preemption_asked", b"preemption_asked", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "promise_changed", b"promise_changed", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_drain_overdue", b"queue_drain_overdue", "queue_draining", b"queue_draining", "queue_held", b"queue_held", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "queue_resumed", b"queue_resumed", "quota_exceeded", b"quota_exceeded", "quota_excess_ended", b"quota_excess_ended", "quota_preempted", b"quota_preempted", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejected_allocation_forgotten", b"rejected_allocation_forgotten", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "replacement_asked", b"replacement_asked", "replacement_cancelled", b"replacement_cancelled", "replacement_started", b"replacement_started", "rm_paused", b"rm_paused", "rm_registered", b"rm_registered", "rm_resumed", b"rm_resumed", "rm_stopped", b"rm_stopped", "time_passed", b"time_passed", "verdicts_expired", b"verdicts_expired", "work_measured", b"work_measured"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["action_refused", b"action_refused", "action_taken", b"action_taken", "allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_moved", b"application_moved", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_outstanding", b"ask_outstanding", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "devices_assigned", b"devices_assigned", "domain_avoidance_ended", b"domain_avoidance_ended", "domain_avoided", b"domain_avoided", "existing_allocation_rejected", b"existing_allocation_rejected", "fact", b"fact", "guest_kept", b"guest_kept", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_leaving", b"node_leaving", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "placeholder_replaced", b"placeholder_replaced", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "predicates_answered", b"predicates_answered", "predicates_asked", b"predicates_asked", "preemption_answered", b"preemption_answered", "preemption_asked", b"preemption_asked", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "promise_changed", b"promise_changed", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_drain_overdue", b"queue_drain_overdue", "queue_draining", b"queue_draining", "queue_held", b"queue_held", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "queue_resumed", b"queue_resumed", "quota_exceeded", b"quota_exceeded", "quota_excess_ended", b"quota_excess_ended", "quota_preempted", b"quota_preempted", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejected_allocation_forgotten", b"rejected_allocation_forgotten", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "replacement_asked", b"replacement_asked", "replacement_cancelled", b"replacement_cancelled", "replacement_started", b"replacement_started", "rm_paused", b"rm_paused", "rm_registered", b"rm_registered", "rm_resumed", b"rm_resumed", "rm_stopped", b"rm_stopped", "time_passed", b"time_passed", "verdicts_expired", b"verdicts_expired", "work_measured", b"work_measured"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action_refused", b"action_refused", "action_taken", b"action_taken", "allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_moved", b"application_moved", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_outstanding", b"ask_outstanding", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "devices_assigned", b"devices_assigned", "domain_avoidance_ended", b"domain_avoidance_ended", "domain_avoided", b"domain_avoided", "existing_allocation_rejected", b"existing_allocation_rejected", "fact", b"fact", "guest_kept", b"guest_kept", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "placeholder_replaced", b"placeholder_replaced", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "predicates_answered", b"predicates_answered", "predicates_asked", b"predicates_asked", "preemption_answered", b"preemption_answered", "preemption_asked", b"preemption_asked", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "promise_changed", b"promise_changed", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_drain_overdue", b"queue_drain_overdue", "queue_draining", b"queue_draining", "queue_held", b"queue_held", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "queue_resumed", b"queue_resumed", "quota_exceeded", b"quota_exceeded", "quota_excess_ended", b"quota_excess_ended", "quota_preempted", b"quota_preempted", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejected_allocation_forgotten", b"rejected_allocation_forgotten", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "replacement_asked", b"replacement_asked", "replacement_cancelled", b"replacement_cancelled", "replacement_started", b"replacement_started", "rm_paused", b"rm_paused", "rm_registered", b"rm_registered", "rm_resumed", b"rm_resumed", "rm_stopped", b"rm_stopped", "time_passed", b"time_passed", "verdicts_expired", b"verdicts_expired", "work_measured", b"work_measured"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action_refused", b"action_refused", "action_taken", b"action_taken", "allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_moved", b"application_moved", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_outstanding", b"ask_outstanding", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "devices_assigned", b"devices_assigned", "domain_avoidance_ended", b"domain_avoidance_ended", "domain_avoided", b"domain_avoided", "existing_allocation_rejected", b"existing_allocation_rejected", "fact", b"fact", "guest_kept", b"guest_kept", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_leaving", b"node_leaving", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "placeholder_replaced", b"placeholder_replaced", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "predicates_answered", b"predicates_answered", "predicates_asked", b"predicates_asked", "preemption_answered", b"preemption_answered", "preemption_asked", b"preemption_asked", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "promise_changed", b"promise_changed", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_drain_overdue", b"queue_drain_overdue", "queue_draining", b"queue_draining", "queue_held", b"queue_held", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "queue_resumed", b"queue_resumed", "quota_exceeded", b"quota_exceeded", "quota_excess_ended", b"quota_excess_ended", "quota_preempted", b"quota_preempted", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejected_allocation_forgotten", b"rejected_allocation_forgotten", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "replacement_asked", b"replacement_asked", "replacement_cancelled", b"replacement_cancelled", "replacement_started", b"replacement_started", "rm_paused", b"rm_paused", "rm_registered", b"rm_registered", "rm_resumed", b"rm_resumed", "rm_stopped", b"rm_stopped", "time_passed", b"time_passed", "verdicts_expired", b"verdicts_expired", "work_measured", b"work_measured"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_fact: _TypeAlias = _typing.Literal["rm_registered", "registration_refused", "configuration_applied", "configuration_refused", "rm_paused", "rm_resumed", "rm_stopped", "queue_added", "queue_changed", "queue_draining", "queue_restored", "queue_removed", "partition_added", "partition_changed", "partition_draining", "partition_removed", "queue_drain_overdue", "node_added", "node_rejected", "node_changed", "node_draining", "node_schedulable", "node_removed", "node_reserved", "node_unreserved", "promise_changed", "application_accepted", "application_rejected", "application_state_changed", "application_removed", "ask_accepted", "ask_changed", "ask_rejected", "ask_released", "ask_waiting", "rejection_forgotten", "ask_outstanding", "time_passed", "allocated", "allocation_released", "release_requested", "release_ignored", "allocation_recovered", "allocation_rejected", "guest_kept", "existing_allocation_rejected", "rejected_allocation_forgotten", "devices_assigned", "work_measured", "domain_avoided", "domain_avoidance_ended", "preemption_started", "preemption_ended", "preemption_refused", "release_overdue", "quota_exceeded", "quota_preempted", "quota_excess_ended", "replacement_started", "placeholder_replaced", "replacement_cancelled", "predicate_asked", "predicate_refused", "predicate_withdrawn", "refusals_forgotten", "preemption_asked", "preemption_answered", "replacement_asked", "predicates_asked", "predicates_answered", "verdicts_expired", "action_taken", "action_refused", "application_moved", "queue_held", "queue_resumed"]  # noqa: Y015
+    _WhichOneofReturnType_fact: _TypeAlias = _typing.Literal["rm_registered", "registration_refused", "configuration_applied", "configuration_refused", "rm_paused", "rm_resumed", "rm_stopped", "queue_added", "queue_changed", "queue_draining", "queue_restored", "queue_removed", "partition_added", "partition_changed", "partition_draining", "partition_removed", "queue_drain_overdue", "node_added", "node_rejected", "node_changed", "node_draining", "node_schedulable", "node_removed", "node_reserved", "node_unreserved", "promise_changed", "node_leaving", "application_accepted", "application_rejected", "application_state_changed", "application_removed", "ask_accepted", "ask_changed", "ask_rejected", "ask_released", "ask_waiting", "rejection_forgotten", "ask_outstanding", "time_passed", "allocated", "allocation_released", "release_requested", "release_ignored", "allocation_recovered", "allocation_rejected", "guest_kept", "existing_allocation_rejected", "rejected_allocation_forgotten", "devices_assigned", "work_measured", "domain_avoided", "domain_avoidance_ended", "preemption_started", "preemption_ended", "preemption_refused", "release_overdue", "quota_exceeded", "quota_preempted", "quota_excess_ended", "replacement_started", "placeholder_replaced", "replacement_cancelled", "predicate_asked", "predicate_refused", "predicate_withdrawn", "refusals_forgotten", "preemption_asked", "preemption_answered", "replacement_asked", "predicates_asked", "predicates_answered", "verdicts_expired", "action_taken", "action_refused", "application_moved", "queue_held", "queue_resumed"]  # noqa: Y015
     _WhichOneofArgType_fact: _TypeAlias = _typing.Literal["fact", b"fact"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_fact) -> _WhichOneofReturnType_fact | None: ...
 
@@ -1177,7 +1181,7 @@ Global___NodeChanged: _TypeAlias = NodeChanged  # noqa: Y015
 
 @_typing.final
 class NodeDraining(_message.Message):
-    """The RM, or an operator, drains the node. The node is draining while either does."""
+    """The RM, or an operator, drains the node, or its time to leave has come. The node is draining while one of them holds."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1185,11 +1189,14 @@ class NodeDraining(_message.Message):
     NODE_ID_FIELD_NUMBER: _builtins.int
     OPERATOR_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    LEFT_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     node_id: _builtins.str
     operator: _builtins.str
     """The name of the operator, and why; empty: the RM."""
     reason: _builtins.str
+    left: _builtins.bool
+    """Its attribute remuda/leavesAt names this time or an earlier one."""
     def __init__(
         self,
         *,
@@ -1197,18 +1204,52 @@ class NodeDraining(_message.Message):
         node_id: _builtins.str = ...,
         operator: _builtins.str = ...,
         reason: _builtins.str = ...,
+        left: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_id", b"node_id", "operator", b"operator", "partition", b"partition", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["left", b"left", "node_id", b"node_id", "operator", b"operator", "partition", b"partition", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___NodeDraining: _TypeAlias = NodeDraining  # noqa: Y015
 
 @_typing.final
+class NodeLeaving(_message.Message):
+    """An operator drains the node from a time on. Until then only asks whose bound ends before it start there."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    NODE_ID_FIELD_NUMBER: _builtins.int
+    FROM_MS_FIELD_NUMBER: _builtins.int
+    OPERATOR_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    node_id: _builtins.str
+    from_ms: _builtins.int
+    operator: _builtins.str
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        node_id: _builtins.str = ...,
+        from_ms: _builtins.int = ...,
+        operator: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["from_ms", b"from_ms", "node_id", b"node_id", "operator", b"operator", "partition", b"partition", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NodeLeaving: _TypeAlias = NodeLeaving  # noqa: Y015
+
+@_typing.final
 class NodeSchedulable(_message.Message):
-    """The RM, or an operator, no longer drains the node."""
+    """The RM, or an operator, no longer drains the node, or no longer from a time on."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1216,12 +1257,15 @@ class NodeSchedulable(_message.Message):
     NODE_ID_FIELD_NUMBER: _builtins.int
     OPERATOR_FIELD_NUMBER: _builtins.int
     DRAINING_FIELD_NUMBER: _builtins.int
+    LEFT_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     node_id: _builtins.str
     operator: _builtins.str
     """The name of the operator; empty: the RM."""
     draining: _builtins.bool
-    """The other one still drains the node, which therefore stays unschedulable."""
+    """The node is drained all the same, and therefore stays unschedulable."""
+    left: _builtins.bool
+    """Its attribute names a later time, or none."""
     def __init__(
         self,
         *,
@@ -1229,10 +1273,11 @@ class NodeSchedulable(_message.Message):
         node_id: _builtins.str = ...,
         operator: _builtins.str = ...,
         draining: _builtins.bool = ...,
+        left: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["draining", b"draining", "node_id", b"node_id", "operator", b"operator", "partition", b"partition"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["draining", b"draining", "left", b"left", "node_id", b"node_id", "operator", b"operator", "partition", b"partition"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -3360,6 +3405,7 @@ class Action(_message.Message):
     UUID_FIELD_NUMBER: _builtins.int
     PRIORITY_FIELD_NUMBER: _builtins.int
     FORCE_FIELD_NUMBER: _builtins.int
+    FROM_MS_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
     """"KillApplication", "MoveApplication", "HoldQueue", "ResumeQueue", "DrainNode", "UndrainNode", "ChangeAskPriority",
     "ReleaseOneAllocation".
@@ -3376,6 +3422,8 @@ class Action(_message.Message):
     uuid: _builtins.str
     priority: _builtins.int
     force: _builtins.bool
+    from_ms: _builtins.int
+    """DrainNode: from this time on; 0: at once."""
     def __init__(
         self,
         *,
@@ -3391,10 +3439,11 @@ class Action(_message.Message):
         uuid: _builtins.str = ...,
         priority: _builtins.int = ...,
         force: _builtins.bool = ...,
+        from_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action_id", b"action_id", "allocation_key", b"allocation_key", "application_id", b"application_id", "force", b"force", "kind", b"kind", "node_id", b"node_id", "operator", b"operator", "partition", b"partition", "priority", b"priority", "queue", b"queue", "reason", b"reason", "uuid", b"uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action_id", b"action_id", "allocation_key", b"allocation_key", "application_id", b"application_id", "force", b"force", "from_ms", b"from_ms", "kind", b"kind", "node_id", b"node_id", "operator", b"operator", "partition", b"partition", "priority", b"priority", "queue", b"queue", "reason", b"reason", "uuid", b"uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

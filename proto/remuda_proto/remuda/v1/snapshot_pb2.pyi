@@ -388,6 +388,9 @@ class NodeRecord(_message.Message):
 
     ADDED_FIELD_NUMBER: _builtins.int
     REJECTED_FIELD_NUMBER: _builtins.int
+    LEFT_FIELD_NUMBER: _builtins.int
+    left: _builtins.bool
+    """As in NodeDraining."""
     @_builtins.property
     def added(self) -> _log_pb2.Fact:
         """NodeAdded. `draining`: by the RM. `occupied`: as the RM has reported it."""
@@ -401,10 +404,11 @@ class NodeRecord(_message.Message):
         *,
         added: _log_pb2.Fact | None = ...,
         rejected: _abc.Iterable[_log_pb2.Fact] | None = ...,
+        left: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["added", b"added"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["added", b"added", "rejected", b"rejected"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["added", b"added", "left", b"left", "rejected", b"rejected"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1142,7 +1146,7 @@ class DrainRecord(_message.Message):
     at_ms: _builtins.int
     @_builtins.property
     def draining(self) -> _log_pb2.Fact:
-        """NodeDraining"""
+        """NodeDraining or NodeLeaving"""
 
     def __init__(
         self,

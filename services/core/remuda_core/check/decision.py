@@ -14,6 +14,7 @@ from ..facts import (
     ReplacementStarted,
 )
 from ..rules.devices import split
+from ..rules.leaving import still_ends_before
 from ..rules.required_node import required_node
 from ..state import Node, Partition, State
 
@@ -25,7 +26,7 @@ def check_decision(state: State, facts: Iterable[Fact]) -> None:
         if isinstance(fact, Allocated | PredicateAsked | NodeReserved | PreemptionStarted | PreemptionAsked):
             _check_hold(state.partitions[fact.partition], fact.application_id)
         if isinstance(fact, Allocated | PredicateAsked):
-            _check_allocated(state.partitions[fact.partition], fact)
+            _check_allocated(state.partitions[fact.partition], fact, state.now_ms)
         elif isinstance(fact, ReplacementStarted):
             _check_hold(state.partitions[fact.allocation.partition], fact.allocation.application_id)
             _check_place(state.partitions[fact.allocation.partition], fact)
@@ -39,12 +40,16 @@ def _check_hold(partition: Partition, application_id: str) -> None:
         assert queue.hold is None, f"application {application_id} goes on, queue {queue.path} is held"
 
 
-def _check_allocated(partition: Partition, fact: Allocated | PredicateAsked) -> None:
+def _check_allocated(partition: Partition, fact: Allocated | PredicateAsked, now_ms: int) -> None:
     what = f"allocation {fact.application_id}/{fact.allocation_key}"
     node, application = partition.nodes[fact.node_id], partition.applications[fact.application_id]
     queue = application.queue
-    tags = fact.tags if isinstance(fact, Allocated) else application.asks[fact.allocation_key].ask.tags
+    asked = fact if isinstance(fact, Allocated) else application.asks[fact.allocation_key].ask
+    tags, bound_ms = asked.tags, asked.execution_timeout_ms
     assert node.takes(required_node(tags)), f"{what} was placed on {node.id}, which does not take it"
+    assert still_ends_before(tags, bound_ms, node.leaves_ms, now_ms), (
+        f"{what} was placed on {node.id}, which leaves before its end"
+    )
     assert node.allocations_left >= 0, f"{what} was placed on {node.id}, which is full"
     available = node.available()
     for name, amount in fact.resource.items():

@@ -9,6 +9,7 @@ import msgspec
 
 from ..rules.resource import Items, Resource, items_of
 from ..state import (
+    NEVER_MS,
     Account,
     Application,
     Node,
@@ -145,6 +146,8 @@ def _node(node: Node) -> dict[str, Any]:
         "rejected": [{"name": one.name, "fact": one.fact, "reason": one.reason} for one in node.rejected.values()],
         "draining": node.draining,
         "drained_by_rm": node.drained_by_rm,
+        **({"left": True} if node.left else {}),
+        **({"leaves_ms": node.leaves_ms} if node.leaves_ms < NEVER_MS else {}),
         "kept_by_preemption": node.kept_by_preemption,
         **({"reserved_ms": node.reserved_ms} if node.reservation is not None else {}),
         **({"promise": node.promise} if node.promise is not None else {}),

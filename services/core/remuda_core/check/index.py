@@ -121,7 +121,7 @@ def _check_prices(partition: Partition, index: PartitionIndex, node: Node) -> No
     )
     if prices is None or not isinstance(nodes, PricedNodes):
         return
-    available = nodes.vector(available_with_devices(node))
+    available = nodes.timed(node, nodes.vector(available_with_devices(node)))
     free = node.devices[prices.resource].offered()
     slack = prices.worth(node.available().get(CPU, 0)) - sum(prices.fill[amount] for amount in free)
     found, expected = nodes.trees.listed(nodes._entries[node.id]), nodes.trees.expected(available)
@@ -156,7 +156,7 @@ def check_nodes(partition: Partition, index: PartitionIndex) -> None:
         assert index.knows(node.capacity), f"node {node.id}: a resource has no place in the index"
         if node.candidate:
             amounts = (node.capacity, obtainable_with_devices(node), available_with_devices(node))
-            capacity, obtainable, available = map(index.nodes.vector, amounts)
+            capacity, obtainable, available = (index.nodes.timed(node, index.nodes.vector(one)) for one in amounts)
             expected[capacity, obtainable, available, is_avoided(partition, node)].add(node.id)
         else:
             assert index.nodes.group_of(node) is None, f"node {node.id} takes nothing new and is in a group"
@@ -429,7 +429,11 @@ def _has_room(node: Node, demand: Demand, index: PartitionIndex) -> bool:
     found = demand.predicate_class
     if found is not None and (found.question or demand in index.demands.unasked) and node.id not in found.accepted:
         return False  # before the RM has answered
-    return wanted and not node.full and covers(index.nodes.vector(available_with_devices(node)), demand.need)
+    return (
+        wanted
+        and not node.full
+        and covers(index.nodes.timed(node, index.nodes.vector(available_with_devices(node))), demand.need)
+    )
 
 
 # Reservations
@@ -458,7 +462,7 @@ def check_reservation(node: Node, demand: Demand, index: PartitionIndex) -> None
         node.takes(demand.required_node)
         and not node.full
         and node.id not in demand.refused
-        and covers(index.nodes.vector(available_with_devices(node)), demand.need)
+        and covers(index.nodes.timed(node, index.nodes.vector(available_with_devices(node))), demand.need)
     )
     if demand.required_node == node.id:
         _check_bound(ask, node, fits, stalled, index)
@@ -512,12 +516,13 @@ def _check_node(node: Node, index: PartitionIndex) -> None:
         node.takes(bound)
         and node.id not in ask.refused
         and all(name in index.names for name in amounts)
-        and covers(vector(obtainable_with_devices(node)), need)
+        and covers(index.nodes.timed(node, vector(obtainable_with_devices(node))), need)
     )
     assert fine or node in index.reserved_nodes.doubted, f"node {node.id}: its reservation is not justified"
     if not bound:
         rooms = (kept.available.room, kept.obtainable.room)
-        expected = tuple(map(vector, (available_with_devices(node), obtainable_with_devices(node))))
+        amounts_there = (available_with_devices(node), obtainable_with_devices(node))
+        expected = tuple(index.nodes.timed(node, vector(one)) for one in amounts_there)
         assert rooms == expected, f"node {node.id}: its room is another"
     listed = (kept.available.rank is not None, kept.obtainable.rank is not None)
     assert listed == (not bound, not bound), f"node {node.id}: it may be taken: {listed}"

@@ -11,6 +11,7 @@ from ..facts import TIMEOUT
 from ..index.index import Index
 from ..limits import ALLOCATIONS_PER_NODE, ANSWER_WITHIN_MS, REFUSALS_LAST_MS, REJECTED_APPLICATIONS, RELEASE_OVERDUE_MS
 from ..rules import lifecycle, limits
+from ..rules.leaving import leaves_at
 from ..rules.required_node import is_protected
 from ..rules.resource import Resource, items_of, show, total_of
 from ..state import (
@@ -26,7 +27,7 @@ from ..state import (
     Timer,
     after,
 )
-from ..timeouts import of_class_question, of_verdicts
+from ..timeouts import of_class_question, of_leaving, of_verdicts
 from .accounts import check_accounts
 from .devices import check_devices
 from .guests import check_left_guests, check_unreported
@@ -104,9 +105,12 @@ def check_holds(state: State, partition: Partition) -> None:
     for node_id, node in partition.nodes.items():
         drain = state.drains.get((partition.name, node_id))
         assert node.drained == drain, f"node {node_id} is drained by {node.drained}, expected {drain}"
-        assert node.draining == (node.drained_by_rm or drain is not None), (
-            f"node {node_id}: draining is {node.draining}"
-        )
+        assert node.draining == node.is_drained, f"node {node_id}: draining is {node.draining}"
+        assert node.leaving_ms == leaves_at(node.attributes), f"node {node_id}: leaves at {node.leaving_ms}"
+        timer = of_leaving(partition.name, node)
+        assert (timer is not None) == (node_id in partition.leaving), f"node {node_id}: leaves at {node.leaves_ms}"
+        assert timer is None or state.timers.has(timer), f"node {node_id}: nothing drains it at {node.leaves_ms}"
+    assert partition.leaving.keys() <= partition.nodes.keys(), f"{partition.name}: nodes leave that are gone"
 
 
 def check_applications(partition: Partition) -> None:

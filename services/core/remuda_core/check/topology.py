@@ -160,7 +160,7 @@ def _check_shape(shape: Shape, known: list[Domain], index: PartitionIndex) -> No
     nodes = index.nodes
     copies = {}
     for entry in shape.domains.standing:
-        left, group = nodes.vector(available_with_devices(entry.node)), entry.group
+        left, group = nodes.timed(entry.node, nodes.vector(available_with_devices(entry.node))), entry.group
         count = 0
         while (
             group is not None

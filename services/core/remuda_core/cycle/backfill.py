@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from heapq import heapify, heappop, heappush
 from operator import add as plus
-from operator import sub
 
 from ..facts import Fact
 from ..index.asks import AskClass
@@ -85,11 +84,12 @@ def _hole(partition: Partition, index: PartitionIndex, node: Node, starts_ms: in
     until_ms = min(starts_ms, promise.promised_ms)
     if until_ms <= now_ms:
         return None
-    available = index.nodes.available(node)
+    nodes = index.nodes
+    available = nodes.available(node)
     if not any(amount > 0 for amount in available):
         return None
-    later = index.nodes.vector(released_by(node, until_ms, now_ms))
-    spare = tuple(map(sub, map(plus, available, later), index.demand_of(pending).need))
+    later = tuple(map(plus, available, nodes.vector(released_by(node, until_ms, now_ms))))
+    spare = nodes.after(index.demand_of(pending), later)
     return Hole(node, until_ms - now_ms, available, tuple(map(min, available, spare)))
 
 

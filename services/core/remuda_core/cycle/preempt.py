@@ -19,7 +19,7 @@ from ..facts import Fact
 from ..index.groups import Start
 from ..index.limits import full_queue, held_queue, limit_of
 from ..index.partition import PartitionIndex
-from ..index.preemption import Preemptors, group_label, preempts_in_turn
+from ..index.preemption import Preemptors, amounts_alike, group_label, preempts_in_turn
 from ..limits import (
     ALLOCATIONS_PER_MS_OF_REST,
     ANSWER_WITHIN_MS,
@@ -28,8 +28,10 @@ from ..limits import (
     PREEMPTION_WORK_PER_PASS,
     PREEMPTIONS_PER_PASS,
     PREEMPTIONS_PER_QUEUE,
+    RELEASE_OVERDUE_MS,
 )
-from ..rules.devices import is_place, resource_of, with_counts
+from ..rules.devices import is_place, resource_of
+from ..rules.leaving import ends_before
 from ..rules.required_node import required_node
 from ..rules.resource import Resource, show
 from ..rules.share import dominant_share
@@ -178,7 +180,7 @@ def refused(partition: Partition, pending: PendingAsk, reason: str) -> Fact:
         ask.application_id,
         ask.allocation_key,
         pending.application.queue.path,
-        with_counts(partition.settings.devices, ask.resource, ask.tags),
+        amounts_alike(partition, pending),
         required_node(ask.tags),
         ask.priority,
         str(reason),
@@ -327,11 +329,17 @@ def best_node(
     nodes are enough."""
     need = pending.ask.resource
     others = {p.node for p in partition.preemptions.values() if p.pending is not pending}
+
+    def stays(node: Node) -> bool:
+        """Until the bound of the ask, also if the victims take as long to leave as they may."""
+        ask, at_ms = pending.ask, search.now_ms + RELEASE_OVERDUE_MS
+        return ends_before(ask.tags, ask.execution_timeout_ms, node.leaves_ms, at_ms)
+
     nodes: list[tuple[float, str, Node, Shortfall]] = []
     for node_id, node in partition.nodes.items():
         if not node.schedulable or node in others or not may_take(pending, node):
             continue
-        if node_id in refused or node_id in pending.refused:
+        if node_id in refused or node_id in pending.refused or not stays(node):
             continue
         shortfall = shortfall_of(pending, node)
         if shortfall is not None and (shortfall or not node.full):

@@ -79,7 +79,7 @@ def earliest_node(
         if not node.candidate or demand.avoids(node.id) or not covers(index.nodes.obtainable(node), demand.need):
             continue
         at_ms = start_by_bounds(node, demand.resource, now_ms).at_ms
-        if at_ms < NEVER_MS:
+        if at_ms < NEVER_MS and index.nodes.lasts(node, demand, at_ms):
             avoided = index.nodes.entry_of(node).avoided
             rank = (avoided, node.id == but, at_ms, lacking_share(index, node, demand), node.id)
             if best is None or rank < best:

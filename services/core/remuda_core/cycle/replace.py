@@ -9,6 +9,7 @@ from ..index.gangs import AwaitingAsks
 from ..index.partition import PartitionIndex
 from ..limits import ANSWER_WITHIN_MS
 from ..rules.devices import split
+from ..rules.leaving import ends_before
 from ..rules.lifecycle import RESUMING
 from ..rules.required_node import required_node
 from ..rules.resource import Resource, show
@@ -23,7 +24,7 @@ def replace(state: State, index: PartitionIndex, budget: int, now_ms: int) -> Ge
     started = 0
     while started < budget and (gang := index.next_gang()) is not None:
         for pending in gang.first_asks():
-            found = yield from find_place(index, pending)
+            found = yield from find_place(index, pending, now_ms)
             if found is not None:
                 yield from take(state, pending, *found, now_ms)
                 started += 1
@@ -33,7 +34,9 @@ def replace(state: State, index: PartitionIndex, budget: int, now_ms: int) -> Ge
     return started
 
 
-def find_place(index: PartitionIndex, pending: PendingAsk) -> Generator[Fact, None, tuple[Allocation, Node] | None]:
+def find_place(
+    index: PartitionIndex, pending: PendingAsk, now_ms: int
+) -> Generator[Fact, None, tuple[Allocation, Node] | None]:
     """(placeholder to replace, node for the ask); None if there is none. Asks the RM to release placeholders that are
     too small for the ask, unless the gang is resuming: then all of them are released anyway."""
     line, need = index.lines.get(pending), pending.ask.resource
@@ -45,17 +48,20 @@ def find_place(index: PartitionIndex, pending: PendingAsk) -> Generator[Fact, No
         for placeholder in [p for p in free if not p.releasing and not covers(p.fact.resource, need)]:
             message = f"too small for {pending.ask.allocation_key}: {show(placeholder.fact.resource)}, {show(need)}"
             yield release_requested(placeholder, TIMEOUT, message)
-    return place(index, line, pending) if index.lines.get(pending) is line else None
+    return place(index, line, pending, now_ms) if index.lines.get(pending) is line else None
 
 
-def place(index: PartitionIndex, line: AwaitingAsks, pending: PendingAsk) -> tuple[Allocation, Node] | None:
-    """The oldest placeholder that is large enough, whose node takes the ask, and whose devices serve it; else the
-    oldest that is large enough, and a node with room beside it."""
-    first, bound_to = None, required_node(pending.ask.tags)
+def place(
+    index: PartitionIndex, line: AwaitingAsks, pending: PendingAsk, now_ms: int
+) -> tuple[Allocation, Node] | None:
+    """The oldest placeholder that is large enough, whose node takes the ask and stays until its bound, and whose
+    devices serve it; else the oldest that is large enough, and a node with room beside it."""
+    ask, first, bound_to = pending.ask, None, required_node(pending.ask.tags)
     for placeholder in line.group.free:
         if covers(placeholder.fact.resource, pending.ask.resource):
             node, first = placeholder.node, first or placeholder
-            if node.takes(bound_to) and node.id not in pending.refused and same_devices(placeholder, pending):
+            takes = node.takes(bound_to) and ends_before(ask.tags, ask.execution_timeout_ms, node.leaves_ms, now_ms)
+            if takes and node.id not in pending.refused and same_devices(placeholder, pending):
                 return placeholder, node
     elsewhere = index.best_node(pending) if first is not None else None
     return None if first is None or elsewhere is None else (first, elsewhere)

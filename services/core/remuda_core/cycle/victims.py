@@ -227,7 +227,7 @@ class VictimSearch:
         self.cheapness = cheapness
         self.over = over
         self._highest = {queue: its.highest for queue, its in eligibility.items()}
-        self._now_ms = now_ms
+        self.now_ms = now_ms
         self._placed_after_ms = now_ms - PLACED_BY_PREEMPTION_MS
         self._anywhere: list[Allocation] | None = None
 
@@ -243,7 +243,7 @@ class VictimSearch:
             and not a.releasing
             and not (a.by_preemption and a.at_ms > self._placed_after_ms)
             and not is_protected(a.fact.tags)
-            and not (spared and spared.get(a.fact.uuid, 0) > self._now_ms)
+            and not (spared and spared.get(a.fact.uuid, 0) > self.now_ms)
         ]
 
     def suffices(self, node: Node, shortfall: Shortfall, victims: Iterable[Allocation]) -> bool:

@@ -38,7 +38,7 @@ from ..rules.acl import may_administer, may_submit
 from ..rules.limits import applying
 from ..rules.properties import FAIR, sort_policy
 from ..rules.resource import Resource, total_of
-from ..state import Application, Partition, Queue, State
+from ..state import NEVER_MS, Application, Partition, Queue, State
 from . import names
 from .allocation import replacement_cancelled
 from .ask import release_reservations
@@ -364,9 +364,13 @@ def problems_of_drain(state: State, partition: Partition, command: Administer, a
     node = partition.nodes.get(action.node_id)
     if node is None:
         yield Problem(f"nodeID {shown(action.node_id)} does not exist")
-    elif node.drained is not None:
+    elif node.drained is not None and node.drained_by_operator:
         yield Problem(f"nodeID {shown(action.node_id)} is drained by {node.drained.operator} already")
-    elif len(state.drains) >= DRAINS:
+    elif action.from_ms and not state.now_ms < action.from_ms < NEVER_MS:
+        yield Problem(
+            f"from_ms {action.from_ms}: expected a later time than {state.now_ms} ms since 1970, or 0: at once"
+        )
+    elif node.drained is None and len(state.drains) >= DRAINS:
         yield Problem(
             f"operators drain {len(state.drains)} nodes of the resource manager, expected fewer than {DRAINS}"
         )
@@ -375,7 +379,11 @@ def problems_of_drain(state: State, partition: Partition, command: Administer, a
 def drain_node(
     state: State, partition: Partition, command: Administer, action: DrainNode, now_ms: int
 ) -> Iterator[Fact]:
-    yield from drained(partition, partition.nodes[action.node_id], command.operator, command.reason)
+    node = partition.nodes[action.node_id]
+    if action.from_ms:
+        yield facts.NodeLeaving(partition.name, node.id, action.from_ms, command.operator, command.reason)
+    else:
+        yield from drained(partition, node, command.operator, command.reason)
 
 
 def problems_of_undrain(
@@ -388,7 +396,7 @@ def problems_of_undrain(
     if node is None:
         yield Problem(f"nodeID {shown(action.node_id)} does not exist")
     else:
-        by_rm = ", only by the resource manager" if node.drained_by_rm else ""
+        by_rm = ", only by the resource manager" if node.drained_by_rm or node.left else ""
         yield Problem(f"nodeID {shown(action.node_id)} is not drained by an operator{by_rm}")
 
 
@@ -396,7 +404,7 @@ def undrain_node(
     state: State, partition: Partition, command: Administer, action: UndrainNode, now_ms: int
 ) -> Iterator[Fact]:
     node = partition.nodes.get(action.node_id)
-    by_rm = node is not None and node.drained_by_rm
+    by_rm = node is not None and (node.drained_by_rm or node.left)
     yield facts.NodeSchedulable(partition.name, action.node_id, command.operator, by_rm)
 
 

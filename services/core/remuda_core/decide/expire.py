@@ -40,6 +40,7 @@ from . import predicate
 from .allocation import idle
 from .ask import withdraw
 from .gang import give_back, give_up_placeholders, placeholders_ended
+from .node import node_leaves
 from .quota import quota_due
 
 
@@ -225,7 +226,7 @@ def explanations(state: State, partition: Partition, index: PartitionIndex, now_
             if of_nodes_now is None:
                 if len(looked) >= looks and not demand.required_node:
                     continue  # in another tick
-                of_nodes_now = node_constraints(partition, ask, index)
+                of_nodes_now = node_constraints(partition, ask, index, now_ms)
                 if not demand.required_node:
                     looked[like] = of_nodes_now
             # An open question is answered within seconds, and the answer is the reason to report.
@@ -258,6 +259,7 @@ OF_PARTITION: Final[dict[str, Callable[[State, Partition, Timer, int], Iterator[
     "quota": quota_due,
     "class_question": predicate.class_unanswered,
     "verdicts": predicate.verdicts_over,
+    "leaving": node_leaves,
 }
 Expire = Callable[[State, Partition, Application, Timer, int], Iterator[Fact]]
 # The function that handles a due timer, by its kind. Each checks first whether the timer still applies.

@@ -16,9 +16,11 @@ from ..cycle.reserve import unreserved
 from ..facts import Allocated, Fact
 from ..limits import ALLOCATIONS_PER_NODE
 from ..rules.devices import problem_of_node
+from ..rules.leaving import problem_of_leaving
 from ..rules.required_node import required_node
 from ..rules.resource import Resource, items_of, problem_of_resource
-from ..state import Node, Partition, State, with_rejected
+from ..state import Node, Partition, State, Timer, with_rejected
+from ..timeouts import of_leaving
 from . import names
 from .allocation import (
     existing_rejected,
@@ -75,7 +77,8 @@ def create(
     if partition.draining:
         yield reject(f"partition {shown(names.plain(partition.name))} is no longer configured")
         return
-    if problem := problem_of_node(partition.settings.devices, command.capacity or {}, command.attributes):
+    problem = problem_of_leaving(command.attributes)
+    if problem := problem or problem_of_node(partition.settings.devices, command.capacity or {}, command.attributes):
         yield reject(problem)
         return
     count = len(command.existing_allocations)
@@ -136,10 +139,14 @@ def update(
     ]
     if not changed:
         return
-    if problem := problem_of_node(partition.settings.devices, capacity, attributes):
+    problem = problem_of_leaving(command.attributes)
+    if problem := problem or problem_of_node(partition.settings.devices, capacity, attributes):
         yield reject(problem)
         return
     yield facts.NodeChanged(partition.name, node.id, attributes, capacity, occupied, tuple(changed))
+    if node.left and node.leaving_ms > now_ms:
+        otherwise = node.drained_by_rm or node.drained_by_operator
+        yield facts.NodeSchedulable(partition.name, node.id, draining=otherwise, left=True)
     yield from assign_devices(partition, (node,))
 
 
@@ -151,10 +158,24 @@ def drain(
         yield from drained(partition, node)
 
 
-def drained(partition: Partition, node: Node, operator: str = "", reason: str = "") -> Iterator[Fact]:
-    """The RM, or the operator, drains the node. Reservations of asks that are bound to it stay."""
+def drained(
+    partition: Partition, node: Node, operator: str = "", reason: str = "", *, left: bool = False
+) -> Iterator[Fact]:
+    """The RM, or the operator, drains the node, or it has left. Reservations of asks that are bound to it stay."""
     yield from release_reservation(partition, node, "the node is draining", but_for=node.id)
-    yield facts.NodeDraining(partition.name, node.id, operator, reason)
+    yield facts.NodeDraining(partition.name, node.id, operator, reason, left)
+
+
+def node_leaves(state: State, partition: Partition, timer: Timer, now_ms: int) -> Iterator[Fact]:
+    """Drain a node whose time to leave has come."""
+    node = partition.nodes.get(timer.key)
+    if node is None or timer != of_leaving(partition.name, node):
+        return
+    planned = node.drained
+    if planned is not None and 0 < planned.from_ms <= now_ms:
+        yield from drained(partition, node, planned.operator, planned.reason)
+    if node.leaves_ms <= now_ms:
+        yield from drained(partition, node, left=True)
 
 
 def release_reservation(partition: Partition, node: Node, reason: str, but_for: str = "") -> Iterator[Fact]:
@@ -173,7 +194,7 @@ def undrain(
 ) -> Iterator[Fact]:
     assert node is not None, "update_node checks"
     if node.drained_by_rm:
-        yield facts.NodeSchedulable(partition.name, node.id, draining=node.drained is not None)
+        yield facts.NodeSchedulable(partition.name, node.id, draining=node.left or node.drained_by_operator)
 
 
 def decommission(

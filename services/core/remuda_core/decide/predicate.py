@@ -24,6 +24,7 @@ from ..limits import ANSWER_WITHIN_MS, REFUSALS_LAST_MS, VERDICT_LASTS_LEAST_MS,
 from ..rules import lifecycle
 from ..rules.connection import RUNNING
 from ..rules.devices import split
+from ..rules.leaving import still_ends_before
 from ..rules.required_node import required_node
 from ..state import Application, Node, Partition, PredicateClass, Preemption, Question, State, Timer
 from .allocation import replacement_cancelled
@@ -44,7 +45,7 @@ def answer_predicate(state: State, command: AnswerPredicate, now_ms: int) -> Ite
     if not command.success:
         yield refused(question, command.reason or "the RM gave no reason")
         return
-    problem = problem_of_question(question)
+    problem = problem_of_question(question, now_ms)
     if problem is not None:
         yield withdrawn(question, problem)
         return
@@ -112,13 +113,15 @@ def preemption_answered(
     )
 
 
-def problem_of_question(question: Question) -> str | None:
+def problem_of_question(question: Question, now_ms: int) -> str | None:
     """The reason why the allocation in question can no longer be made; None if it can. Its resources are booked
     already."""
     node, resource = question.node, question.fact.resource
     pending = question.application.asks[question.fact.allocation_key]
     if not node.takes(required_node(pending.ask.tags)):
         return f"node {node.id} takes nothing new any more"
+    if not still_ends_before(pending.ask.tags, pending.ask.execution_timeout_ms, node.leaves_ms, now_ms):
+        return f"node {node.id} leaves before it would have ended"
     for name, available in node.available().items():
         if available < 0:
             return f"node {node.id} has no room any more: it lacks {name}={-available}"

@@ -65,6 +65,7 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[State, Any], Any]]] = {
     facts.NodeRejected: nothing,
     facts.NodeChanged: nodes.node_changed,
     facts.NodeDraining: nodes.node_draining,
+    facts.NodeLeaving: nodes.node_leaving,
     facts.NodeSchedulable: nodes.node_schedulable,
     facts.NodeRemoved: nodes.node_removed,
     facts.NodeReserved: nodes.node_reserved,

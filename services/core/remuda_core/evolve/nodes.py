@@ -5,8 +5,20 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .. import facts, timeouts
+from ..rules.leaving import leaves_at
 from ..rules.resource import add
-from ..state import NO_RESERVATIONS, Hold, Node, PendingAsk, Promise, RejectedAllocation, State, with_rejected
+from ..state import (
+    NO_RESERVATIONS,
+    Hold,
+    Node,
+    Partition,
+    PendingAsk,
+    Promise,
+    RejectedAllocation,
+    State,
+    Timer,
+    with_rejected,
+)
 from .booking import count_claims
 from .devices import lay_out_devices
 from .preemption import give_up_place, keep_place, try_refused_again
@@ -23,11 +35,11 @@ class NodeGone(NamedTuple):
 def node_added(state: State, fact: facts.NodeAdded) -> None:
     partition = state.partitions[fact.partition]
     drained = state.drains.get((fact.partition, fact.node_id)) if state.drains else None
-    draining = fact.draining or drained is not None
     node = partition.unreported.pop(fact.node_id, None) or Node(fact.node_id, {}, {}, {})
     node.reported = True
     node.attributes, node.capacity, node.occupied = fact.attributes, fact.capacity, fact.occupied
-    node.draining, node.drained_by_rm, node.drained = draining, fact.draining, drained
+    node.drained_by_rm, node.drained, node.left = fact.draining, drained, False
+    node.draining, node.leaving_ms = node.is_drained, leaves_at(fact.attributes)
     for name in fact.capacity:
         node.allocated[name] += 0  # finding a name is faster than inserting it
     lay_out_devices(partition, node)
@@ -35,6 +47,28 @@ def node_added(state: State, fact: facts.NodeAdded) -> None:
     add(partition.total, fact.capacity)
     add(partition.occupied, fact.occupied)
     partition.names.add_names(fact.capacity, fact.occupied)
+    _note_leaving(state, partition, node)
+
+
+def _note_leaving(state: State, partition: Partition, node: Node, before: Timer | None = None) -> None:
+    """Follow when the node leaves. `before`: the timer that it had."""
+    now = timeouts.of_leaving(partition.name, node)
+    if now != before:
+        state.timers.cancel(before)
+        state.timers.put(now)
+        if now is None:
+            del partition.leaving[node.id]
+        else:
+            partition.leaving[node.id] = None
+
+
+def node_leaving(state: State, fact: facts.NodeLeaving) -> None:
+    partition = state.partitions[fact.partition]
+    node = partition.nodes[fact.node_id]
+    before = timeouts.of_leaving(partition.name, node)
+    hold = Hold(fact.operator, fact.reason, state.now_ms, fact.from_ms)
+    node.drained = state.drains[fact.partition, fact.node_id] = hold
+    _note_leaving(state, partition, node, before)
 
 
 def node_changed(state: State, fact: facts.NodeChanged) -> tuple[PendingAsk, ...]:
@@ -43,6 +77,9 @@ def node_changed(state: State, fact: facts.NodeChanged) -> tuple[PendingAsk, ...
     node = partition.nodes[fact.node_id]
     add(partition.total, node.capacity, -1)
     add(partition.occupied, node.occupied, -1)
+    before = timeouts.of_leaving(partition.name, node)
+    node.leaving_ms = leaves_at(fact.attributes)
+    _note_leaving(state, partition, node, before)
     node.attributes, node.capacity, node.occupied = fact.attributes, fact.capacity, fact.occupied
     if node.rejected:
         node.occupied = with_rejected(fact.occupied, node.rejected.values())
@@ -55,25 +92,35 @@ def node_changed(state: State, fact: facts.NodeChanged) -> tuple[PendingAsk, ...
 
 
 def node_draining(state: State, fact: facts.NodeDraining) -> None:
-    node = state.partitions[fact.partition].nodes[fact.node_id]
+    partition = state.partitions[fact.partition]
+    node = partition.nodes[fact.node_id]
+    before = timeouts.of_leaving(partition.name, node)
     if fact.operator:
         node.drained = state.drains[fact.partition, fact.node_id] = Hold(fact.operator, fact.reason, state.now_ms)
+    elif fact.left:
+        node.left = True
     else:
         node.drained_by_rm = True
     node.draining = True
+    _note_leaving(state, partition, node, before)
 
 
 def node_schedulable(state: State, fact: facts.NodeSchedulable) -> Node | None:
     """Returns the node. None if an operator drains it no longer, and the RM has removed it."""
-    node = state.partitions[fact.partition].nodes.get(fact.node_id)
+    partition = state.partitions[fact.partition]
+    node = partition.nodes.get(fact.node_id)
+    before = timeouts.of_leaving(partition.name, node) if node is not None else None
     if fact.operator:
         del state.drains[fact.partition, fact.node_id]
     if node is not None:
         if fact.operator:
             node.drained = None
+        elif fact.left:
+            node.left = False
         else:
             node.drained_by_rm = False
-        node.draining = node.drained_by_rm or node.drained is not None
+        node.draining = node.is_drained
+        _note_leaving(state, partition, node, before)
     return node
 
 
@@ -81,6 +128,8 @@ def node_removed(state: State, fact: facts.NodeRemoved) -> NodeGone:
     partition = state.partitions[fact.partition]
     node = partition.nodes.pop(fact.node_id)
     state.drains.pop((fact.partition, fact.node_id), None)
+    state.timers.cancel(timeouts.of_leaving(partition.name, node))
+    partition.leaving.pop(node.id, None)
     partition.names.count_removed(partition)
     for one in node.rejected.values():
         partition.rejected_allocations.remove(one)

@@ -47,6 +47,7 @@ from .updates import (
     size_node,
     start_replacement,
     state_changed,
+    state_node,
     unblock,
     unreserve_node,
 )
@@ -120,22 +121,22 @@ def occupied_changed(index: PartitionIndex, _: facts.Fact, node: Node) -> bool:
     return size_node(index, node)
 
 
-def node_closed(index: PartitionIndex, fact: facts.NodeDraining, _: None) -> None:
-    change_node(index, index.partition.nodes[fact.node_id])
+def node_closed(index: PartitionIndex, fact: facts.NodeDraining | facts.NodeLeaving, _: None) -> bool:
+    return state_node(index, index.partition.nodes[fact.node_id])
 
 
-def node_opened(index: PartitionIndex, fact: facts.NodeSchedulable, node: Node | None) -> None:
-    if node is not None:
-        change_node(index, node)
+def node_opened(index: PartitionIndex, fact: facts.NodeSchedulable, node: Node | None) -> bool:
+    return node is not None and state_node(index, node)
 
 
-def node_removed(index: PartitionIndex, fact: facts.NodeRemoved, gone: NodeGone) -> None:
+def node_removed(index: PartitionIndex, fact: facts.NodeRemoved, gone: NodeGone) -> bool:
     _refused_no_more(index, gone.asks)
     if index.groups is not None:
         index.groups.node_removed(gone.node)
     index.nodes.remove(gone.node)
     index.reserved_nodes.nodes_changed()
     index.total_changed()
+    return not index.has_lasting
 
 
 def node_reserved(index: PartitionIndex, fact: facts.NodeReserved, _: None) -> None:
@@ -417,6 +418,7 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[PartitionIndex, Any, Any], bool 
     facts.NodeAdded: node_added,
     facts.NodeChanged: node_changed,
     facts.NodeDraining: node_closed,
+    facts.NodeLeaving: node_closed,
     facts.NodeSchedulable: node_opened,
     facts.NodeRemoved: node_removed,
     facts.NodeReserved: node_reserved,

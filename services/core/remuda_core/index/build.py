@@ -25,6 +25,7 @@ from ..settings import PartitionSettings, QueueSettings, Timing
 from ..state import Application, Partition, Queue
 from . import gangs
 from .devices import places_of
+from .lasting import LASTING
 from .leaves import LeafOrder
 from .limits import held_queue
 from .partition import PartitionIndex
@@ -81,9 +82,14 @@ def _build(partition: Partition, timing: Timing, spare: int, now_ms: int) -> Gen
     for node in partition.unreported.values():
         names.update(node.allocated)
         yield
+    if partition.leaving:
+        names.add(LASTING)
     index = PartitionIndex(partition, timing, sorted(names), spare, now_ms)
     in_order = sorted(partition.nodes.values(), key=attrgetter("id"))
     yield from index.nodes.fill(in_order)
+    if index.nodes.falls is not None:
+        for node_id in partition.leaving:
+            index.nodes.falls.follow(partition.nodes[node_id])
     if index.groups is not None:
         for node in in_order:
             index.groups.node_changed(node)

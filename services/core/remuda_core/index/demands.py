@@ -25,6 +25,7 @@ from ..rules.topology import Wish
 from ..settings import EASY, SHORTEST
 from ..state import Node, Partition, PendingAsk, PredicateClass, Refusals
 from .devices import items_with, needed_amounts, places_in
+from .lasting import with_need
 from .node_groups import Demand, Grouped, OnDevices
 from .nodes import NodeIndex
 from .ordered import FitList, Rank, Vector, covers
@@ -59,6 +60,7 @@ class Demands:
         self._nodes = nodes
         self._names = names
         self._units = partition.settings.devices
+        self._timed = nodes.lasting_at >= 0  # some node leaves
         self._backfill = partition.settings.backfill == EASY
         self._shortest = partition.settings.backfill_order == SHORTEST
         # Set in partitions with a topology.
@@ -90,15 +92,16 @@ class Demands:
         resource, tags, refused = ask.ask.resource, ask.ask.tags, ask.refused
         needs = needs_of(self._units, resource, tags) if self._units else ()
         node_id = required_node(tags) if tags else ""
+        amounts = with_need(resource, ask) if self._timed else resource
         if self.groups is not None and (member := self.groups.member_of(ask)) is not None:
             group, wish = member
-            of_group = (items_with(resource, needs), node_id, refused, group.key, wish)
+            of_group = (items_with(amounts, needs), node_id, refused, group.key, wish)
             return self.by_key.get(of_group) or self._make(of_group, resource, needs, group, wish)
         lasts = self.lasts(ask) if self._backfill else ()
-        spelling = (*resource.items(), *needs, node_id, refused, *lasts)
+        spelling = (*amounts.items(), *needs, node_id, refused, *lasts)
         demand = self._by_spelling.get(spelling)
         if demand is None:
-            key: DemandKey = (items_with(resource, needs), node_id, refused, *lasts)
+            key: DemandKey = (items_with(amounts, needs), node_id, refused, *lasts)
             demand = self.by_key.get(key) or self._make(key, resource, needs, lasts=lasts)
             if len(demand.spellings) < SPELLINGS:
                 demand.spellings.append(spelling)
@@ -118,7 +121,7 @@ class Demands:
     ) -> Demand:  # fmt: skip
         items, node_id, refused = key[:3]
         self._number += 1
-        need = self._nodes.vector(needed_amounts(self._names, items) if needs else resource)
+        need = self._nodes.vector(needed_amounts(self._names, items) if needs or self._timed else resource)
         heavy = weight(resource, self.scales)
         demand = self.by_key[key] = Demand(
             resource, items, node_id, refused, need, heavy, self._number,

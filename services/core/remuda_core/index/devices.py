@@ -12,6 +12,7 @@ from ..rules.devices import DeviceNeed, is_place, needs, never_free, place_name
 from ..rules.required_node import is_protected
 from ..rules.resource import Items, Resource, items_of
 from ..state import Allocation, Devices, Node, Partition, PendingAsk
+from .lasting import with_need
 
 
 def places_of(node: Node) -> Iterable[str]:
@@ -94,4 +95,5 @@ def items_with(resource: Resource, needs: Iterable[DeviceNeed]) -> Items:
 
 def items_of_ask(partition: Partition, ask: PendingAsk) -> Items:
     units, resource = partition.settings.devices, ask.ask.resource
-    return items_with(resource, needs(units, resource, ask.ask.tags)) if units else items_of(resource)
+    amounts = with_need(resource, ask) if partition.leaving else resource
+    return items_with(amounts, needs(units, resource, ask.ask.tags)) if units else items_of(amounts)

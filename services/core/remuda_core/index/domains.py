@@ -17,10 +17,12 @@ from remuda_proto.constants import TOPOLOGY_HOST
 
 from ..limits import ALLOCATIONS_PER_NODE, SHAPES_COUNTED, STEPS_PER_CHANGED_NODE
 from ..rules.devices import place_name
+from ..rules.leaving import ALWAYS_MS
 from ..rules.resource import Items, Resource
 from ..rules.topology import ALL_NODES, Path, host_of, path_of
 from ..settings import TopologyLevel
 from ..state import Allocation, Node, Refusals
+from .lasting import LASTING
 from .node_groups import Demand, NodeEntry
 from .nodes import ChangedNodes, NodeIndex
 from .ordered import Rank, Vector, covers
@@ -445,7 +447,11 @@ class Shape:
 def copies_in(nodes: NodeIndex, demand: Demand, available: Vector, most: int) -> int:
     """How many copies of the demand fit where so much is available, at most `most`."""
     if not demand.on_devices:
-        fits = (int(have // want) for have, want in zip(available, demand.need, strict=True) if want > 0)
+        at = nodes.lasting_at  # of which no copy takes anything
+        if at >= 0 and available[at] < demand.need[at]:
+            return 0
+        wanted = enumerate(zip(available, demand.need, strict=True))
+        fits = (int(have // want) for place, (have, want) in wanted if want > 0 and place != at)
         return max(0, min(most, min(fits, default=most)))
     copies = 0
     while copies < most and covers(available, demand.need):
@@ -473,7 +479,9 @@ def copies_when_empty(nodes: NodeIndex, shape: Shape, entry: NodeEntry) -> int:
     for resource, each in node.devices.items():
         for place, amount in enumerate(sorted(each.room.values(), reverse=True), start=1):
             devices[place_name(resource, place)] = amount
-    return copies_in(nodes, shape.demand, nodes.vector({**nodes_left(node), **devices}), ALLOCATIONS_PER_NODE)
+    return copies_in(
+        nodes, shape.demand, nodes.vector({**nodes_left(node), **devices, LASTING: ALWAYS_MS}), ALLOCATIONS_PER_NODE
+    )
 
 
 def nodes_left(node: Node) -> dict[str, int]:

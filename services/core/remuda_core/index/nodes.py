@@ -27,9 +27,11 @@ from ..limits import (
     NODES_PER_QUESTION,
     RANKED_NODES_KEPT,
 )
+from ..rules.leaving import lasting_ms
 from ..rules.resource import INT64_MAX, Resource
 from ..state import NO_NODES, Allocation, Application, Node, Partition, PredicateClass, Refusals
 from .devices import places_available, places_obtainable, places_without
+from .lasting import LASTING, Falls
 from .node_groups import Demand, NodeEntry, NodeGroup
 from .ordered import HIDDEN, FitList, Rank, Vector, covers
 from .scores import AVOIDED, score_of
@@ -64,6 +66,9 @@ class NodeIndex:
     def __init__(self, partition: Partition, names: dict[str, int], budget: PassBudget, spare: int = 0) -> None:
         """Empty. `names`: the place of each resource in vectors, which have so many `spare` places behind these."""
         self._nodes = partition.nodes
+        # How long nodes stay, and its place in vectors. None: no node leaves, and vectors do not have it.
+        self.falls: Falls | None = None
+        self.lasting_at = names.get(LASTING, -1)
         self._entries: dict[str, NodeEntry] = {}
         self._names = names
         self.spare: Vector = (0,) * spare
@@ -108,23 +113,38 @@ class NodeIndex:
         """The amounts in the order of the names; a name that is missing counts 0."""
         return tuple(map(resource.get, self._names, repeat(0))) + self.spare
 
+    def _whole(self, node: Node) -> Vector:
+        """The vector of the capacity."""
+        return self.timed(node, self.vector(node.capacity))
+
+    def timed(self, node: Node, amounts: Vector) -> Vector:
+        """The amounts, with how long the node stays."""
+        if self.falls is None:
+            return amounts
+        at = self.lasting_at
+        return (*amounts[:at], self.falls.amount(node), *amounts[at + 1 :])
+
+    def lasts(self, node: Node, demand: Demand, at_ms: int) -> bool:
+        """Whether an allocation of the demand that starts on the node at this time ends before the node leaves."""
+        return self.falls is None or demand.need[self.lasting_at] <= lasting_ms(node.leaves_ms, at_ms)
+
     def available(self, node: Node) -> Vector:
         """The vector of `node.available()`, with what is free on each device."""
-        rest = self._less(self.vector(node.capacity), node.occupied, node.allocated)
+        rest = self._less(self._whole(node), node.occupied, node.allocated)
         return self._on_devices(rest, places_available(node)) if node.devices else rest
 
     def available_without(self, node: Node, leaving: Sequence[Allocation]) -> Vector:
         """The vector of what is available once these allocations have left."""
         if not leaving:
             return self.available(node)
-        rest = self._less(self.vector(node.capacity), node.occupied, node.allocated)
+        rest = self._less(self._whole(node), node.occupied, node.allocated)
         for allocation in leaving:
             rest = tuple(map(add, rest, self.vector(allocation.fact.resource)))
         return self._on_devices(rest, places_without(node, leaving)) if node.devices else rest
 
     def obtainable(self, node: Node) -> Vector:
         """The vector of `node.obtainable()`, with what is free on each device then."""
-        rest = self._less(self.vector(node.capacity), node.occupied, node.bound)
+        rest = self._less(self._whole(node), node.occupied, node.bound)
         return self._on_devices(rest, places_obtainable(node)) if node.devices else rest
 
     def _on_devices(self, rest: Vector, places: Resource) -> Vector:
@@ -152,7 +172,7 @@ class NodeIndex:
 
     def _group_for(self, entry: NodeEntry) -> NodeGroup:
         """The group of the amounts that the node has now."""
-        node, capacity = entry.node, self.vector(entry.node.capacity)
+        node, capacity = entry.node, self._whole(entry.node)
         if node.devices:
             return self._group(entry, (capacity, self.obtainable(node), self.available(node), entry.avoided))
         unoccupied = self._less(capacity, node.occupied)
@@ -192,7 +212,7 @@ class NodeIndex:
         group = entry.group
         if group is not None and available is group.available:
             return (group.score, entry.id)
-        capacity = group.capacity if group is not None else self.vector(entry.node.capacity)
+        capacity = group.capacity if group is not None else self._whole(entry.node)
         score = self._score(capacity, available, self._weights)
         return (score + AVOIDED if entry.avoided else score, entry.id)
 
@@ -243,6 +263,10 @@ class NodeIndex:
 
     def after(self, demand: Demand, available: Vector) -> Vector:
         """What is available once the demand was placed where so much is."""
+        rest, at = self._rest(demand, available), self.lasting_at
+        return rest if at < 0 else (*rest[:at], available[at], *rest[at + 1 :])
+
+    def _rest(self, demand: Demand, available: Vector) -> Vector:
         return demand.after(available) if demand.on_devices else tuple(map(sub, available, demand.need))
 
     def _move(self, entry: NodeEntry, group: NodeGroup | None) -> bool:

@@ -24,6 +24,7 @@ from .demands import DemandKey, Demands, FreedNodes, fitting, key_of
 from .devices import items_of_ask, needed_amounts
 from .gangs import AwaitingAsks, Gang
 from .groups import Groups, is_used
+from .lasting import Falls
 from .leaves import LeafOrder
 from .limits import BlockedBy
 from .moments import Moments
@@ -72,6 +73,8 @@ class PartitionIndex:
         if partition.settings.pack == TOPOLOGY:
             nodes = PackedNodes
         self.nodes = nodes(partition, self.names, self.budget, spare)
+        if partition.leaving:
+            self.nodes.falls = Falls(partition.nodes, now_ms)
         self.packing = Packing(self.nodes, self.budget) if partition.settings.pack == APPLICATION else None
         self.nodes.packing = self.packing
         # How many places for new names the next index gets, if a name finds no place in this one.
@@ -122,6 +125,9 @@ class PartitionIndex:
         """Begin a pass. `delay_ms`: the age at which an ask may reserve a node. `steps`: how much work the pass may do
         in the partition."""
         self.budget.begin_pass(steps)
+        if self.nodes.falls is not None:
+            for node in self.nodes.falls.pass_to(now_ms):
+                self.node_shrunk(node)
         self.moments.begin_pass(now_ms)
         self.late_asks.begin_pass(now_ms)
         self.reservations.begin_pass()
@@ -134,6 +140,19 @@ class PartitionIndex:
         if not self.partition.questions_paused:
             for demand in list(self.demands.unasked):
                 self.open(demand)
+
+    def node_shrunk(self, node: Node) -> None:
+        """Follow that fewer asks fit the node: it stays for less time."""
+        self.nodes.place(node)
+        self.freed_nodes.shrunk(node)
+        if node.reservation is not None:
+            self.reservations.node_changed(node)
+            self.reserved_nodes.node_changed(node)
+
+    @property
+    def has_lasting(self) -> bool:
+        """Whether the vectors fit the partition: they have the time of nodes, or no node leaves."""
+        return (self.nodes.falls is not None) == bool(self.partition.leaving)
 
     def next_ask_class(self) -> AskClass | None:
         """The ask class whose first ask is next, of those that fit under every maximum and limit, and whose demand is

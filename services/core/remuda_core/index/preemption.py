@@ -13,11 +13,14 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import NamedTuple, Protocol
 
+from remuda_proto.constants import MAX_RUNTIME
+
 from ..limits import BOUND_ATTEMPTS_PER_PASS, LEFTOVERS
 from ..rules.devices import with_counts
+from ..rules.leaving import needed_ms
 from ..rules.properties import is_state_aware, preemption_delay_ms
 from ..rules.required_node import required_node
-from ..rules.resource import Items, items_of
+from ..rules.resource import Items, Resource, items_of
 from ..rules.topology import wish_of
 from ..state import Application, Node, Partition, PendingAsk, Queue, Tracker
 from .limits import BlockedBy, limit_of
@@ -101,8 +104,17 @@ def can_preempt(ask: PendingAsk) -> bool:
 
 
 def alike(partition: Partition, ask: PendingAsk) -> Items:
-    """The amounts by which asks that may preempt are alike, with the number of devices that they want."""
-    return items_of(with_counts(partition.settings.devices, ask.ask.resource, ask.ask.tags))
+    """The amounts by which asks that may preempt are alike."""
+    return items_of(amounts_alike(partition, ask))
+
+
+def amounts_alike(partition: Partition, ask: PendingAsk) -> Resource:
+    """The resource of the ask, with the number of devices that it wants and, where nodes leave, with its bound in ms,
+    as amounts of their tags: a node may stay long enough for one ask, and not for another."""
+    tags = ask.ask.tags
+    amounts = with_counts(partition.settings.devices, ask.ask.resource, tags)
+    lasts_ms = needed_ms(tags, ask.ask.execution_timeout_ms) if partition.leaving else 0
+    return {**amounts, MAX_RUNTIME: lasts_ms} if lasts_ms else amounts
 
 
 def preemptor_kind(partition: Partition, ask: PendingAsk) -> PreemptorKind:

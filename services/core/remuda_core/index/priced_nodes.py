@@ -385,7 +385,7 @@ class PricedNodes(NodeIndex):
             for entry in filter(None, map(self._entries.get, node_ids)):
                 self.changed_nodes.add(entry)
 
-    def after(self, demand: Demand, available: Vector) -> Vector:
+    def _rest(self, demand: Demand, available: Vector) -> Vector:
         return self.trees.after(demand, available)
 
     def rank_of(self, demand: Demand, entry: NodeEntry, available: Vector) -> Rank:

@@ -385,13 +385,25 @@ def change_node(index: PartitionIndex, node: Node) -> None:
 
 
 def size_node(index: PartitionIndex, node: Node) -> bool:
-    """Follow a change of the capacity of the node, or of what is occupied. Returns True if the index has to be built
-    again."""
+    """Follow a change of the capacity of the node, of its attributes, or of what is occupied. Returns True if the index
+    has to be built again."""
+    if not index.has_lasting:
+        return True
     places = dict.fromkeys(places_of(node), 0) if node.devices else {}
     known = index.knows(node.capacity) and index.knows(node.occupied) and index.knows(places)
     if not known and not index.learn(node.capacity, node.occupied, places):
         return True
     index.total_changed()
+    return state_node(index, node)
+
+
+def state_node(index: PartitionIndex, node: Node) -> bool:
+    """Follow that the node takes asks or takes none, or leaves at another time. Returns True if the index has to be
+    built again."""
+    if not index.has_lasting:
+        return True
+    if index.nodes.falls is not None:
+        index.nodes.falls.follow(node)
     change_node(index, node)
     return False
 

@@ -156,7 +156,7 @@ def overview_of(state: State, waits: Mapping[str, Waits]) -> View:
         "drained": _listed(
             {"partition": plain(partition), "node": node, **_held(hold)}
             for (partition, node), hold in sorted(state.drains.items())
-            if partition in state.partitions and node in state.partitions[partition].nodes
+            if not hold.from_ms and partition in state.partitions and node in state.partitions[partition].nodes
         ),
         "actions": [
             views.action(outcome, state.action_times.get(action_id, 0))

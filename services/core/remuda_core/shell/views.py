@@ -25,6 +25,7 @@ from ..rules.resource import raise_to
 from ..rules.topology import path_of
 from ..settings import ChildTemplate, Limit, PlacementRule, QueueSettings, TopologyLevel
 from ..state import (
+    NEVER_MS,
     Allocation,
     Application,
     Devices,
@@ -192,7 +193,7 @@ def node(name: str, node: Node, levels: Sequence[TopologyLevel] = ()) -> rows.No
         status=status(node),
         allocated=amounts(node.allocated),
         available=node.available(),
-        drained=hold(node.drained) if node.drained is not None else None,
+        drained=hold(node.drained) if node.drained is not None and node.drained_by_operator else None,
         reserved_for=ask_of(kept_for) if kept_for is not None else None,
         allocations=len(node.allocations),
         rejected=[rejected(one) for one in islice(node.rejected.values(), REJECTED_SHOWN)],
@@ -200,7 +201,15 @@ def node(name: str, node: Node, levels: Sequence[TopologyLevel] = ()) -> rows.No
         domain=path_of(levels, node.attributes),  # type: ignore[arg-type]  # no host, so no None
         devices=[devices_of(*one) for one in sorted(node.devices.items())] if node.devices else (),
         promise=promise(node.promise) if node.promise is not None else None,
+        leaving=leaving(node) if node.leaves_ms < NEVER_MS else None,
     )
+
+
+def leaving(node: Node) -> rows.NodeDeparture:
+    at_ms, planned = node.leaves_ms, node.drained
+    if planned is None or planned.from_ms != at_ms:
+        return rows.NodeDeparture(at_ms)
+    return rows.NodeDeparture(at_ms, planned.operator, planned.reason, planned.at_ms)
 
 
 def promise(one: Promise) -> rows.NodePromise:

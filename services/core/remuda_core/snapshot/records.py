@@ -74,6 +74,7 @@ class QueueRecord(Record):
 class NodeRecord(Record):
     added: facts.NodeAdded
     rejected: tuple[facts.ExistingAllocationRejected, ...] = ()
+    left: bool = False
 
 
 class StateChange(Record):
@@ -260,7 +261,7 @@ class HoldRecord(Record):
 class DrainRecord(Record):
     """An entry of `State.drains`."""
 
-    draining: facts.NodeDraining
+    draining: facts.NodeDraining | facts.NodeLeaving
     at_ms: int
 
 

@@ -96,7 +96,8 @@ def _hold(state: State, record: records.HoldRecord) -> None:
 
 def _drain(state: State, record: records.DrainRecord) -> None:
     fact = record.draining
-    state.drains[fact.partition, fact.node_id] = Hold(fact.operator, fact.reason, record.at_ms)
+    from_ms = fact.from_ms if isinstance(fact, facts.NodeLeaving) else 0
+    state.drains[fact.partition, fact.node_id] = Hold(fact.operator, fact.reason, record.at_ms, from_ms)
 
 
 def _action(state: State, record: records.ActionRecord) -> None:
@@ -151,6 +152,8 @@ def _queue(state: State, record: records.QueueRecord) -> None:
 
 def _node(state: State, record: records.NodeRecord) -> None:
     BY_FACT[facts.NodeAdded](state, record.added)
+    if record.left:
+        BY_FACT[facts.NodeDraining](state, facts.NodeDraining(record.added.partition, record.added.node_id, left=True))
     for rejected in record.rejected:
         BY_FACT[facts.ExistingAllocationRejected](state, rejected)
 

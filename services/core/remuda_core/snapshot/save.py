@@ -32,7 +32,12 @@ def _save_administration(state: State) -> Iterator[Record]:
     for (partition, queue), hold in state.holds.items():
         yield records.HoldRecord(facts.QueueHeld(partition, queue, hold.operator, hold.reason), hold.at_ms)
     for (partition, node_id), drain in state.drains.items():
-        yield records.DrainRecord(facts.NodeDraining(partition, node_id, drain.operator, drain.reason), drain.at_ms)
+        fact: facts.NodeDraining | facts.NodeLeaving = facts.NodeDraining(
+            partition, node_id, drain.operator, drain.reason
+        )
+        if drain.from_ms:
+            fact = facts.NodeLeaving(partition, node_id, drain.from_ms, drain.operator, drain.reason)
+        yield records.DrainRecord(fact, drain.at_ms)
     for action_id, outcome in state.actions.items():
         yield records.ActionRecord(outcome, state.action_times.get(action_id, 0))
     for guests in state.left_guests.values():
@@ -143,7 +148,7 @@ def _saved_node(partition: str, node: Node) -> records.NodeRecord:
     occupied = with_rejected(node.occupied, node.rejected.values(), -1) if node.rejected else node.occupied
     added = facts.NodeAdded(partition, node.id, node.attributes, node.capacity, occupied, node.drained_by_rm)
     rejected = (facts.ExistingAllocationRejected(one.fact, one.reason, one.name) for one in node.rejected.values())
-    return records.NodeRecord(added, tuple(rejected))
+    return records.NodeRecord(added, tuple(rejected), node.left)
 
 
 def _saved_time(at_ms: int) -> int:

@@ -154,10 +154,13 @@ class Node:
     capacity: Resource
     # What is used beside the allocations, with the resources of `rejected`.
     occupied: Resource
-    # The RM drains it, or an operator does (`drained`), or both.
+    # The RM drains it, or an operator does (`drained`), or both. An operator may also drain it from a time on.
     draining: bool = False
     drained_by_rm: bool = False
     drained: Hold | None = None
+    # When it leaves by its attribute; NEVER_MS: that is not there. `left`: it is drained, as the time has come.
+    leaving_ms: int = NEVER_MS
+    left: bool = False
     # The sum of `allocations`, of `arriving`, and of what open questions to the RM hold here.
     allocated: Sums = field(default_factory=sums)
     allocations: dict[str, Allocation] = field(default_factory=dict)
@@ -185,6 +188,22 @@ class Node:
     def ready(self) -> bool:
         """Whether the node has no attribute `ready: false`."""
         return self.attributes.get("ready", "true").lower() != "false"
+
+    @property
+    def leaves_ms(self) -> int:
+        """When the node is drained next, by its attribute or by an operator, in ms; NEVER_MS: that is not known."""
+        by_rm, drained = NEVER_MS if self.left else self.leaving_ms, self.drained
+        return min(by_rm, drained.from_ms) if drained is not None and drained.from_ms else by_rm
+
+    @property
+    def is_drained(self) -> bool:
+        """What `draining` has to be: the RM drains it, or an operator does, or it has left."""
+        return self.drained_by_rm or self.left or self.drained_by_operator
+
+    @property
+    def drained_by_operator(self) -> bool:
+        """Whether an operator drains it, and not only from a time on."""
+        return self.drained is not None and not self.drained.from_ms
 
     @property
     def schedulable(self) -> bool:
@@ -707,12 +726,14 @@ def with_rejected(occupied: Resource, rejected: Iterable[RejectedAllocation], ti
     return total
 
 
-class Hold(msgspec.Struct, frozen=True):
-    """An operator holds a queue, or drains a node, since `at_ms`."""
+class Hold(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An operator holds a queue, or drains a node, since `at_ms`. `from_ms`: the node is to be drained from this time
+    on, and is not yet; 0: it is drained."""
 
     operator: str
     reason: str
     at_ms: int
+    from_ms: int = 0
 
 
 class PendingSum(msgspec.Struct, eq=False):

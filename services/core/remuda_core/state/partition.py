@@ -194,6 +194,8 @@ class Partition:
     questions_paused: bool = False
     # How long allocations of users ran, in a partition with backfill.
     runtimes: Runtimes = field(default_factory=Runtimes)
+    # The IDs of the nodes that leave at a known time.
+    leaving: dict[str, None] = field(default_factory=dict)
     # Sums of the nodes' capacities, and of what others occupy of them.
     total: dict[str, int] = field(default_factory=dict)
     occupied: dict[str, int] = field(default_factory=dict)

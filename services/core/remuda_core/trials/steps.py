@@ -8,6 +8,8 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from remuda_proto.constants import LEAVES_AT
+
 from ..actions import UndrainNode
 from ..commands import (
     Administer,
@@ -26,7 +28,7 @@ from ..facts import PREEMPTED_BY_SCHEDULER, STOPPED_BY_RM, Fact, QueueChanged, Q
 from ..rules.connection import BACK
 from ..rules.resource import Resource, show
 from ..settings import Configuration, Limit, QueueSettings
-from ..state import Node, Partition, Queue, State
+from ..state import NEVER_MS, Node, Partition, Queue, State
 
 # Kinds of steps.
 MAX: Final = "max"  # the maximum of a queue is raised; of a dynamic one by the tags of an application
@@ -155,6 +157,8 @@ def _undraining(partition: str, node: Node) -> list[Command]:
         commands.append(Administer(WHAT_IF, (), True, "", WHAT_IF, True, partition, UndrainNode(node.id)))
     if node.drained_by_rm:
         commands.append(UpdateNode(partition, node.id, "DRAIN_TO_SCHEDULABLE"))
+    if node.leaving_ms < NEVER_MS:
+        commands.append(UpdateNode(partition, node.id, "UPDATE", {LEAVES_AT: ""}))
     if not node.ready:
         commands.append(UpdateNode(partition, node.id, "UPDATE", {"ready": "true"}))
     return commands

@@ -33,7 +33,7 @@ from ..limits import (
 from ..rules.devices import needs
 from ..rules.required_node import required_node
 from ..rules.resource import Resource, add
-from ..state import Application, Node, Partition, PendingAsk, Queue, Tracker
+from ..state import NEVER_MS, Application, Node, Partition, PendingAsk, Queue, Tracker
 from . import steps
 from .play import GivenUp, OnCopy, Played, play
 from .steps import LIMIT, MAX, MAX_APPLICATIONS, Step, carry_out
@@ -66,6 +66,7 @@ AGAINST: Final[dict[str, tuple[str, ...]]] = {
     "too_large": (steps.NODE,),
     "unknown_node": (steps.NODE,),
     "unschedulable_node": (steps.UNDRAIN,),
+    "leaving": (steps.NODE, steps.UNDRAIN, steps.APPLICATION),
     "full_node": (steps.NODE, steps.UNDRAIN, steps.APPLICATION),
     "predicate": (steps.NODE, steps.UNDRAIN, steps.APPLICATION),
     "reserved": (steps.ASK, steps.NODE, steps.UNDRAIN, steps.APPLICATION),
@@ -231,7 +232,7 @@ class _Search:
         """Steps of the kind, the smallest first."""
         match kind:
             case steps.UNDRAIN:
-                off = [node for node in self._partition.nodes.values() if not node.schedulable]
+                off = [n for n in self._partition.nodes.values() if not n.schedulable or n.leaves_ms < NEVER_MS]
                 fitting = [node for node in off if self._bound_to in ("", node.id)]
                 for node in sorted(fitting, key=lambda node: (missing(self._ask.ask, node) > 0, node.id)):
                     yield Step(kind, node.id)

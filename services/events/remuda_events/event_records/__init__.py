@@ -57,6 +57,7 @@ RECORDS_BY_FACT: Final[dict[str, Callable[[Any, int], Records]]] = {
     "node_added": nodes.node_added,
     "node_changed": nodes.node_changed,
     "node_draining": nodes.node_draining,
+    "node_leaving": nodes.node_leaving,
     "node_schedulable": nodes.node_schedulable,
     "node_removed": nodes.node_removed,
     "node_reserved": nodes.node_reserved,

@@ -51,6 +51,12 @@ def node_draining(fact: log_pb2.NodeDraining, at_ns: int) -> Records:
     yield schedulable(fact.node_id, False, at_ns)
 
 
+def node_leaving(fact: log_pb2.NodeLeaving, at_ns: int) -> Records:
+    why = f": {fact.reason}" if fact.reason else ""
+    message = f"schedulable: false from {fact.from_ms} ms on, by {fact.operator}{why}"
+    yield node(fact.node_id, Record.SET, Record.DETAILS_NONE, at_ns, message=message)
+
+
 def node_schedulable(fact: log_pb2.NodeSchedulable, at_ns: int) -> Records:
     """None if the RM or an operator still drains the node."""
     if not fact.draining:

@@ -67,10 +67,18 @@ def node_changed(fact: log_pb2.NodeChanged) -> str:
 
 def node_draining(fact: log_pb2.NodeDraining) -> str:
     by = f", by operator {fact.operator}{because(fact.reason)}" if fact.operator else ""
+    by = ", as its time to leave has come" if fact.left else by
     return f"node {fact.node_id} takes nothing new: draining{by}"
 
 
+def node_leaving(fact: log_pb2.NodeLeaving) -> str:
+    by = f"by operator {fact.operator}{because(fact.reason)}"
+    return f"node {fact.node_id} is drained from {time_of(fact.from_ms)} on, {by}"
+
+
 def node_schedulable(fact: log_pb2.NodeSchedulable) -> str:
+    if fact.left and fact.draining:
+        return f"node {fact.node_id} is to leave later or not at all, and is still drained"
     if fact.draining:
         one, other = (f"operator {fact.operator}", "the RM") if fact.operator else ("the RM", "an operator")
         return f"node {fact.node_id} is no longer drained by {one}, {other} still drains it"
@@ -252,6 +260,7 @@ SENTENCES: Final[Mapping[str, Callable[[Any], str]]] = {
     "node_rejected": lambda fact: f"node {fact.node_id} rejected{because(fact.reason)}",
     "node_changed": node_changed,
     "node_draining": node_draining,
+    "node_leaving": node_leaving,
     "node_schedulable": node_schedulable,
     "node_removed": lambda fact: f"node {fact.node_id} removed",
     "node_reserved": node_reserved,

@@ -30,6 +30,8 @@ FIELDS: Final[Mapping[str, tuple[FieldDescriptor, ...]]] = {
     **{action.name: tuple(action.message_type.fields) for action in _COMMANDS if action.message_type},
     FORGET_RM: (),
 }
+# Of a time in ms since 1970: some 30,000 years.
+MOST_MS: Final = 10**15
 _OPTIONS = frozenset({"action_id", "reason", "partition", "force"})
 
 
@@ -113,6 +115,8 @@ def _value(found: Mapping[str, Any], field: FieldDescriptor) -> str | int:
         return _text(found, field.name, QUEUE_PATH_BYTES if field.name == "queue" else ID_BYTES)
     least, most = INT32
     value = found.get(field.name)
+    if field.type == FieldDescriptor.TYPE_INT64:  # a time, which may be missing
+        least, most, value = 0, MOST_MS, found.get(field.name, 0)
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise Refused(f"{field.name} {shown(value)}: expected a number from {least} to {most}", INVALID)
     return value

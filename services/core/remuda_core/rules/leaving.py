@@ -1,0 +1,71 @@
+"""Nodes that leave at a known time (semantics section 24).
+
+Until then an allocation may run there if its bound ends before. How long that is at most falls in steps, so that a node
+does not change with every millisecond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from remuda_proto.bounds import shown
+from remuda_proto.constants import LEAVES_AT
+from remuda_proto.durations import EXPECTED_TIME, instant
+
+from ..limits import ANSWER_WITHIN_MS
+from .required_node import required_node
+
+# How long an allocation may run on a node that does not leave, and what an ask without a bound needs.
+ALWAYS_MS: Final = 2**62
+STEP_MS: Final = 60_000
+# So many binary digits of the number of steps count.
+DIGITS: Final = 6
+
+
+def leaves_at(attributes: Mapping[str, str]) -> int:
+    """When a node with these attributes leaves, in ms; ALWAYS_MS: they do not say, or it cannot be
+    read."""
+    text = attributes.get(LEAVES_AT, "")
+    return instant(text) or ALWAYS_MS if text else ALWAYS_MS
+
+
+def problem_of_leaving(attributes: Mapping[str, str]) -> str | None:
+    """Why it cannot be read when a node with these attributes leaves. None if it can."""
+    text = attributes.get(LEAVES_AT, "")
+    return f"attribute {LEAVES_AT}: {shown(text)}, {EXPECTED_TIME}" if text and not instant(text) else None
+
+
+def lasting_ms(leaves_ms: int, now_ms: int) -> int:
+    """The longest bound of an ask that may start now on a node that leaves then: the whole minutes that are left once
+    the RM has answered a question, of whose number the first DIGITS binary digits count. ALWAYS_MS if the node does not
+    leave."""
+    if leaves_ms >= ALWAYS_MS:
+        return ALWAYS_MS
+    steps = max(0, leaves_ms - now_ms - ANSWER_WITHIN_MS) // STEP_MS
+    less = max(steps.bit_length() - DIGITS, 0)
+    return (steps >> less << less) * STEP_MS
+
+
+def shorter_from_ms(leaves_ms: int, now_ms: int) -> int:
+    """The first time at which `lasting_ms` is shorter than now; ALWAYS_MS if there is none."""
+    lasts_ms = lasting_ms(leaves_ms, now_ms)
+    return leaves_ms - ANSWER_WITHIN_MS - lasts_ms + 1 if 0 < lasts_ms < ALWAYS_MS else ALWAYS_MS
+
+
+def needed_ms(tags: Mapping[str, str], bound_ms: int) -> int:
+    """How long a node has to stay for an ask with these tags and this bound (0: none, so always). An ask that is bound
+    to a node may run there as long as the node does."""
+    if required_node(tags):
+        return 0
+    return bound_ms if bound_ms > 0 else ALWAYS_MS
+
+
+def ends_before(tags: Mapping[str, str], bound_ms: int, leaves_ms: int, now_ms: int) -> bool:
+    """Whether an ask with these tags and this bound, started now, ends before a node leaves."""
+    return leaves_ms >= ALWAYS_MS or needed_ms(tags, bound_ms) <= lasting_ms(leaves_ms, now_ms)
+
+
+def still_ends_before(tags: Mapping[str, str], bound_ms: int, leaves_ms: int, now_ms: int) -> bool:
+    """As `ends_before`, to the millisecond: whether it still holds for what has been decided before."""
+    return leaves_ms >= ALWAYS_MS or now_ms + needed_ms(tags, bound_ms) <= leaves_ms
