@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,6 +12,11 @@ import pytest
 import yaml
 
 from remuda.embedded import NatsServer
+from remuda_bus import subjects
+from remuda_bus.bus import Bus
+from remuda_bus.nats import connect
+from remuda_operations.ledger import hours
+from remuda_operations.ledger.bookmark import Bookmark
 from remuda_sdk import ResourceManager, application, ask, node
 from remuda_web import limits
 from remuda_web.source import Row
@@ -35,6 +41,7 @@ VIEWS = {
     "users/rm-1": ["Users", "alice"],
     "users/rm-1?kinds=limits": ["None."],
     "users/rm-1?kinds=by%20queue": ["alice", "root.a"],
+    "users/rm-1?kinds=past": ["No ledger is kept. With events.ledger"],
     "events/rm-1": ["application", "app"],
     "configuration/rm-1": ["Edit the file", "version 1", "in force"],
     "configuration/rm-1/rm%3A1": ["Version 1", "partitions:"],
@@ -146,6 +153,48 @@ async def test_racks_show_their_devices_and_who_is_on_them(web: Web, width: int,
             await canvas.hover(position={"x": 4, "y": 3})
             await found.shows("n1, gpu 0: ")
             assert found.problems == []
+
+
+@pytest.mark.parametrize(("width", "height"), SCREENS)
+async def test_the_past_shows_use_by_hour_shares_and_waste(web: Web, width: int, height: int) -> None:
+    axe = (installed_packages(AXE) / "axe-core" / "axe.min.js").read_text()
+    rm = await rm_with_work(web, "rm-1")
+    bus = await connect(web.url, "test", timeout_s=5)
+    await write_ledger(bus)
+    places = {
+        "users/rm-1?kinds=past": ["Use by hour", "Shares", "Waste", "root.a", "12 h", "25 %", "closed up to"],
+        "users/rm-1?kinds=past&by=user&since=24h&resource=memory": ["alice", "in vain", "GiB h"],
+        "users/rm-1?kinds=past&since=30d": ["0 to 1 h in an hour", "root.a"],
+    }
+    async with tab(page_of(web), "dark", width, height) as found:
+        for place, words in places.items():
+            await _check(found, place, words if width > NARROW else words[:1], axe)
+        await found.open("users/rm-1?kinds=past")
+        await found.page.locator(".heat .cell").nth(30).hover()
+        await found.shows(":00: vcore ")
+        await found.page.get_by_label("Since").select_option("24h")
+        await found.page.get_by_label("Resource").select_option("memory")
+        await found.shows("Use by hour")
+        assert found.problems == []
+    await bus.close()
+    await rm.__aexit__(None, None, None)
+
+
+async def write_ledger(bus: Bus) -> None:
+    """A core in each of the last twelve hours, of which every fourth was preempted."""
+    now_ms = time.time_ns() // 1_000_000
+    for back in range(1, 13):
+        hour_ms = hours.hour_of(now_ms) - back * hours.HOUR_MS
+        rows = [
+            hours.Row(hours.RowKey("default", "root.a", "alice", (), "app", kind), {
+                "vcore": 1_000 * hours.HOUR_MS, "memory": 2**30 * hours.HOUR_MS,
+            })
+            for kind in ("used", *(("lost",) if back % 4 == 0 else ()))
+        ]  # fmt: skip
+        for payload in hours.encode(hour_ms, rows):
+            await bus.append(subjects.ledger("rm-1", hour_ms // hours.HOUR_MS), payload)
+    mark = Bookmark(1, "", now_ms - 12 * hours.HOUR_MS, hours.hour_of(now_ms)).encode()
+    await bus.put(subjects.EVENT_BOOKMARKS.name, subjects.ledger_key("rm-1"), mark)
 
 
 async def test_values_that_are_not_there_are_noticed() -> None:

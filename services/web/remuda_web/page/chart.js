@@ -21,8 +21,9 @@ function useLibrary() {
   return library && library.uPlot;
 }
 
-// `series`: {name, color (a CSS variable), fill, dash, values}; `times`: in seconds; `text(value)`.
-export function Chart({ label, times, series, text }) {
+// `series`: {name, color (a CSS variable, or a colour), fill, dash, values}; `times`: in seconds; `text(value)`. `most`: the
+// end of the axis of values; without one, the largest value.
+export function Chart({ label, times, series, text, most }) {
   const box = useRef(null), chart = useRef(null);
   const data = [times, ...series.map((one) => one.values)];
   const dark = useDark();
@@ -33,7 +34,7 @@ export function Chart({ label, times, series, text }) {
     const axis = { stroke: of("--dim"), grid: { stroke: of("--line"), width: 1 }, ticks: { show: false } };
     chart.current = new uPlot({
       width: box.current.clientWidth, height: HEIGHT, cursor: { y: false },
-      scales: { x: { range: (plot, low, high) => (plot.data[0].length === 1 ? [low - LEAST_S, low] : [low, high]) }, y: { range: (_, low, high) => [0, Math.max(high, 1) * 1.05] } },
+      scales: { x: { range: (plot, low, high) => (plot.data[0].length === 1 ? [low - LEAST_S, low] : [low, high]) }, y: { range: (_, low, high) => [0, most || Math.max(high, 1) * 1.05] } },
       axes: [{ ...axis, values: (_, at) => at.map((one) => new Date(one * 1000).toLocaleTimeString("en-GB")), space: 90 },
         { ...axis, size: LEFT, values: (_, at) => at.map(text) }],
       series: [{ label: "time", value: (_, at) => (at ? new Date(at * 1000).toLocaleTimeString("en-GB") : "-") },
@@ -58,7 +59,7 @@ export function Chart({ label, times, series, text }) {
 
 // What a variable of the style sheet is in the scheme of now: `rgb(...)`.
 function colourOf(element, variable) {
-  element.style.color = `var(${variable})`;
+  element.style.color = variable.startsWith("--") ? `var(${variable})` : variable;
   const found = getComputedStyle(element).color;
   element.style.color = "";
   return found;

@@ -45,10 +45,10 @@ export function useTick() {
 }
 
 // {data, error} of a path; null: nothing to ask. Unchanged data is the same object.
-export function useData(path) {
+export function useData(path, everyMs = EVERY_MS) {
   const [state, set] = useState({});
   let known = null;
-  useRepeated(path, EVERY_MS, async (isOver) => {
+  useRepeated(path, everyMs, async (isOver) => {
     try {
       const found = await (askedAhead(path) || get(path, known));
       if (isOver() || found === known) return;

@@ -1,5 +1,5 @@
 // Who uses what, and what limits it: users, groups, and every limit.
-import { html, useMemo } from "../html.js";
+import { html, useEffect, useMemo, useState } from "../html.js";
 import { paths } from "../api.js";
 import { useRows } from "../data.js";
 import { amounts, number, owes, pastShare } from "../format.js";
@@ -27,7 +27,15 @@ export function Users({ rm }) {
     ["groups", () => html`<${UsageList} ...${shown} label="Groups" rows=${rows.filter((one) => !isUser(one))} queues=${true} />`],
     ["limits", () => html`<${UsageList} ...${shown} label="Limits" rows=${rows.filter(isLimit)} queues=${true} />`],
     ["by queue", () => html`<${UsageList} ...${shown} label="Usage by queue" rows=${rows} queues=${true} />`],
+    ["past", () => html`<${Past} rm=${rm} />`],
   ]} />`;
+}
+
+// The view of the ledger is loaded when somebody looks at it.
+function Past(properties) {
+  const [View, set] = useState(null);
+  useEffect(() => { import("../ledger.js").then((module) => set(() => module.Past)); }, []);
+  return View ? html`<${View} ...${properties} />` : html`<${State} ready=${false} />`;
 }
 
 function UsageList({ rm, label, rows, queues = false, first, error }) {
