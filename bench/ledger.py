@@ -75,7 +75,7 @@ async def measure(days: int, allocations: int, applications: int) -> dict[str, f
                 await bus.append(subjects.ledger(RM, closed.hour_ms // HOUR_MS), payload)
         spent += time.process_time() - began
         facts += len(commit.decisions[0].facts)
-    found = {
+    found: dict[str, float] = {
         "facts_per_s": round(facts / spent),
         "bytes_per_day": round(size / days),
         "checkpoint_bytes": len(checkpoints.encode(projection, START)),

@@ -17,6 +17,7 @@ from remuda.show.wait_reasons import alike, earlier, holders_of, in_words, reaso
 from remuda.terminal.output import console
 from remuda_bus.status_codes import BUSY
 from remuda_operations.queries import RequestRefused
+from remuda_operations.queries import core as queries
 from remuda_operations.queries.rows import (
     Change,
     Constraint,
@@ -253,7 +254,7 @@ class Cores:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, forecasts: Forecasts | Exception) -> None:
         self.etas, self.forecasts = 0, forecasts
-        monkeypatch.setattr(explain.queries, "eta", self._eta)
+        monkeypatch.setattr(queries, "eta", self._eta)
 
     async def _eta(self, *_: object) -> Forecasts:
         self.etas += 1

@@ -213,7 +213,7 @@ async def test_a_quota_of_what_is_there_at_the_beginning(tmp_path: Path) -> None
     of_a = await period_of(past, At(seq=40), At(ms=with_a.end_ms), None, lambda *_: None, exact=False)
     raised = Change("raised", quotas=(quota_of("root.prod:max.vcore=60"), quota_of("root.prod:guaranteed.vcore=+20")))
     report = await replay(of_a, [raised, Change("same", quotas=(quota_of("root.prod:max.vcore=-0"),))], nothing)
-    unchanged, more, same = report["unchanged"], *report["variants"]
+    unchanged, (more, same) = report["unchanged"], report["variants"]
     assert more["waits"]["queue"]["root.prod"]["p95_ms"] < unchanged["waits"]["queue"]["root.prod"]["p95_ms"]
     assert same["waits"] == unchanged["waits"]
     with pytest.raises(Refused, match=r"root.batch has no maximum of memory"):

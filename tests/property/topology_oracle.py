@@ -439,9 +439,9 @@ def within_domain(group: Group, within: list[str], base: str, left: int) -> list
     if cluster.depth(wish.spread) > cluster.depth(base):
         counts = group.per(wish.spread, group.on)
         fine_by = [
-            (not cluster.copies(group.beside(node_ids), ask), counts[path], cluster.rank(best), node_ids)
+            (not cluster.copies(group.beside(node_ids), ask), counts[path], cluster.rank(best_node), node_ids)
             for path, node_ids in cluster.domains(wish.spread, within).items()
-            if (best := cluster.best(node_ids, ask)) is not None
+            if (best_node := cluster.best(node_ids, ask)) is not None
         ]
         if fine_by:
             within = min(fine_by)[3]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -73,10 +75,17 @@ def test_forecast_of_a_pod_is_told_when_it_has_changed_by_a_quarter() -> None:
     it.pod_changed(pod("p", app="app"))
     it.take()
 
-    def told(minutes: float, **of: object) -> list[str]:
+    def told(minutes: float, **of: Any) -> list[str]:
         median = now_ms + int(minutes * minute)
         interval = {"median_ms": median, "from_ms": median - minute, "until_ms": median + 30 * minute}
-        row = {"application": "app", "key": "uid-p", "queue": "root.a", "position": 3, "held": 405, "of": 500}
+        row: dict[str, Any] = {
+            "application": "app",
+            "key": "uid-p",
+            "queue": "root.a",
+            "position": 3,
+            "held": 405,
+            "of": 500,
+        }
         it.forecast([Forecast(**{**row, **interval, **of}), Forecast(application="app", key="other")], now_ms)
         return [f"{one.reason}: {one.note}" for one in it.take() if isinstance(one, RecordEvent)]
 

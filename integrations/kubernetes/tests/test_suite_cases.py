@@ -73,7 +73,7 @@ def test_only_pods_of_applications_that_wait_for_a_node_have_the_gate(gates: Mod
     assert gates.pod("p")["spec"]["schedulingGates"] == gate
     assert gates.pod("p", app="a", cpu="1")["spec"]["schedulingGates"] == gate
     for of in ({"app": ""}, {"nodeName": "n1"}, {"gated": False}):
-        assert "schedulingGates" not in gates.pod("p", **of)["spec"]  # type: ignore[arg-type]
+        assert "schedulingGates" not in gates.pod("p", **of)["spec"]
     assert "schedulingGates" not in Mode(gates.plane).pod("p")["spec"]
 
 

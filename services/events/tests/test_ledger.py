@@ -48,11 +48,12 @@ def allocation(
 def allocated(
     application: str, uuid: str, placeholder: bool = False, question: int = 0, **amounts: int
 ) -> log_pb2.Fact:
-    made = log_pb2.Allocated(allocation=allocation(application, uuid, placeholder, **amounts), question=question)
+    about = allocation(application, uuid, placeholder, node="n1", **amounts)
+    made = log_pb2.Allocated(allocation=about, question=question)
     return log_pb2.Fact(allocated=made)
 
 
-def released(application: str, uuid: str, why: int = si.STOPPED_BY_RM) -> log_pb2.Fact:
+def released(application: str, uuid: str, why: si.TerminationType.ValueType = si.STOPPED_BY_RM) -> log_pb2.Fact:
     return log_pb2.Fact(allocation_released=log_pb2.AllocationReleased(
         partition=PARTITION, application_id=application, allocation_key=uuid, uuid=uuid, termination_type=why
     ))  # fmt: skip
@@ -150,9 +151,10 @@ def test_a_move_leaves_the_past_with_the_queue():
 
 
 def test_what_was_preempted_is_lost_unless_it_was_checkpointed():
-    for tags, lost in (({}, [row("lost", vcore=HOUR_MS + 1_000)]), ({"remuda/checkpointed": "true"}, [])):
+    untagged: dict[str, str] = {}
+    for tags, lost in ((untagged, [row("lost", vcore=HOUR_MS + 1_000)]), ({"remuda/checkpointed": "true"}, [])):
         commits = [
-            at(0, accepted("app", **tags), allocated("app", "u1", vcore=1)),
+            at(0, accepted("app", "root.a", "alice", 0, **tags), allocated("app", "u1", vcore=1)),
             at(HOUR_MS + 1_000, released("app", "u1", si.PREEMPTED_BY_SCHEDULER)),
             at(2 * HOUR_MS),
         ]

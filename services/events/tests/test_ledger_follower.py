@@ -112,7 +112,7 @@ async def test_the_same_hours_wherever_its_process_ends() -> None:
             bus = await bus_with(day())
             failing = FailingBus(bus, number, Unanswered("the process is killed"), after=after)
             try:
-                await follow_to_end(failing)  # type: ignore[arg-type]
+                await follow_to_end(failing)
             except Unanswered:
                 await follow_to_end(bus)
             assert await messages(bus) == straight, f"ended {'after' if after else 'before'} call {number}"

@@ -17,10 +17,11 @@ from remuda_operations.ledger import hours
 from remuda_operations.ledger.bookmark import Bookmark
 from remuda_operations.ledger.hours import HOUR_MS, Row, RowKey
 from remuda_operations.ledger.prices import Prices
+from remuda_operations.operator_api.messages import Caller
 from remuda_operations.operators import Operator
 from remuda_web import limits
 from remuda_web.app import Application
-from remuda_web.callers import Caller, set_caller
+from remuda_web.callers import set_caller
 
 from .test_restricted import Source
 
@@ -107,7 +108,7 @@ async def test_hours_of_an_rm_that_is_gone_can_be_read() -> None:
     ],
 )  # fmt: skip
 async def test_wrong_parameters_are_named(given: Mapping[str, str], status: int, field: str) -> None:
-    answer = await get(**given)
+    answer = await get("rm", None, None, **given)
     assert answer.status_code == status, answer.text
     if status != 200:
         assert field in (answer.json().get("field", ""), answer.json()["field"].rpartition(".")[2])
