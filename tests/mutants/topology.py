@@ -49,7 +49,9 @@ TOPOLOGY: Final = (
     *mutants_of(
         "cycle.preempt_groups",
         ("groups_preempt_everywhere", "21: a group preempts in one domain", "        self.entries = [entry for entry in domain.nodes if may_be_kept(entry.node)]", "        self.entries = [entry for entry in index.nodes._entries.values() if may_be_kept(entry.node)]"),
-        ("groups_of_other_members_start", "21: a group with other members is planned anew", "    if isinstance(start, Start) and start.begins and start.asks != todo:", "    if False:"),
+        ("groups_of_other_members_start", "21: a group with other members is planned anew", "    if isinstance(start, Start) and whole and start.asks != todo:", "    if False:"),
+        ("slices_preempt_anywhere", "21: slices preempt where that costs least", "                yield SliceOption(cost_of(victims), domain.path,", "                yield SliceOption((False, False, 0), domain.path,"),
+        ("slices_preempt_once_in_a_rack", "21: several slices preempt in one rack if they fit there", "            for one in option(best.domain):\n                heappush(options, one)\n", ""),
     ),
     *mutants_of(
         "state.application",
@@ -99,6 +101,7 @@ TOPOLOGY: Final = (
         ("avoided_but_for_spreads", "21: groups that spread take other domains before the one that they avoid", "            rank = (not self.avoidance.room(group.key, shape, domain), counts", "            rank = (False, counts"),
         ("avoided_where_most_are_missing", "21: the domain with the fewest members missing is avoided", "sorted(((self.missing(start, one), one.used,", "sorted(((-self.missing(start, one), one.used,"),
         ("avoided_where_most_is_used", "21: of domains with as many members missing the least used one is avoided", "sorted(((self.missing(start, one), one.used,", "sorted(((self.missing(start, one), -one.used,"),
+        ("slices_preempt_and_split", "21: each slice that has preempted is in one domain", "        if slice_size:\n            return self._slices_on(asks, free, slice_level, slice_size)\n", ""),
         ("avoided_in_vain", "21: a domain is avoided that can hold the group", "            if all(shape.most(domain) >= count for shape, count in wanted):", "            if True:"),
     ),
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import chain, combinations
 from typing import NamedTuple
 
@@ -48,9 +49,9 @@ class Case(NamedTuple):
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> Case:
+def cases(draw: st.DrawFn, slices: bool = False) -> Case:
     """Racks with allocations of another queue, and a group of members that are alike, for none of whose racks there is
-    room."""
+    room; or whose slices find no racks."""
     queues = (QueueSettings("a", guaranteed={"vcore": 100}, properties={"preemption.delay": "1ms"}), QueueSettings("b"))
     root = QueueSettings("root", parent=True, submit_acl="*", queues=queues)
     sort = draw(st.sampled_from(("fair", "binpacking")))
@@ -78,6 +79,9 @@ def cases(draw: st.DrawFn) -> Case:
     assert not world.state.partitions[PARTITION].applications["b"].asks
     count, need = draw(st.integers(1, 4)), draw(st.sampled_from((1, 2, 3, 4)))
     tags = {"remuda/topology.required": "rack"}
+    if slices:
+        size = draw(st.integers(1, 3))
+        count, tags = size * draw(st.integers(1, 3)), {"remuda/topology.slice": f"rack/{size}"}
     world.handle(
         commands.SubmitAsk(
             Ask(
@@ -94,7 +98,7 @@ def cases(draw: st.DrawFn) -> Case:
         )
     )
     case = Case(world, world.state.partitions[PARTITION].applications["a"].asks["w"])
-    assume(not any(fits(case, rack, ()) for rack in racks(case)))
+    assume(not (slices_fit(case, ()) if slices else any(fits(case, rack, ()) for rack in racks(case))))
     world.now_ms += 1_000
     return case
 
@@ -113,6 +117,22 @@ def fits(case: Case, rack: str, gone: tuple[Allocation, ...]) -> bool:
         cluster.free[victim.node.id]["vcore"] += victim.fact.resource["vcore"]
         cluster.left[victim.node.id] += 1
     return cluster.play(racks(case)[rack], [case.pending] * case.pending.free) is not None
+
+
+def slices_fit(case: Case, gone: tuple[Allocation, ...]) -> bool:
+    """Whether each slice finds a rack with room for all of its members."""
+    cluster = Cluster(case.partition)
+    for victim in gone:
+        cluster.free[victim.node.id]["vcore"] += victim.fact.resource["vcore"]
+        cluster.left[victim.node.id] += 1
+    size = int(case.pending.ask.tags["remuda/topology.slice"].removeprefix("rack/"))
+    room = sum(cluster.copies(node_ids, case.pending) // size for node_ids in racks(case).values())
+    return room * size >= case.pending.free
+
+
+def started_slices(case: Case) -> str:
+    allocations = case.partition.applications["a"].allocations.values()
+    return next(iter(allocations)).fact.tags.get("remuda/topology.slice", "rack/0").removeprefix("rack/")
 
 
 def may_go(case: Case, rack: str) -> list[Allocation]:
@@ -154,7 +174,27 @@ def test_a_plan_frees_one_rack(case: Case) -> None:
     assert not whole or got == least, f"{got}, but {least} is possible"
 
 
-@given(case=cases(), data=st.data())
+@given(case=cases(slices=True))
+def test_a_plan_frees_racks_for_all_slices(case: Case) -> None:
+    """The victims suffice for all slices, and each is needed. There is a plan if any victims suffice, and where all
+    fill a node, none has fewer."""
+    found = case.planned()
+    everybody = tuple(one for rack in racks(case) for one in may_go(case, rack))
+    possible = slices_fit(case, everybody)
+    assert isinstance(found, GroupPlan) == possible, f"{found}, possible: {possible}"
+    if not isinstance(found, GroupPlan):
+        return
+    assert set(found.victims) <= set(everybody)
+    assert slices_fit(case, found.victims)
+    for victim in found.victims:
+        rest = tuple(one for one in found.victims if one is not victim)
+        assert not slices_fit(case, rest), f"{victim.fact.uuid} is not needed"
+    if all(one.fact.resource["vcore"] == 4 for one in case.partition.allocations.values()) and len(everybody) <= 10:
+        least = min(cost(some) for some in subsets(list(everybody)) if slices_fit(case, some))
+        assert cost(found.victims) == least, f"{cost(found.victims)}, but {least} is possible"
+
+
+@given(case=st.one_of(cases(), cases(slices=True)), data=st.data())
 def test_a_group_starts_where_its_victims_were(case: Case, data: st.DataObject) -> None:
     """Nothing is placed on the nodes that are kept for it, and it starts as a whole in the pass after the last
     release. If a release does not come, all of the room is given back."""
@@ -177,6 +217,9 @@ def test_a_group_starts_where_its_victims_were(case: Case, data: st.DataObject) 
         facts = world.handle(commands.Schedule(1))
         placed = [fact.node_id for fact in facts if isinstance(fact, Allocated) and fact.application_id == "a"]
         assert len(placed) == sum(started.counts)
+        if size := int(started_slices(case)):
+            of_rack = Counter(case.partition.nodes[node_id].attributes["rack"] for node_id in placed)
+            assert not any(count % size for count in of_rack.values()), f"slices of {size} are split: {of_rack}"
         assert set(placed) <= set(started.nodes)
         assert all(one.by_preemption for one in case.partition.applications["a"].allocations.values())
     else:

@@ -8,7 +8,8 @@ they do not fit then, or a victim stays, all of the room is given back.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from copy import copy
 from heapq import heapify, heappop, heappush
 from operator import itemgetter
 from typing import NamedTuple
@@ -17,7 +18,7 @@ import msgspec
 
 from .. import facts
 from ..facts import Fact
-from ..index.domains import Domain, free_nodes, placed_one_by_one
+from ..index.domains import Domain, free_nodes
 from ..index.groups import Groups, Start
 from ..index.limits import exceeds, held_queue, in_the_way
 from ..index.node_groups import Demand, NodeEntry
@@ -25,7 +26,7 @@ from ..index.ordered import Vector, covers
 from ..index.partition import PartitionIndex
 from ..limits import DOMAINS_TRIED, NODES_PER_GROUP_PLAN, NODES_PER_PLAN, VICTIMS_PER_PLAN
 from ..rules.resource import Resource
-from ..rules.topology import shown_path
+from ..rules.topology import Path, shown_path
 from ..state import Allocation, Node, Partition, PendingAsk, Preemption, State, asked_together
 from .place import place
 from .victims import Cost, Guards, VictimSearch, cost_of, going, helps
@@ -52,8 +53,6 @@ def plan_for_group(index: PartitionIndex, start: Start, search: VictimSearch) ->
     that are tried."""
     groups = index.groups
     assert groups is not None, "only members of groups come here"
-    if start.slice_size:
-        return "its slices start together, which takes more than one domain"
     inside = sorted(
         ((groups.missing(start, domain), domain.path, domain) for domain in start.domains), key=itemgetter(0, 1)
     )
@@ -63,9 +62,9 @@ def plan_for_group(index: PartitionIndex, start: Start, search: VictimSearch) ->
         if work <= 0:
             break
         room = Room(index, groups, domain, search)
-        victims = room.victims_for(start.members)
+        victims = room.victims_for(start)
         work -= room.looks
-        if victims is None or Room(index, groups, domain, search).nodes_for(start.members, victims) is None:
+        if victims is None or Room(index, groups, domain, search).places_for(start, victims) is None:
             continue
         rank = (*cost_of(victims), path)
         if best is None or rank < best[0]:
@@ -76,16 +75,16 @@ def plan_for_group(index: PartitionIndex, start: Start, search: VictimSearch) ->
     room = Room(index, groups, domain, search)
     for victim in sorted(victims, key=search.cheapness, reverse=True):  # drop the most expensive ones not needed
         rest = [one for one in victims if one is not victim]
-        if search.frees_queues(rest) and room.nodes_for(start.members, rest) is not None:
+        if search.frees_queues(rest) and room.places_for(start, rest) is not None:
             victims = rest
-    nodes = room.nodes_for(start.members, victims)
-    assert nodes is not None, "the victims suffice"
+    places = room.places_for(start, victims)
+    assert places is not None, "the victims suffice"
     if not victims:
         return "it needs no preemption: there is room, or there will be when releases under way are confirmed"
-    *_, (last, _) = (one for _, asks in groups.in_order(start.asks) for one in asks)
     where = shown_path(domain.path) if domain.path else ""
     victims.sort(key=search.cheapness)
-    return GroupPlan(last, where, tuple(dict.fromkeys(nodes)), start.asks, tuple(victims), start.resource)
+    nodes = dict.fromkeys(entry.node for _, entry in places)
+    return GroupPlan(places[-1][0], where, tuple(nodes), start.asks, tuple(victims), start.resource)
 
 
 class Option(NamedTuple):
@@ -95,6 +94,16 @@ class Option(NamedTuple):
     near: tuple[float, str]  # how much the node lacked at first, and its ID
     entry: NodeEntry
     victims: list[Allocation]
+
+
+class SliceOption(NamedTuple):
+    """What one more slice costs in a domain, and the nodes there as they would be then."""
+
+    cost: Cost
+    path: Path
+    domain: Domain
+    victims: list[Allocation]
+    part: Room
 
 
 class Room:
@@ -110,23 +119,31 @@ class Room:
         self.guards = Guards(search)
         self.looks = 0
 
-    def nodes_for(self, members: Iterable[tuple[Demand, int]], victims: Iterable[Allocation]) -> list[Node] | None:
-        """The nodes of the members, placed by the node sort policy once the victims have left; None: they do not fit.
-        For a room in which nothing was planned."""
+    def places_for(self, start: Start, victims: Iterable[Allocation]) -> list[tuple[PendingAsk, NodeEntry]] | None:
+        """The nodes of the members in the order in which they are placed, once the victims have left; None: they do not
+        fit. For a room in which nothing was planned."""
         leaving = {entry: list(some) for entry, some in self.gone.items()}
         for victim in victims:
             entry = self.index.nodes.entry_of(victim.node)
             if entry in leaving:
                 leaving[entry].append(victim)
         free = free_nodes(self.index.nodes, self.entries, leaving)
-        shapes = [(self.groups.domains.shape_of(demand), count) for demand, count in members]
-        found = placed_one_by_one(self.index.nodes, free, shapes)
-        return None if found is None else [entry.node for entries in found for entry in entries]
+        return self.groups.places_on(start.asks, free, start.slice_level, start.slice_size)
 
-    def victims_for(self, members: Iterable[tuple[Demand, int]]) -> list[Allocation] | None:
-        """Victims that let all members fit: for one member after the other those on the node where they cost least;
-        None if there are none. Of each kind of member, NODES_PER_PLAN nodes are compared, those that lack least, and
-        one more for each member."""
+    def victims_for(self, start: Start) -> list[Allocation] | None:
+        """Victims that let all members fit; None if there are none."""
+        if start.slice_size:
+            chosen = self._for_slices(start.slice_level, self.groups.largest_of(start), start.slice_size, start.slices)
+        else:
+            chosen = self._for_members(start.members)
+        elsewhere = self.search.elsewhere_for(chosen, self.guards) if chosen is not None else None
+        if chosen is None or elsewhere is None or len(chosen) + len(elsewhere) > VICTIMS_PER_PLAN:
+            return None
+        return chosen + elsewhere
+
+    def _for_members(self, members: Iterable[tuple[Demand, int]]) -> list[Allocation] | None:
+        """For one member after the other the victims on the node where they cost least. Of each kind of member,
+        NODES_PER_PLAN nodes are compared, those that lack least, and one more for each member."""
         chosen: list[Allocation] = []
         for demand, count in members:
             shape, free = self.groups.domains.shape_of(demand), self.free
@@ -146,10 +163,52 @@ class Room:
                 again = self._option(best.entry, best.near, demand)
                 if again is not None:
                     heappush(options, again)
-        elsewhere = self.search.elsewhere_for(chosen, self.guards)
-        if elsewhere is None or len(chosen) + len(elsewhere) > VICTIMS_PER_PLAN:
-            return None
-        return chosen + elsewhere
+        return chosen
+
+    def _for_slices(self, level: int, largest: Demand, size: int, slices: int) -> list[Allocation] | None:
+        """For one slice after the other the victims in the domain of the level where they cost least. All members of a
+        slice count like the largest of them."""
+        standing = self.groups.domains.standing
+        parts: dict[Domain, list[NodeEntry]] = {}
+        for entry in self.entries:
+            domain = next((one for one in standing[entry].chain if one.level == level), None)
+            if domain is not None:
+                parts.setdefault(domain, []).append(entry)
+
+        def option(domain: Domain) -> Iterator[SliceOption]:
+            part = self._part(parts[domain])
+            victims = part._for_members([(largest, size)])
+            self.looks += part.looks
+            if victims is not None:
+                yield SliceOption(cost_of(victims), domain.path, domain, victims, part)
+
+        options = [one for domain in parts for one in option(domain)]
+        heapify(options)
+        chosen: list[Allocation] = []
+        for _ in range(slices):
+            while options and not self.guards.allow(options[0].victims):
+                for one in option(heappop(options).domain):
+                    heappush(options, one)
+            if not options or self.looks > NODES_PER_GROUP_PLAN:
+                return None
+            best = heappop(options)
+            chosen += best.victims
+            self.guards.take(best.victims)
+            for entry in best.part.entries:
+                self.gone[entry], self.free[entry] = best.part.gone[entry], best.part.free[entry]
+                self.placed[entry] = best.part.placed.get(entry, [])
+            for one in option(best.domain):
+                heappush(options, one)
+        return chosen
+
+    def _part(self, entries: list[NodeEntry]) -> Room:
+        """A copy of some of its nodes, as they are planned now."""
+        part = copy(self)
+        part.entries, part.guards, part.looks = entries, self.guards.copy(), 0
+        part.gone = {entry: list(self.gone[entry]) for entry in entries}
+        part.placed = {entry: list(self.placed.get(entry, ())) for entry in entries}
+        part.free = {entry: self.free[entry] for entry in entries}
+        return part
 
     def _cheapest(self, options: list[Option], demand: Demand) -> Option | None:
         """The next option, whose victims may still be taken."""
@@ -255,22 +314,20 @@ def places_on_kept(
     groups, application = index.groups, preemption.pending.application
     assert groups is not None, "the ask is a member of a group"
     start = groups.start_of(preemption.pending)
-    if isinstance(start, Start) and start.begins and start.asks != todo:
+    whole = isinstance(start, Start) and start.begins
+    if isinstance(start, Start) and whole and start.asks != todo:
         return "its group has other members now"
+    slices = groups.slices_of(preemption.pending) if sum(preemption.members.values()) > 1 else (-1, 0)
+    if slices[1] and not whole:
+        return "not all of its slices start any more"
     total = asked_together(todo)
     gates = () if application.counts_as_running else application.application_limits
     full = next((q for q in application.queue.path_to_root if exceeds(total, q.settings.max, q.allocated)), None)
     limit = held_queue(application.queue) or in_the_way(gates, application.trackers, total, has_place=True)
     if full is not None or limit is not None:
         return f"{limit if limit is not None else full} has no room for it any more"
-    in_order = groups.in_order(todo)
-    shapes = [(groups.domains.shape_of(demand), sum(count for _, count in asks)) for demand, asks in in_order]
     entries = [index.nodes.entry_of(node) for node in preemption.nodes if node.schedulable]
-    found = placed_one_by_one(index.nodes, free_nodes(index.nodes, entries), shapes)
+    found = groups.places_on(todo, free_nodes(index.nodes, entries), *slices)
     if found is None:
         return "the nodes that were kept have no room for all of it any more"
-    return [
-        (ask, entry.node)
-        for (_, asks), chosen in zip(in_order, found, strict=True)
-        for ask, entry in zip((ask for ask, count in asks for _ in range(count)), chosen, strict=True)
-    ]
+    return [(ask, entry.node) for ask, entry in found]

@@ -27,7 +27,7 @@ from ..rules.topology import APPLICATION, Path, Wish, place_of, wish_of
 from ..settings import TopologyLevel
 from ..state import Allocation, Application, Node, Partition, PendingAsk, Question, asked_together
 from .avoidance import Avoidance, GroupKey
-from .domains import ALL_LEVEL, Domain, Domains, Shape, placed_one_by_one
+from .domains import ALL_LEVEL, Domain, Domains, Free, Shape, copies_in, placed_one_by_one
 from .node_groups import Demand, NodeEntry
 from .nodes import NodeIndex
 from .trees import PassBudget
@@ -128,6 +128,10 @@ class Start(NamedTuple):
     begins: bool
     slice_level: int = -1
     slice_size: int = 0
+
+    @property
+    def slices(self) -> int:
+        return sum(self.asks.values()) // self.slice_size
 
     @property
     def domains(self) -> Iterator[Domain]:
@@ -678,7 +682,7 @@ class Groups:
         members = [ask for ask, repeats, _ in together for _ in range(repeats)]
         if len(members) % size:
             return []  # a slice is not complete yet
-        members.sort(key=lambda ask: (ask.ask.allocation_key, ask.seq))
+        members.sort(key=_by_key)
         slices, slice_level = len(members) // size, place_of(self.levels, wish.slice_level)
         demand = self._largest([demand for _, _, demand in together])
         shape = self.domains.shape_of(demand, slice_level, size)
@@ -770,6 +774,61 @@ class Groups:
         total = self.index.partition.total
         return any(amount > total.get(name, 0) for name, amount in resource.items())
 
+    def slices_of(self, ask: PendingAsk) -> tuple[int, int]:
+        """The level and the size of the slices that the group of the ask starts in; (-1, 0): in none."""
+        wish = _wish(ask.ask, ask.application)
+        return (place_of(self.levels, wish.slice_level), wish.slice_size) if wish and wish.slice_size else (-1, 0)
+
+    def largest_of(self, start: Start) -> Demand:
+        """A demand that covers those of all members."""
+        return self._largest([demand for demand, _ in start.members])
+
+    def places_on(
+        self, asks: Mapping[PendingAsk, int], free: Free, slice_level: int = -1, slice_size: int = 0
+    ) -> list[tuple[PendingAsk, NodeEntry]] | None:
+        """Where so many repeats of each ask are placed, on nodes with so much free: one after the other, the largest
+        first, and each slice in one domain of the level. None if they do not fit."""
+        if slice_size:
+            return self._slices_on(asks, free, slice_level, slice_size)
+        in_order = self.in_order(asks)
+        shapes = [(self.domains.shape_of(demand), sum(count for _, count in some)) for demand, some in in_order]
+        found = placed_one_by_one(self.index.nodes, free, shapes)
+        if found is None:
+            return None
+        return [
+            (ask, entry)
+            for (_, some), entries in zip(in_order, found, strict=True)
+            for ask, entry in zip((ask for ask, count in some for _ in range(count)), entries, strict=True)
+        ]
+
+    def _slices_on(
+        self, asks: Mapping[PendingAsk, int], free: Free, level: int, size: int
+    ) -> list[tuple[PendingAsk, NodeEntry]] | None:
+        nodes, demands = self.index.nodes, {ask: self.index.lines[ask].ask_class.demand for ask in asks}
+        largest = self.domains.shape_of(self._largest(list(dict.fromkeys(demands.values()))))
+        parts: dict[Domain, Free] = {}
+        room = Counter[Domain]()
+        for entry, (available, most) in free.items():
+            domain = next((one for one in self.domains.standing[entry].chain if one.level == level), None)
+            if domain is not None and largest.may_take(entry):
+                parts.setdefault(domain, {})[entry] = (available, most)
+                room[domain] += copies_in(nodes, largest.demand, available, most)
+        members = [ask for ask in sorted(asks, key=_by_key) for _ in range(asks[ask])]
+        where = [one for one in sorted(parts, key=lambda one: (-room[one], one.path)) for _ in range(room[one] // size)]
+        if len(where) * size < len(members):
+            return None
+        placed: list[tuple[PendingAsk, NodeEntry]] = []
+        for number in range(len(members) // size):
+            part = parts[where[number]]
+            found = self.places_on(Counter(members[number * size : (number + 1) * size]), part)
+            if found is None:
+                return None
+            for ask, entry in found:
+                available, most = part[entry]
+                part[entry] = (nodes.after(demands[ask], available), most - 1)
+            placed += found
+        return placed
+
     def has_room_for(self, ask: PendingAsk) -> bool:
         """Whether some domain has room for what the group of the ask places next."""
         line = self.index.lines.get(ask)
@@ -796,9 +855,8 @@ class Groups:
         """How many copies, or slices, of which shapes."""
         if not start.slice_size:
             return [(self.domains.shape_of(demand), count) for demand, count in start.members]
-        largest = self._largest([demand for demand, _ in start.members])
-        slices = sum(count for _, count in start.members) // start.slice_size
-        return [(self.domains.shape_of(largest, start.slice_level, start.slice_size), slices)]
+        largest = self.largest_of(start)
+        return [(self.domains.shape_of(largest, start.slice_level, start.slice_size), start.slices)]
 
     # The domain that others avoid
 
@@ -843,6 +901,10 @@ class Groups:
         ask = question.application.asks.get(question.fact.allocation_key)
         if ask is not None:
             self.hold(question.fact.question, question.node, question.application, ask.ask)
+
+
+def _by_key(ask: PendingAsk) -> tuple[str, int]:
+    return (ask.ask.allocation_key, ask.seq)
 
 
 def _by_rank(one: tuple[Any, ...]) -> tuple[Any, ...]:
