@@ -50,9 +50,9 @@ function Page() {
   const { View, error: notLoaded } = useView(data && !rms.length && needsRm ? WELCOME : view);
   useEffect(() => { document.title = [place.item, view, needsRm && view !== "overview" && rm, "remuda"].filter(Boolean).join(" · "); }, [place, view, rm]);
   if (error && error.needsToken) return html`<${Login} refusal=${error} />`;
-  const options = rms.includes(rm) || !rm ? rms : [[rm, data ? `${rm} (unknown)` : rm], ...rms];
+  const options = view === "overview" ? [["", "all"], ...rms] : rms.includes(rm) || !rm ? rms : [[rm, data ? `${rm} (unknown)` : rm], ...rms];
   return html`<a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById("main").focus(); }}>To the content</a>
-    <header><h1><a href=${link("overview")}>remuda</a></h1>${options.length > 0 && html`<${Choice} label="RM" value=${rm} options=${options} onChoice=${(one) => go(view === "overview" ? "queues" : view, one)} />`}
+    <header><h1><a href=${link("overview")}>remuda</a></h1>${rms.length + Boolean(rm) > 0 && html`<${Choice} label="RM" value=${view === "overview" ? "" : rm} options=${options} onChoice=${(one) => go(view === "overview" ? "queues" : view, one)} />`}
       <nav aria-label="Views">${VIEWS.map((one) => html`<a href=${link(one, one === "overview" ? "" : rm)} aria-current=${one === view ? "page" : null}>${one}</a>`)}</nav>
       <${WhoIsIt} /></header>
     <main id="main" tabindex="-1"><${State} ready=${(data || !needsRm) && (View || isUnknown)} error=${error || notLoaded} />

@@ -18,7 +18,7 @@ export function alike(asks) {
 export function reasonTracks(ask, nowMs) {
   const tracks = new Map();
   const add = (by, from, until) => {
-    const name = [by.constraint, by.where, by.resource].filter(Boolean).join(" ");
+    const name = [by.constraint.replaceAll("_", " "), by.where, by.resource].filter(Boolean).join(" ");
     if (!tracks.has(name)) tracks.set(name, { name, bands: [] });
     tracks.get(name).bands.push({ from, until: until || nowMs, open: !until });
   };

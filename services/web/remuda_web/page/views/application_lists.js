@@ -18,7 +18,7 @@ export function ApplicationList({ rm, queue, partition, tall = true }) {
   const of = useMemo(() => (partition ? rows.filter((one) => one.partition === partition) : rows), [rows, partition]);
   const found = useMemo(() => matching(of, text, (one) => `${one.id} ${one.queue} ${one.user} ${one.state}`), [of, text]);
   const columns = useMemo(() => [
-    { name: "application", cell: (one) => applicationLink(rm, one.id), by: (one) => one.id, width: "min(15rem, 38vw)" },
+    { name: "application", cell: (one) => applicationLink(rm, one.id), by: (one) => one.id, width: "max(min(15rem, 16vw), min(9rem, 38vw))" },
     { name: "state", cell: (one) => html`<${StateBadge} state=${one.state} />`, by: (one) => one.state, width: "7rem" },
     ...(queue ? [] : [{ name: "queue", cell: (one) => one.queue, by: (one) => one.queue }]),
     { name: "user", cell: (one) => one.user, by: (one) => one.user, width: "7rem", extra: true },

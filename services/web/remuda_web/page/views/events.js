@@ -15,11 +15,11 @@ const linked = (rm, place, text) => (place && text ? html`<a href=${link(place[0
 
 const COLUMNS = [
   { name: "time", cell: (one) => clock(one.timestampNano / 1e6), width: "6.2rem" },
-  { name: "RM", cell: (one) => linked(one.rmID, ["system", ""], one.rmID), width: "9rem", extra: true },
+  { name: "RM", cell: (one) => linked(one.rmID, ["system", ""], one.rmID), width: "7rem", extra: true },
   { name: "of", cell: (one) => KINDS[one.type] || one.type, width: "7.5rem", extra: true },
-  { name: "object", cell: (one) => linked(one.rmID, objectOf(one), one.objectID) },
+  { name: "object", cell: (one) => linked(one.rmID, objectOf(one), one.objectID), width: "max(min(14rem, 18vw), min(9rem, 38vw))" },
   { name: "change", cell: (one) => CHANGES[one.eventChangeType] || "", width: "6rem" },
-  { name: "reference", cell: (one) => (one.node ? html`<span class="inline">${one.key} on ${linked(one.rmID, ["nodes", one.node], one.node)}</span>` : linked(one.rmID, referenceOf(one), one.referenceID)), width: "20rem", extra: "wide" },
+  { name: "reference", cell: (one) => (one.node ? html`<span class="inline">${one.key} on ${linked(one.rmID, ["nodes", one.node], one.node)}</span>` : linked(one.rmID, referenceOf(one), one.referenceID)), width: "18rem", extra: "wide" },
   { name: "message", cell: (one) => [amounts(one.amounts, ""), withUnits(one.message || "")].filter(Boolean).join("; "), extra: true },
 ];
 
