@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from fractions import Fraction
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +13,9 @@ from remuda_core import commands
 from remuda_core.check import digest
 from remuda_core.check.dump import dump
 from remuda_core.facts import Allocated, AllocationReleased, Ask
+from remuda_core.index import leaves
 from remuda_core.index.moments import Moment
+from remuda_core.limits import RANKED_LAZILY
 from remuda_core.rules import decay
 from remuda_core.rules.decay import EPOCH
 from remuda_core.settings import Configuration, PartitionSettings, QueueSettings
@@ -28,9 +31,12 @@ PARTITION = f"[{RM}]default"
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 
 
-@given(seed=st.integers(0, 10**6))
-def test_a_storm(seed: int) -> None:
-    played(MemoryStorm(seed), seed, 80)
+@given(seed=st.integers(0, 10**6), lazily=st.sampled_from((0, RANKED_LAZILY)))
+def test_a_storm(seed: int, lazily: int) -> None:
+    """`lazily`: up to how many members of a leaf are ranked again only when they come first."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(leaves, "RANKED_LAZILY", lazily)
+        played(MemoryStorm(seed), seed, 80)
 
 
 # Accounts and the log

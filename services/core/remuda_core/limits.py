@@ -20,6 +20,9 @@ STEPS_PER_CHANGED_NODE: Final = 3
 STEPS_PER_QUEUE: Final = 2
 # A member is ranked again because time has passed (8 us).
 STEPS_PER_RANK: Final = 2
+# Up to so many users or applications of a leaf queue are ranked again only when they come first, in the worst case all
+# of them at once (10 ms).
+RANKED_LAZILY: Final = 2_000
 # Besides the branches it looks into: a search for a node begins (1 us), and the node found changes its place (4 us).
 STEPS_PER_SEARCH: Final = 2
 

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import gc
 import weakref
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from remuda_core.index.ordered import Entry, LazyRanking
+from remuda_core.index.trees import PassBudget
+from remuda_core.limits import STEPS_PER_RANK
 
 
 class Runner:
@@ -71,3 +77,62 @@ def test_who_was_alone_is_ranked_when_others_come_back() -> None:
         ranking.leave(slow)
         for each in list(ranking.members):
             ranking.leave(each)
+
+
+class Grower:
+    """A rank that grows with the time of its ranking."""
+
+    def __init__(self, number: int, use: int, time: list[int]) -> None:
+        self.number, self.use, self.time, self.past = number, use, time, 0
+        self.entry: Entry | None = None
+        self.dirty = False
+        self.ranked = 0
+
+    def rank(self) -> tuple[int, ...]:
+        self.ranked += 1
+        return self.value()
+
+    def value(self) -> tuple[int, ...]:
+        return (self.past + self.use * self.time[0], self.number)
+
+
+@given(seed=st.integers(0, 10**6))
+def test_outdated_ranks_are_bounds(seed: int) -> None:
+    """The first is the first by the present ranks, whatever comes, goes, changes and grows between."""
+    random, time, budget = Random(seed), [0], PassBudget()
+    ranking: LazyRanking[Grower] = LazyRanking(budget)
+    members = [Grower(number, random.choice((0, 1, 1, 5)), time) for number in range(random.randint(1, 12))]
+    for each in members:
+        ranking.enter(each)
+    for _ in range(40):
+        match random.randrange(4):
+            case 0:
+                time[0] += random.choice((1, 7))
+                ranking.outdate()
+            case 1:
+                each = random.choice(members)
+                each.past += random.randint(0, 20)
+                ranking.touch(each)
+            case 2:
+                each = random.choice(members)
+                (ranking.leave if each in ranking.members else ranking.enter)(each)
+            case _:
+                assert ranking.first() is min(ranking.members, key=Grower.value, default=None)
+        if random.random() < 0.1:
+            assert ranking.ranks() == {each: each.value() for each in ranking.members}
+
+
+def test_only_those_that_come_first_are_ranked_again() -> None:
+    time, budget = [0], PassBudget()
+    ranking: LazyRanking[Grower] = LazyRanking(budget)
+    members = [Grower(number, 1, time) for number in range(100)]
+    for each in members:
+        each.past = 10 * each.number
+        ranking.enter(each)
+    assert ranking.first() is members[0]
+    left, budget.found = budget.left, False
+    time[0] = 25
+    ranking.outdate()
+    assert ranking.first() is members[0]
+    assert sum(each.ranked for each in members) == 100 + 3, "and the two that lie below its present rank"
+    assert (left - budget.left, budget.found) == (3 * STEPS_PER_RANK, True)

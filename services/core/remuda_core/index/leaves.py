@@ -13,7 +13,7 @@ from collections.abc import Mapping, MutableMapping
 from heapq import heapify, heappop, heappush
 from typing import Any, Protocol
 
-from ..limits import LEFTOVERS
+from ..limits import LEFTOVERS, RANKED_LAZILY
 from ..rules import lifecycle
 from ..rules.properties import FAIR, FAIR_USERS, STATE_AWARE, sort_policy, sorts_by_priority
 from ..rules.share import dominant_share, raw_shares, share_list, weight
@@ -113,7 +113,8 @@ class LeafOrder(QueueOrder):
 
     def new_ranking(self) -> LazyRanking[Any] | UserRanking[Any]:
         """An empty ranking of what belongs to applications."""
-        return UserRanking(self) if self.by_user else LazyRanking()
+        budget = self.index.budget
+        return UserRanking(self, budget) if self.by_user else LazyRanking(budget)
 
     def total_changed(self) -> None:
         super().total_changed()
@@ -288,6 +289,24 @@ class LeafOrder(QueueOrder):
         if member not in self.growing:
             self.grows(member, self.moment, account.used)
         return self.moment.share(account, total)
+
+    def outdate(self, *, is_new_epoch: bool) -> list[Any]:
+        """Shares of growing members have grown, and no other order follows from them than those of rankings. So few
+        are ranked again: those that come first. Where there are many, one pass could not rank them all."""
+        if is_new_epoch or len(self.growing) > RANKED_LAZILY:
+            return super().outdate(is_new_epoch=is_new_epoch)
+        if not self.ask_classes and not self.gangs.members:  # the leaf may be no more
+            self.growing.clear()
+        for ask_class in self.ask_classes.values():
+            ask_class.ranking.outdate()
+            if self.only is None:
+                ask_class.touch()
+            if ask_class.aside:
+                self.index.look_again(ask_class)
+        self.gangs.outdate()
+        if self.by_user and len(self.growing) > 2 * len(self.of_user) + LEFTOVERS:
+            self.growing = {user: None for user in self.growing if user in self.of_user}
+        return []
 
     def rank_again(self, member: Any) -> None:
         if self.by_user:

@@ -3,8 +3,9 @@ passes.
 
 A share without present use keeps its place among others of the same half-life: all of them shrink alike. Shares are
 therefore compared on a scale that grows with the clock, and on which the share of a member without use never changes.
-Members with use are ranked again once in each step of the clock. Within a step, and so within a pass, all shares are
-measured at one moment: the end of the step, `ahead` later.
+Members with use are ranked again once in each step of the clock: queues all of them, applications and users as far as
+they come first. Within a step, and so within a pass, all shares are measured at one moment: the end of the step,
+`ahead` later.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class Growing(Protocol):
     # The members with use, whose shares change as time passes.
     growing: dict[Any, None]
 
+    def outdate(self, *, is_new_epoch: bool) -> list[Any]: ...
     def rank_again(self, member: Any) -> None: ...
     def settle_ranks(self) -> None: ...
 
@@ -40,7 +42,7 @@ class Growing(Protocol):
 class Moment:
     """The moment of one half-life and one `fair.ahead`."""
 
-    __slots__ = ("ahead_ms", "clock", "decay", "epoch", "growing", "now_step", "step_ms")
+    __slots__ = ("ahead_ms", "clock", "decay", "epoch", "growing", "is_new_epoch", "now_step", "step_ms")
 
     def __init__(self, half_life_ms: int, ahead_ms: int, now_ms: int) -> None:
         self.decay = decay.of(half_life_ms)
@@ -50,6 +52,8 @@ class Moment:
         self.growing: dict[Growing, None] = {}
         self.now_step = -1
         self.epoch = self.clock = 0
+        # Whether the present step is the first of its epoch.
+        self.is_new_epoch = False
         self.move_to(now_ms)
 
     def move_to(self, now_ms: int) -> bool:
@@ -59,7 +63,8 @@ class Moment:
             return False
         self.now_step = step
         at_ms = (step + 1) * self.step_ms + self.ahead_ms
-        self.epoch = self.decay.epoch(now_ms)
+        before, self.epoch = self.epoch, self.decay.epoch(now_ms)
+        self.is_new_epoch = self.epoch != before
         self.clock = self.decay.at(at_ms, self.epoch)
         return True
 
@@ -139,9 +144,12 @@ class Moments:
         moved = [moment for moment in self._of.values() if moment.move_to(now_ms)]
         for moment in moved:
             orders, moment.growing = moment.growing, {}
-            self._stale += [(order, list(order.growing)) for order in orders]
             for order in orders:
-                order.growing.clear()
+                members = order.outdate(is_new_epoch=moment.is_new_epoch)
+                if members:
+                    self._stale.append((order, members))
+                if order.growing:
+                    moment.growing[order] = None
 
     def catch_up(self, *, at_any_cost: bool = False) -> bool:
         """Rank all growing members again. False: the budget of the pass is spent; the next pass continues."""

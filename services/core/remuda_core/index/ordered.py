@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import Any, Generic, Protocol, TypeVar
 
-from ..limits import LEFTOVERS
+from ..limits import LEFTOVERS, STEPS_PER_RANK
 
 # Amounts of resources, each in the place that the index of the partition gives to its name.
 Vector = tuple[float, ...]
@@ -211,6 +211,13 @@ class Member(Protocol):
     def rank(self) -> tuple[Any, ...]: ...
 
 
+class Budget(Protocol):
+    """The steps that a pass may still take, and whether it has come further."""
+
+    left: int
+    found: bool
+
+
 # (*rank, number, member): no two members have the same rank, and the number grows.
 Entry = tuple[Any, ...]
 M = TypeVar("M", bound=Member)
@@ -220,15 +227,21 @@ class LazyRanking(Generic[M]):
     """Finds the first of members whose ranks keep changing. Ranks are computed only when the first one is asked for.
 
     `touch` marks a member whose rank may have changed. `first` computes the ranks of the marked members: O(log n) each.
+    `outdate` says that ranks may have grown. They are then bounds, and computed again only when they come first: O(log
+    n) for each rank that lies below the first one, charged to the budget.
     An entry that ranks last goes to a FIFO, as that of a member that has just had its turn among equals; all others go
     to a heap. A member that is ranked again leaves its old entry behind, which is dropped when it comes up, or when old
     entries become too many. A ranking of one member computes no rank.
     """
 
-    __slots__ = ("_dirty", "_heap", "_line", "_number", "_tidy_at", "leader", "members")
+    __slots__ = ("_budget", "_dirty", "_heap", "_line", "_number", "_outdated", "_tidy_at", "leader", "members")
 
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget | None = None) -> None:
+        """`budget`: of a ranking that is outdated at times."""
         self.members: dict[M, None] = {}
+        self._budget = budget
+        # Entries up to this number are bounds: their ranks may have grown since.
+        self._outdated = 0
         # The first member if it is known: the only one, or the one found since the last change. Else call `first`.
         self.leader: M | None = None
         self._line: deque[Entry] = deque()
@@ -259,6 +272,12 @@ class LazyRanking(Generic[M]):
             if not member.dirty:
                 member.dirty = True
                 self._dirty.append(member)
+
+    def outdate(self) -> None:
+        """Note that all ranks may have grown, and none has fallen. O(1)."""
+        if len(self.members) > 1:
+            self._outdated = self._number
+            self.leader = None
 
     def rank_anew(self) -> None:
         """Compute all ranks again: they are of another kind now, and do not compare with the old ones. O(n log n)."""
@@ -307,13 +326,27 @@ class LazyRanking(Generic[M]):
             in_line = not heap or (line and line[0] < heap[0])
             entry = line[0] if in_line else heap[0]
             member: M = entry[-1]
-            if member.entry is entry:
+            is_current = member.entry is entry
+            if is_current and entry[-2] > self._outdated:
                 self.leader = member
                 return member
             if in_line:
                 line.popleft()
             else:
                 heappop(heap)
+            if is_current:
+                self._rank_again(member)
+
+    def _rank_again(self, member: M) -> None:
+        if self._budget is not None:
+            self._budget.left -= STEPS_PER_RANK
+            self._budget.found = True  # the next pass continues here, and needs no larger budget
+        self._number += 1
+        entry = member.entry = member.rank() + (self._number, member)  # noqa: RUF005 - as below
+        if not self._line or self._line[-1] < entry:
+            self._line.append(entry)
+        else:
+            heappush(self._heap, entry)
 
     def _settle(self) -> None:
         members, line, number = self.members, self._line, self._number
@@ -353,5 +386,8 @@ class LazyRanking(Generic[M]):
         """The rank of each member as the ranking has it, for `check`."""
         if len(self.members) < 2:
             return {member: member.rank() for member in self.members}
+        for member in self.members:
+            if member.entry is not None and member.entry[-2] <= self._outdated:
+                self.touch(member)
         self._settle()
         return {entry[-1]: entry[:-2] for entry in self._valid()}

@@ -175,6 +175,13 @@ class QueueOrder:
                 moment.growing[self] = None
             self.growing[member] = None
 
+    def outdate(self, *, is_new_epoch: bool) -> list[Any]:
+        """A step of the clock has ended. Returns the members that have to be ranked again before the next look-up, and
+        notes the others as outdated. Within an epoch shares only grow."""
+        members = list(self.growing)
+        self.growing.clear()
+        return members
+
     def rank_again(self, member: Any) -> None:
         """Note that the rank of a growing member has changed with time. Does nothing if it is gone."""
         raise NotImplementedError

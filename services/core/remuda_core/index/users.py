@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
 from ..state import Application
-from .ordered import Entry, LazyRanking, Member, Rank
+from .ordered import Budget, Entry, LazyRanking, Member, Rank
 
 
 class Owned(Member, Protocol):
@@ -62,11 +62,11 @@ class UserRanking(Generic[O]):
     # As in a `LazyRanking`, where it is the first member if that is known.
     leader: None = None
 
-    def __init__(self, users: Users) -> None:
+    def __init__(self, users: Users, budget: Budget) -> None:
         self._users = users
         self.members: dict[O, None] = {}
         self._by_user: dict[str, OfUser[O]] = {}
-        self.ranking: LazyRanking[OfUser[O]] = LazyRanking()
+        self.ranking: LazyRanking[OfUser[O]] = LazyRanking(budget)
 
     def enter(self, member: O) -> None:
         user = member.application.user
@@ -83,6 +83,10 @@ class UserRanking(Generic[O]):
             found = self._by_user[member.application.user]
             found.ranking.touch(member)
             self.ranking.touch(found)
+
+    def outdate(self) -> None:
+        """Note that the ranks of all users may have grown. Within a user the order stays."""
+        self.ranking.outdate()
 
     def leave(self, member: O) -> None:
         if member not in self.members:
