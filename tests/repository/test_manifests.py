@@ -31,6 +31,14 @@ def manifests() -> list[dict[str, Any]]:
 
 
 @cache
+def archiving() -> list[dict[str, Any]]:
+    """The manifests of the component deploy/archive."""
+    component = YAML(typ="safe").load(DEPLOY / "archive/kustomization.yaml")
+    assert "# components: [archive]" in (DEPLOY / "kustomization.yaml").read_text()
+    return [one for file in component["resources"] for one in YAML(typ="safe").load_all(DEPLOY / "archive" / file)]
+
+
+@cache
 def observing() -> list[dict[str, Any]]:
     """The manifests of deploy/observe."""
     folders = YAML(typ="safe").load(DEPLOY / "observe/kustomization.yaml")["resources"]
@@ -41,13 +49,13 @@ def observing() -> list[dict[str, Any]]:
 def pods() -> list[tuple[str, dict[str, Any]]]:
     return [
         (one["metadata"]["name"], one["spec"]["template"])
-        for one in manifests()
+        for one in [*manifests(), *archiving()]
         if one["kind"] in ("Deployment", "StatefulSet", "Job")
     ]
 
 
 @pytest.mark.parametrize(
-    "manifest", [*manifests(), *observing()], ids=lambda one: f"{one['kind']}-{one['metadata']['name']}"
+    "manifest", [*manifests(), *archiving(), *observing()], ids=lambda one: f"{one['kind']}-{one['metadata']['name']}"
 )
 def test_each_manifest_is_valid(manifest: dict[str, Any]) -> None:
     kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
@@ -78,7 +86,8 @@ def test_every_server_has_probes_and_a_budget(name: str, pod: dict[str, Any]) ->
         return
     for container in pod["spec"]["containers"]:
         assert {"livenessProbe", "readinessProbe", "startupProbe"} <= container.keys()
-    budgets = [one["spec"]["selector"] for one in manifests() if one["kind"] == "PodDisruptionBudget"]
+    there = [*manifests(), *archiving()]
+    budgets = [one["spec"]["selector"] for one in there if one["kind"] == "PodDisruptionBudget"]
     assert {"matchLabels": {"app": name}} in budgets
 
 
@@ -173,3 +182,12 @@ def test_every_service_reads_the_settings() -> None:
     for name, service in services.items():
         if "REMUDA_SETTINGS" in service.get("environment", {}):
             assert "./remuda.yaml:/etc/remuda/remuda.yaml:ro" in service["volumes"], name
+
+
+def test_the_past_is_a_profile_of_compose() -> None:
+    services = YAML(typ="safe").load(DEPLOY / "compose.yaml")["services"]
+    by_profile = {name for name, service in services.items() if service.get("profiles") == ["archive"]}
+    assert by_profile == {"archive", "history"}
+    for name in by_profile:
+        assert services[name]["environment"]["REMUDA_NATS_SEED"] == f"/run/secrets/{name}"
+        assert "archive:/data" in services[name]["volumes"]

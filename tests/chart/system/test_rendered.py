@@ -21,15 +21,16 @@ from tests.repository import test_manifests as of_stack
 pytestmark = pytest.mark.skipif(not is_installed(), reason=MISSING)
 
 PARTS = (
-    "nats", "core", "rmproxy", "config", "events", "grpc", "web", "resmgr", "placement", "kubernetes", "webhook",
-    "grafana", "prometheus", "tempo",
+    "nats", "core", "rmproxy", "config", "events", "grpc", "web", "resmgr", "placement", "archive", "history",
+    "kubernetes", "webhook", "grafana", "prometheus", "tempo",
 )  # fmt: skip
 PELOTON: dict[str, Any] = {"resmgr": {"enabled": True}, "placement": {"enabled": True}}
+PAST: dict[str, Any] = {"archive": {"enabled": True}, "history": {"enabled": True}}
 PLUGIN: dict[str, Any] = {"kubernetes": {"mode": "plugin", "gatePolicy": True}}
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "default": ("", {}),
     "everything": ("", {
-        **PELOTON, **PLUGIN,
+        **PELOTON, **PLUGIN, **PAST,
         "config": {"storage": {"enabled": True, "class": "fast"}},
         "web": {"ingress": {"enabled": True, "host": "remuda.example", "tlsSecret": "web", "className": "nginx"}},
         "keys": {
@@ -44,6 +45,10 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "front only": ("front-only.yaml", {}),
     "all off": ("", {part: {"enabled": False} for part in PARTS} | {
         "grafana": {"enabled": False, "dashboards": {"enabled": False}}, "keys": {"create": False},
+    }),
+    "past in an object store": ("", {
+        "archive": {"enabled": True, "store": "s3://bucket/remuda", "credentials": "aws", "replicas": 2, "port": 9000},
+        "history": {"enabled": True, "replicas": 3, "affinity": {"nodeAffinity": {}}},
     }),
     "own servers": ("", {"nats": {"enabled": False, "url": "tls://nats.example:4222"}}),
 }  # fmt: skip
@@ -70,13 +75,15 @@ def test_chart_has_no_finding() -> None:
 
 def expected() -> list[Manifest]:
     front = [one for folder in ("scheduler", "webhook", "plugin") for one in of_front_ends.manifests(folder)]
-    return [*of_stack.manifests(), *of_stack.observing(), *front]
+    return [*of_stack.manifests(), *of_stack.archiving(), *of_stack.observing(), *front]
 
 
 def same(manifest: Manifest) -> Manifest:
     """Without what the chart has for reasons of its own: the namespace, the tag of images, hashes of settings."""
     one: Manifest = deepcopy(manifest)
     one["metadata"].pop("namespace", None)
+    if one["kind"] == "PersistentVolumeClaim":
+        one["metadata"].pop("annotations", None)
     if one["kind"] == "Service":
         one["spec"].pop("type", None)
         _say_the_protocol(one["spec"])
@@ -100,7 +107,7 @@ def _say_the_protocol(of: Manifest) -> None:
 
 
 def test_objects_are_those_of_kustomize() -> None:
-    found = by_name(rendered(PELOTON | PLUGIN))
+    found = by_name(rendered(PELOTON | PLUGIN | PAST))
     for key, manifest in by_name(expected()).items():
         if key in (("Namespace", "remuda"), ("Job", "declare")):
             continue
@@ -284,14 +291,27 @@ def test_a_new_resource_manager_replaces_the_servers_and_no_service() -> None:
 
 @pytest.mark.parametrize("part", PARTS)
 def test_each_part_can_be_switched_off(part: str) -> None:
-    off: dict[str, Any] = PELOTON | {part: {"enabled": False, **({"url": "tls://x:4222"} if part == "nats" else {})}}
+    off: dict[str, Any] = (
+        PELOTON | PAST | {part: {"enabled": False, **({"url": "tls://x:4222"} if part == "nats" else {})}}
+    )
     found = by_name(rendered(off))
     name = {"webhook": "remuda-webhook"}.get(part, part)
     kinds = ("Deployment", "StatefulSet", "PodDisruptionBudget", "Service")
     assert not {(kind, name) for kind in kinds} & found.keys()
-    others = by_name(rendered(PELOTON))
+    others = by_name(rendered(PELOTON | PAST))
     workloads = {key for key in others if key[0] in ("Deployment", "StatefulSet")}
     assert workloads - found.keys() == {key for key in workloads if key[1] == name}
+
+
+def test_an_archive_in_an_object_store_has_no_volume_and_reaches_the_store() -> None:
+    found = by_name(variant("past in an object store"))
+    assert ("PersistentVolumeClaim", "archive") not in found
+    assert found["NetworkPolicy", "archive-to-the-store"]["spec"]["egress"] == [{"ports": [{"port": 9000}]}]
+    for name in ("archive", "history"):
+        spec = found["Deployment", name]["spec"]["template"]["spec"]
+        (container,) = spec["containers"]
+        assert {"name": "REMUDA_ARCHIVE_STORE", "value": "s3://bucket/remuda"} in container["env"]
+        assert container["envFrom"] == [{"secretRef": {"name": "aws"}}] and "podAffinity" not in str(spec)
 
 
 def test_everything_off_is_nothing() -> None:
@@ -349,6 +369,8 @@ def test_an_upgrade_by_steps_is_in_order(through: str, new: set[str]) -> None:
         ({"nats": {"enabled": False}}, "nats.url: expected the addresses"),
         ({"nats": {"replicas": 2}}, "/nats/replicas"),
         ({"config": {"replicas": 2, "storage": {"enabled": True}}}, "/config/replicas"),
+        ({"archive": {"store": "bucket"}}, "/archive/store"),
+        ({"archive": {"enabled": True, "replicas": 2}}, "/archive/replicas"),
         ({"keys": {"resourceManagers": ["My Cluster"]}}, "/keys/resourceManagers/0"),
         ({"web": {"ingress": {"enabled": True}}}, "web.ingress.host: expected"),
     ],
