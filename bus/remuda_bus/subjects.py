@@ -133,6 +133,9 @@ CORE_QUERIES = (
 )  # fmt: skip
 # Of them, those that are answered from an archive, too: the state at a commit has no forecasts.
 PAST_QUERIES = tuple(kind for kind in CORE_QUERIES if kind not in ("forecasts", "digest"))
+# Of the past alone: of which times there is a state; a replay is begun; those that are kept; the report of one.
+PAST_SPAN, PAST_REPLAY, PAST_REPLAYS, PAST_REPORT = "span", "replay", "replays", "report"
+ALL_OF_PAST = (*PAST_QUERIES, PAST_SPAN, PAST_REPLAY, PAST_REPLAYS, PAST_REPORT)
 # For operators alone: they take seconds of a processor, and one at a time is answered.
 PREVIEW, WHAT_IF, ETA = "preview", "whatif", "eta"
 PLAYED_QUERIES = (PREVIEW, WHAT_IF, ETA)
@@ -145,7 +148,7 @@ def core_query(rm_id: str, kind: str) -> str:
 
 
 def past_query(rm_id: str, kind: str) -> str:
-    """Queries about the past of an RM, to a service that reads an archive: one of PAST_QUERIES. No RM can send them."""
+    """Queries about the past of an RM, to a service that reads an archive: one of ALL_OF_PAST. No RM can send them."""
     return f"remuda.api.past.{rm_id}.{kind}"
 
 

@@ -4,28 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from httpx import ASGITransport, AsyncClient
 
 from cli.tests.test_mistakes import command
-from remuda.access.permissions import SERVICES, of_role, operator_imports, rm_imports
+from remuda.access.permissions import MONITOR, ROLES, of_client, of_role, operator_imports, rm_imports
 from remuda.client import past
 from remuda.history.answers import Answers
+from remuda.history.kept import KEPT, WAITING, Kept, Replays
+from remuda.history.past import At, Past, Restored
 from remuda.history.shell import serve
-from remuda_archive.holdings import segment_name
+from remuda.history.versions import Version
+from remuda_archive.holdings import replay_name, segment_name
 from remuda_archive.segments import encode
 from remuda_archive.store import Store
 from remuda_bus import subjects
 from remuda_bus.bus import Refused
 from remuda_bus.memory import MemoryBus
 from remuda_config import load
+from remuda_operations.operator_api.messages import Caller
 from remuda_operations.operators import Operator
 from remuda_operations.queries.core import ask_past
 from remuda_web.app import Application
 from remuda_web.bus_source import BusSource
+from remuda_web.callers import set_caller
 from tests.identity import live, recorder
 
 QUEUES = """
@@ -170,9 +179,14 @@ def test_deciding_again_with_the_same_and_with_another_configuration(run: Run, t
     assert "not placed" in shown and "in force, otherwise nothing" in shown
 
 
+async def served(bus: MemoryBus, archive: Path) -> None:
+    store = Store.open(str(archive))
+    await serve(bus, Answers(store), Replays(store))
+
+
 async def test_the_service_answers_like_the_archive(archive: Path) -> None:
     bus = MemoryBus()
-    await serve(bus, Answers(Store.open(str(archive))))
+    await served(bus, archive)
     found = await ask_past(bus, "nodes", dict, rm=live.RM, at=60)
     assert [row["id"] for row in found["nodes"]] == ["n00", "n01", "n02"] and found["log_seq"] == 60
     by_time = await ask_past(bus, "stats", dict, rm=live.RM, at="2027-01-15T08:05:00Z")
@@ -191,7 +205,7 @@ async def test_the_service_answers_like_the_archive(archive: Path) -> None:
 async def test_rest_asks_the_same_service(archive: Path) -> None:
     """Of an RM that is registered no more, too."""
     bus = MemoryBus()
-    await serve(bus, Answers(Store.open(str(archive))))
+    await served(bus, archive)
     transport = ASGITransport(Application(BusSource(bus), "1", 0, "info", bus))
     async with AsyncClient(transport=transport, base_url="http://web") as client:
         path = f"/api/v1/rms/{live.RM}"
@@ -211,6 +225,43 @@ async def test_rest_asks_the_same_service(archive: Path) -> None:
             assert (await client.get(asked)).status_code == status, asked
 
 
+async def test_reports_of_replays_are_bounded_and_interrupted_ones_say_so(archive: Path, tmp_path: Path) -> None:
+    shutil.copytree(archive, tmp_path / "archive")
+    store, now = Store.open(str(tmp_path / "archive")), live.NOON
+    for number in range(KEPT):
+        one = Kept(f"{number:013}-x", "old", "7d", live.NOON, state="done")
+        await store.put(replay_name(live.RM, one.id), msgspec.json.encode(one))
+    replays = Replays(store, version=Version("0", tmp_path / "nothing"), clock_ms=lambda: now)
+    begun = [await replays.begin(live.RM, {"text": QUEUES, "since": str(live.NOON)}) for _ in range(WAITING)]
+    with pytest.raises(Refused, match="waiting already"):
+        await replays.begin(live.RM, {"text": QUEUES})
+    rows = (await replays.rows(live.RM))["replays"]
+    assert len(rows) == KEPT and {one["id"] for one in begun} <= {one["id"] for one in rows}
+    now += 3 * 3_600_000
+    assert (await replays.report(live.RM, {"id": begun[0]["id"]}))["problem"] == "it was interrupted"
+    await replays.close()
+
+
+async def test_several_readers_look_back_at_once(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One who looks at a moment that takes long holds up nobody; two at one moment share it."""
+    answers, begun, may_go = Answers(Store.open(str(archive))), list[At](), asyncio.Event()
+    restore = Past.restore
+
+    async def slow(past: Past, at: At) -> Restored:
+        begun.append(at)
+        if at.seq == 90:
+            await may_go.wait()
+        return await restore(past, at)
+
+    monkeypatch.setattr(Past, "restore", slow)
+    long = [asyncio.create_task(answers.answer(live.RM, "stats", {"at": 90})) for _ in range(2)]
+    quick = json.loads(await answers.answer(live.RM, "stats", {"at": 60}))
+    assert quick["log_seq"] == 60 and not any(one.done() for one in long)
+    may_go.set()
+    assert [json.loads(one)["log_seq"] for one in await asyncio.gather(*long)] == [90, 90]
+    assert len(begun) == 2
+
+
 def may(subject: str, patterns: Iterable[str]) -> bool:
     """Whether one of the patterns of NATS covers the subject."""
     words = subject.split(".")
@@ -226,11 +277,89 @@ def may(subject: str, patterns: Iterable[str]) -> bool:
     return any(covers(pattern.split(".")) for pattern in patterns)
 
 
-def test_who_may_ask_about_the_past_and_who_answers() -> None:
-    asked = subjects.past_query("rm-1", "queues")
-    granted = {role: of_role(role) for role in (*SERVICES, "operator")}
-    assert {role for role, one in granted.items() if may(asked, one.publish)} == {"web", "grpc", "operator"}
-    answering = {role for role, one in granted.items() if may(asked, one.subscribe)}
-    assert answering == {"history"}
+# Rows and columns of the table in docs/history.md, "Who may look back".
+ASKING = {"web", "grpc", "operator"}
+
+
+@pytest.mark.parametrize("kind", subjects.ALL_OF_PAST)
+def test_who_may_ask_about_the_past_and_who_answers(kind: str) -> None:
+    asked = subjects.past_query("rm-1", kind)
+    granted = {role: of_role(role) for role in (*ROLES, MONITOR) if role not in ("admin", MONITOR)}
+    assert {role for role, one in granted.items() if may(asked, one.publish)} == ASKING
+    assert {role for role, one in granted.items() if may(asked, one.subscribe)} == {"history"}
     assert not any(may(asked, [there, here]) for _, there, here in rm_imports("rm-1"))
     assert any(may(asked, [there]) for there, _ in operator_imports(Operator("ann")))
+    assert not may(asked, of_client().publish)
+
+
+def test_a_shadow_reads_what_the_archive_reads_and_writes_nothing() -> None:
+    shadow, archive = of_role("shadow"), of_role("archive")
+    for stream in (subjects.LOG.name, subjects.INBOX.name, f"OBJ_{subjects.SNAPSHOTS.name}"):
+        assert may(f"$JS.API.CONSUMER.CREATE.{stream}", shadow.publish)
+    assert {*shadow.publish} <= {*archive.publish}
+    for subject in (
+        subjects.log("rm-1"), subjects.inbox("rm-1"), f"$KV.{subjects.LEASES.name}.archive",
+        f"$KV.{subjects.RMS.name}.x", f"$O.{subjects.SNAPSHOTS.name}.C.x", "$JS.API.STREAM.PURGE.LOG",
+        subjects.request("rm-1", "node"),
+        subjects.callback("rm-1", "allocation"), subjects.event("rm-1"), subjects.past_query("rm-1", "queues"),
+    ):  # fmt: skip
+        assert not may(subject, shadow.publish), subject
+
+
+@pytest.mark.parametrize("reads_all", [True, False])
+async def test_rest_shows_the_past_as_the_rights_of_now_allow(
+    archive: Path, tmp_path: Path, reads_all: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each cell of the rows of REST. The operator may submit to root.prod alone."""
+    shutil.copytree(archive, tmp_path / "archive")
+    bus, store, ann = MemoryBus(), Store.open(str(tmp_path / "archive")), Operator("ann", ("prod-users",))
+    replays = Replays(store, version=Version("0", tmp_path / "nothing"), clock_ms=lambda: live.NOON)
+    await serve(bus, Answers(store), replays)
+    app = Application(BusSource(bus), "1", 0, "info", bus)
+    past_page = BusSource.page
+
+    async def page(source: BusSource, rm: str, kind: str, **arguments: object) -> dict[str, object]:
+        """What a core would answer now: the queues as they are, with their access lists."""
+        if "at" not in arguments:
+            found = await past_page(source, rm, kind, **arguments, at="150")
+            acls = {"root.prod": " prod-users", "root.batch": " batch-users", "root": ""}
+            return {
+                **found,
+                "queues": [{**row, "submit_acl": acls[row["path"]], "admin_acl": ""} for row in found["queues"]],
+            }
+        return await past_page(source, rm, kind, **arguments)
+
+    monkeypatch.setattr(BusSource, "page", page)
+
+    async def as_ann(scope: Any, receive: Any, send: Any) -> None:
+        set_caller(scope, Caller(ann, reads_all=reads_all))
+        await app(scope, receive, send)
+
+    async with AsyncClient(transport=ASGITransport(as_ann), base_url="http://web") as client:
+        path = f"/api/v1/rms/{live.RM}"
+        rows = {kind: (await client.get(f"{path}/{kind}?at=60")).json()["rows"]
+                for kind in ("queues", "applications", "nodes", "allocations", "asks", "usage")}  # fmt: skip
+        queues = {row["queue"] for kind in ("applications", "asks") for row in rows[kind]}
+        assert queues == ({"root.prod", "root.batch"} if reads_all else {"root.prod"})
+        assert len(rows["nodes"]) == 3, "nodes are visible to everybody"
+        of_batch = next(one["id"] for one in _everything(archive) if one["queue"] == "root.batch")
+        status = (await client.get(f"{path}/explain?at=60&application={of_batch}")).status_code
+        assert status == (200 if reads_all else 404)
+        assert (await client.get(f"{path}/past")).json()["last_seq"] > 0
+        expected = 200 if reads_all else 403
+        assert (await client.post(f"{path}/replays", json={"text": QUEUES})).status_code == expected
+        listed = await client.get(f"{path}/replays")
+        assert listed.status_code == expected
+        key = (await replays.rows(live.RM))["replays"][0]["id"] if reads_all else "x"
+        assert (await client.get(f"{path}/replays/{key}")).status_code == expected
+    await replays.close()
+
+
+def _everything(archive: Path) -> list[dict[str, Any]]:
+    async def read() -> list[dict[str, Any]]:
+        answer = await Answers(Store.open(str(archive))).answer(live.RM, "applications", {"at": 60})
+        found: list[dict[str, Any]] = json.loads(answer)["applications"]
+        return found
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, read()).result()

@@ -188,6 +188,11 @@ class Past:
             behind = segment.end
 
     @property
+    def first_seq(self) -> int:
+        """The sequence of the first message of the archive."""
+        return self._held.segments[0].first
+
+    @property
     def last_seq(self) -> int:
         """The sequence of the last commit of the archive."""
         return self._held.segments[-1].end

@@ -12,7 +12,7 @@ import os
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -23,7 +23,8 @@ import msgspec
 
 DISTRIBUTION = "remuda-scheduler"
 _WHEEL = DISTRIBUTION.replace("-", "_")
-_RUN = "import os; os.nice(19 - os.nice(0)); from remuda.main import app; app()"
+NICENESS = 19
+_RUN = "import os; os.nice(max(0, {} - os.nice(0))); from remuda.main import app; app()"
 # The end of what a process that failed has written.
 _SHOWN = 2_000
 
@@ -46,8 +47,8 @@ class Version:
         path += [one for one in (os.environ.get("PYTHONPATH"),) if one]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "NO_COLOR": "1"}
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-c", _RUN, *arguments, env=environment, stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            sys.executable, "-P", "-c", _RUN.format(NICENESS), *arguments, env=environment,
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip
         try:
             printed, errors = await process.communicate()
@@ -91,9 +92,3 @@ def _unpack(wheel: Path, directory: Path) -> None:
             archive.extractall(directory)  # which keeps every name below the directory
     except (OSError, zipfile.BadZipFile) as error:
         raise NoVersion(f"{wheel}: {error}") from None
-
-
-def arguments_of(options: Sequence[str], archive: str, archive_options: Sequence[str]) -> list[str]:
-    """The options of a command that reads the archive."""
-    of_store = [part for one in archive_options for part in ("--archive-option", one)]
-    return [*options, "--archive", archive, *of_store, "--json"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from remuda.history import shadow, shadow_report
+from remuda.history import shadow, shadow_report, versions
 from remuda.history.shadow import Following, Shadow
 from remuda.history.shadow_settings import ShadowSettings
 from remuda.history.versions import NoVersion, this_version, unpacked
@@ -36,6 +36,12 @@ partitions:
     queues:
       - {name: root, submitacl: "*", queues: [{name: prod, resources: {max: {vcore: 20}}}, {name: batch}]}
 """
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a process at the lowest priority would not even start."""
+    monkeypatch.setattr(versions, "NICENESS", 0)
 
 
 @pytest.fixture(scope="module")

@@ -132,9 +132,9 @@ async def answer_of_core(
         raise NoAnswer(await _reason_for_no_answer(bus, rm)) from None
 
 
-async def ask_past(bus: Bus, kind: str, shape: type[T], *, rm: str, at: int | str, **arguments: Any) -> T:
-    """A query about the state at `at`: a time, or the sequence of a commit. Raises as `ask_core`."""
-    payload = json.dumps({"rm": rm, "at": at, **arguments}).encode()
+async def ask_past(bus: Bus, kind: str, shape: type[T], *, rm: str, **arguments: Any) -> T:
+    """A query about the past; of a state with `at`: a time, or the sequence of a commit. Raises as `ask_core`."""
+    payload = json.dumps({"rm": rm, **arguments}).encode()
     try:
         answer = await bus.request(subjects.past_query(rm, kind), payload, timeout_s=PAST_TIMEOUT_S)
     except Refused as refused:

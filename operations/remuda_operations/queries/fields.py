@@ -43,7 +43,11 @@ OF_CORE: Final[Mapping[str, tuple[str, ...]]] = {
 }
 # Of a service that answers from an archive. `at`: a time, or the sequence of a commit.
 OF_PAST: Final[Mapping[str, tuple[str, ...]]] = {
-    kind: (*(name for name in OF_CORE[kind] if name != "min_log_seq"), "at") for kind in subjects.PAST_QUERIES
+    **{kind: (*(name for name in OF_CORE[kind] if name != "min_log_seq"), "at") for kind in subjects.PAST_QUERIES},
+    subjects.PAST_SPAN: ("rm",),
+    subjects.PAST_REPLAY: ("rm", "text", "since", "title"),
+    subjects.PAST_REPLAYS: ("rm",),
+    subjects.PAST_REPORT: ("rm", "id"),
 }
 
 

@@ -19,6 +19,7 @@ from remuda_bus import subjects
 
 _SEGMENT = re.compile(r"(?P<key>[^/]+)/log/(?P<hour>[^/]+)/(?P<first>\d{16})-(?P<end>\d{16})\.segment")
 _SNAPSHOT = re.compile(r"(?P<key>[^/]+)/snapshots/(?P<hour>[^/]+)/(?P<seq>\d{16})\.snapshot")
+_REPLAY = re.compile(r"[^/]+/replays/[^/]+\.json")
 _HOUR = "%Y-%m-%dT%H"
 
 
@@ -70,6 +71,11 @@ def snapshot_name(rm: str, ms: int, seq: int) -> str:
     return f"{prefix_of(rm)}snapshots/{hour_of(ms)}/{seq:016}.snapshot"
 
 
+def replay_name(rm: str, key: str) -> str:
+    """The report of a replay, which is kept beside the archive and is no part of it."""
+    return f"{prefix_of(rm)}replays/{key}.json"
+
+
 def prefix_of(rm: str) -> str:
     return f"{subjects.key_of(rm)}/"
 
@@ -82,7 +88,7 @@ def holdings_of(rm: str, names: Mapping[str, int]) -> Holdings:
             segments.append(Segment(int(found["first"]), int(found["end"]), found["hour"], name, size))
         elif found := _SNAPSHOT.fullmatch(name):
             snapshots.append(Snapshot(int(found["seq"]), found["hour"], name, size))
-        else:
+        elif not _REPLAY.fullmatch(name):
             foreign.append(name)
     kept, covered = _outermost(segments)
     return Holdings(rm, kept, tuple(sorted(snapshots)), covered, tuple(sorted(foreign)))

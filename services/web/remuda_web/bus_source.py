@@ -126,6 +126,12 @@ class BusSource:
         except (BusError, msgspec.DecodeError) as error:
             raise _unreadable(error) from error
 
+    async def past(self, rm: str, kind: str, **request: Any) -> Row:
+        try:
+            return await ask_past(self._bus, kind, dict[str, Any], rm=rm, **request)
+        except (BusError, msgspec.DecodeError) as error:
+            raise _unreadable(error) from error
+
     async def configurations(self, kind: str, request: Row) -> Row:
         try:
             return await configuration.query(self._bus, kind, request)

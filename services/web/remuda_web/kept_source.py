@@ -29,6 +29,9 @@ class KeptSource:
     async def page(self, rm: str, kind: str, **arguments: Any) -> Row:
         return await self._source.page(rm, kind, **arguments)
 
+    async def past(self, rm: str, kind: str, **request: Any) -> Row:
+        return await self._source.past(rm, kind, **request)
+
     async def partitions(self, rm: str) -> list[Row]:
         return await self._rows.get((rm, "partitions"), lambda: self._source.partitions(rm))
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
+from remuda_bus import subjects
 from remuda_bus.status_codes import FORBIDDEN, NOT_FOUND
 from remuda_operations.operators import Operator
 from remuda_operations.queries.rows import PUBLIC, ExplainedAsk, Node, Partition, Queue, Stats
@@ -117,6 +118,12 @@ class RestrictedSource:
         """Which RMs are halted, without the reason: it may name anything. Dead letters are of any sender."""
         return {"halts": [{"rm_id": one["rm_id"], "at_ms": one["at_ms"]} for one in self._source.records()["halts"]],
                 "dead_letters": {}}  # fmt: skip
+
+    async def past(self, rm: str, kind: str, **request: Any) -> Row:
+        """Of which times there is a past. A replay shows the waits of all queues and users."""
+        if kind != subjects.PAST_SPAN:
+            raise self._forbidden()
+        return await self._source.past(rm, kind, **request)
 
     async def partitions(self, rm: str) -> list[Row]:
         return [_partition(row) for row in await self._source.partitions(rm)]

@@ -74,6 +74,10 @@ class Source(Protocol):
         """The answer to one query, as it is. `at`: of the past, a time or a commit, as text."""
         ...
 
+    async def past(self, rm: str, kind: str, **request: Any) -> Row:
+        """The answer to a question about the past that is about no single moment: its span, and replays."""
+        ...
+
     async def partitions(self, rm: str) -> list[Row]:
         """The rows of the RM's partitions."""
         ...

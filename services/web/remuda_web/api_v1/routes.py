@@ -11,18 +11,20 @@ from inspect import Parameter, Signature
 from typing import Annotated, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from fastapi import APIRouter, FastAPI, Query, Request
+from fastapi import APIRouter, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.responses import Response
 
 from remuda_bus import subjects
-from remuda_bus.bus import Bus
+from remuda_bus.bus import Bus, Refused
+from remuda_bus.status_codes import NOT_FOUND, UNAVAILABLE
 from remuda_operations.ledger.prices import Prices
-from remuda_operations.queries.fields import FILTERS
+from remuda_operations.queries.fields import FILTERS, unknown_field
 from remuda_proto.names import RM_ID
 from remuda_web import limits, problems
 from remuda_web.api_v1 import pages, schemas
 from remuda_web.api_v1.answers import tagged
+from remuda_web.api_v1.fields import fields_of
 from remuda_web.api_v1.ledger import add_ledger
 from remuda_web.api_v1.methods import add_methods
 from remuda_web.api_v1.parameters import only
@@ -46,6 +48,8 @@ _OF_PAGE: Final = {
     "min_log_seq": Annotated[int | None, Query(ge=0, lt=2**63)],
     "at": Filter,
 }
+_NO_PAST: Final = (NOT_FOUND, UNAVAILABLE)
+_OF_REPLAY: Final = ("text", "since", "title")
 _FLAGS: Final = {"draining": bool | None}
 
 
@@ -96,6 +100,11 @@ class Api:
             ("/me", self.me, "The operator in whose name requests act", schemas.answers(schemas.ME), ()),
             ("/rms/{rm}/stats", self.stats, "Totals of an RM, and its registration", schemas.answers(schemas.STATS),
              ("at",)),
+            ("/rms/{rm}/past", self.past, "Of which times the past can be shown, with `at`",
+             schemas.answers(schemas.PAST), ()),
+            ("/rms/{rm}/replays", self.replays, "Replays that are kept: what would have been, the newest first",
+             schemas.answers(schemas.REPLAYS), ()),
+            ("/rms/{rm}/replays/{id}", self.replay, "The report of a replay", schemas.answers(schemas.REPLAY), ()),
             ("/rms/{rm}/queue-history", self.queue_history, "What a queue used, wanted and might use in the last day",
              schemas.answers(schemas.QUEUE_HISTORY), ("queue", "partition")),
             *(
@@ -115,6 +124,11 @@ class Api:
                 path, handler, methods=["GET"], summary=summary, response_class=Response, name=path,
                 openapi_extra={"responses": extra}, dependencies=only(parameters),
             )  # fmt: skip
+        router.add_api_route(
+            "/rms/{rm}/replays", self.begin_replay, methods=["POST"], response_class=Response, name="/rms/{rm}/replays",
+            summary="Play the past again with another configuration; the report is kept", operation_id="BeginReplay",
+            openapi_extra=schemas.of_replay(), dependencies=only(()),
+        )  # fmt: skip
         if self._bus is not None:
             add_methods(router, self._bus, self._streams)
             add_peloton(router, self._bus)
@@ -132,6 +146,38 @@ class Api:
 
     async def stats(self, request: Request, rm: str, at: Filter = None) -> Response:
         return tagged(request, await self._asked(request, rm, "stats", **({} if at is None else {"at": at})))
+
+    async def past(self, request: Request, rm: str) -> Response:
+        """Zeros: there is no archive of it, or no service that answers from one."""
+        try:
+            found = await self._of_past(request, rm, subjects.PAST_SPAN)
+        except Problem as problem:
+            if problem.status not in _NO_PAST:
+                raise
+            found = {"rm": rm, "since_ms": 0, "until_ms": 0, "first_seq": 0, "last_seq": 0}
+        return tagged(request, found)
+
+    async def replays(self, request: Request, rm: str) -> Response:
+        return tagged(request, await self._of_past(request, rm, subjects.PAST_REPLAYS))
+
+    async def replay(self, request: Request, rm: str, id: Annotated[str, Path(max_length=64)]) -> Response:  # noqa: A002
+        return tagged(request, await self._of_past(request, rm, subjects.PAST_REPORT, id=id))
+
+    async def begin_replay(self, request: Request, rm: str) -> Response:
+        given = await fields_of(request, has_text=True)
+        for name, value in given.items():
+            if name not in _OF_REPLAY:
+                raise problems.refused(Refused(unknown_field(name, value, _OF_REPLAY)))
+        answer = await self._of_past(request, rm, subjects.PAST_REPLAY, **given)
+        return Response(json.dumps(answer), media_type="application/json", headers={"Cache-Control": "no-store"})
+
+    async def _of_past(self, request: Request, rm: str, kind: str, **asked: Any) -> Row:
+        if not RM_ID.matches(rm):
+            raise Problem(404, f"rm={rm[:64]!r}: expected {RM_ID.expected}")
+        try:
+            return await source_for(request, self._source).past(rm, kind, **asked)
+        except Unreadable as error:
+            raise Problem(error.code, str(error)) from None
 
     async def queue_history(
         self, request: Request, rm: str,

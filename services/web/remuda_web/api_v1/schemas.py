@@ -50,6 +50,25 @@ OVERVIEW: Final[Schema] = {
     "type": "object", "required": ["at_ms", "rms", "attention", "changes"],
     "properties": {"at_ms": {"type": "integer"}, "rms": _OBJECTS, "attention": _OBJECTS, "changes": _OBJECTS},
 }  # fmt: skip
+_WHOLE: Final[Schema] = {"type": "integer"}
+_TEXT: Final[Schema] = {"type": "string"}
+PAST: Final[Schema] = {
+    "type": "object", "required": ["rm", "since_ms", "until_ms", "first_seq", "last_seq"],
+    "properties": {"rm": _TEXT, "since_ms": _WHOLE, "until_ms": _WHOLE, "first_seq": _WHOLE, "last_seq": _WHOLE},
+}  # fmt: skip
+_REPLAY_FIELDS: Final[Schema] = {
+    "id": _TEXT, "title": _TEXT, "since": _TEXT, "at_ms": _WHOLE, "problem": _TEXT,
+    "state": {"type": "string", "enum": ["running", "done", "failed"]},
+}  # fmt: skip
+REPLAY_ROW: Final[Schema] = {"type": "object", "required": [*_REPLAY_FIELDS], "properties": _REPLAY_FIELDS}
+REPLAYS: Final[Schema] = {
+    "type": "object", "required": ["replays"], "properties": {"replays": {"type": "array", "items": REPLAY_ROW}},
+}  # fmt: skip
+# `report`: docs/history.md; null while it runs.
+REPLAY: Final[Schema] = {
+    "type": "object", "required": [*_REPLAY_FIELDS, "report"],
+    "properties": {**_REPLAY_FIELDS, "report": {"anyOf": [OBJECT, {"type": "null"}]}},
+}  # fmt: skip
 _NUMBERS: Final[Schema] = {"type": "array", "items": {"type": "integer"}}
 QUEUE_HISTORY: Final[Schema] = {
     "type": "object", "required": ["rm", "partition", "queue", "kept", "times", "running", "resources"],
@@ -155,6 +174,13 @@ def of_pools_change() -> Schema:
 def of_pools_preview() -> Schema:
     of_text: Schema = {"type": "object", "required": ["text"], "properties": {"text": {"type": "string"}}}
     return {"requestBody": _body(of_text, required=True), "responses": answers(OBJECT)}
+
+
+def of_replay() -> Schema:
+    of_text: Schema = {
+        "type": "object", "required": ["text"], "properties": {"text": _TEXT, "since": _TEXT, "title": _TEXT},
+    }  # fmt: skip
+    return {"requestBody": _body(of_text, required=True), "responses": answers(REPLAY_ROW)}
 
 
 def _body(fields: Schema, *, required: bool) -> Schema:

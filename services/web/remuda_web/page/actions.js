@@ -1,6 +1,6 @@
 // Actions of operators: buttons, a dialog that asks for confirmation and a reason, and what was decided.
 import { html, useEffect, useRef, useState } from "./html.js";
-import { paths, post } from "./api.js";
+import { paths, post, shownAt } from "./api.js";
 
 // An action: {text, path, fields, partition, ask, input}. `ask`: what the dialog says. `input`: {label, field, number,
 // first} of a value that the operator types: whether it is a number, and what it is at first.
@@ -28,6 +28,7 @@ export function Actions({ rm, actions }) {
   const [chosen, choose] = useState(null);
   const [done, setDone] = useState("");
   const close = (text = "") => { choose(null); setDone(text); };
+  if (shownAt()) return null; // nobody acts in the past
   return html`<span class="actions">${actions.map((one) => html`<button class=${one.danger ? "danger" : ""} onClick=${() => choose(one)}>${one.text}</button>`)}
     ${done && html`<span role="status" class="good">${done}</span>`}
     ${chosen && html`<${Confirm} rm=${rm} action=${chosen} onClose=${close} />`}</span>`;

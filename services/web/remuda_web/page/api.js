@@ -24,6 +24,13 @@ const query = (fields) => {
   return given.length ? `?${new URLSearchParams(given)}` : "";
 };
 
+// The moment that is shown, in ms; 0: now. Queries about the past take it, and durations end there.
+let moment = 0;
+export const shownAt = () => moment;
+export const showAt = (ms) => { moment = ms; };
+const OF_PAST = ["queues", "nodes", "applications", "rejections", "allocations", "asks", "usage", "explain", "actions", "stats", "topology"];
+const then = (kind) => (moment && OF_PAST.includes(kind) ? { at: new Date(moment).toISOString() } : {});
+
 const below = (rm) => `${V1}/rms/${encodeURIComponent(rm)}`;
 
 export const paths = {
@@ -37,7 +44,10 @@ export const paths = {
   frontEnds: `${V1}/front-ends`,
   faults: `${V1}/faults`,
   events: (count) => `${V1}/events${query({ count })}`,
-  rm: (rm, rest, fields = {}) => `${below(rm)}/${rest}${query(fields)}`,
+  rm: (rm, rest, fields = {}) => `${below(rm)}/${rest}${query({ ...fields, ...then(rest) })}`,
+  past: (rm) => `${below(rm)}/past`,
+  replays: (rm) => `${below(rm)}/replays`,
+  replay: (rm, id) => `${below(rm)}/replays/${encodeURIComponent(id)}`,
   pelotonPools: (cluster) => `${V1}/peloton/${encodeURIComponent(cluster)}/pools`,
   pelotonPreview: (cluster) => `${V1}/peloton/${encodeURIComponent(cluster)}/pools/preview`,
   queueHistory: (rm, partition, queue) => `${below(rm)}/queue-history${query({ partition, queue })}`,
@@ -57,7 +67,7 @@ export const paths = {
 // The time by the clock of the service: durations until now are wrong by as much as this machine's clock is.
 const CLOCK_SKEW_MS = 3000; // less than that may be the way of an answer
 let aheadMs = 0;
-export const now = () => Date.now() - aheadMs;
+export const now = () => moment || Date.now() - aheadMs;
 
 function readClock(answer) {
   const at = Date.parse(answer.headers.get("date") || "");

@@ -44,11 +44,15 @@ export function useTick() {
   return tick;
 }
 
+// The past stays as it is.
+const NEVER_MS = 2 ** 31 - 1;
+const often = (path, everyMs) => (path && /[?&]at=/.test(path) ? NEVER_MS : everyMs);
+
 // {data, error} of a path; null: nothing to ask. Unchanged data is the same object.
 export function useData(path, everyMs = EVERY_MS) {
   const [state, set] = useState({});
   let known = null;
-  useRepeated(path, everyMs, async (isOver) => {
+  useRepeated(path, often(path, everyMs), async (isOver) => {
     try {
       const found = await (askedAhead(path) || get(path, known));
       if (isOver() || found === known) return;
@@ -104,7 +108,7 @@ export function useStory(path, most) {
 export function useRows(path, most = 100000, names = ROWS) {
   const [state, set] = useState({});
   let known = new Map(); // the pages of the turn before, by path
-  useRepeated(path, names.everyMs, async (isOver) => {
+  useRepeated(path, often(path, names.everyMs), async (isOver) => {
     const rows = [], pages = new Map();
     let at = known.size ? path : and(path, names.few), shownMs = -Infinity, changed = !known.size;
     try {

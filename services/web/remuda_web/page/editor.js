@@ -3,6 +3,7 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "./html.js";
 import { paths, post } from "./api.js";
 import { Changes } from "./changes.js";
 import { Preview } from "./preview.js";
+import { AskWhatIf } from "./views/replays.js";
 
 const CHECK_AFTER_MS = 400;
 const BREAK = /\r\n?/g; // what a text area makes a line feed of
@@ -56,6 +57,7 @@ export function Editor({ rm, text: first, base, onText, onApplied }) {
       <label>Roll back unless confirmed in <input name="minutes" type="number" min="0" max="1440" placeholder="never" size="6" /> minutes</label></p>
     <p class="actions"><button type="button" disabled=${!base} onClick=${compare}>Compare</button><button type="button" disabled=${!isValid || !rm} onClick=${preview}>Preview</button>
       <button class="primary" disabled=${!isValid}>Apply</button></p>
+    ${rm && html`<${AskWhatIf} rm=${rm} text=${text} disabled=${!isValid} />`}
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
     ${shown && html`<section class="card" aria-label=${shown.title}><h3>${shown.title}</h3>${shown.body}</section>`}</form>`;
 }

@@ -5,6 +5,7 @@ import { paths } from "./api.js";
 import { askRowsAhead, useData } from "./data.js";
 import { Login, WhoIsIt } from "./login.js";
 import { Choice, State } from "./parts.js";
+import { PAST_VIEWS, Past, showMoment } from "./past.js";
 import { go, here, link, usePlace } from "./place.js";
 
 const VIEWS = ["overview", "queues", "applications", "nodes", "users", "events", "configuration", "system"];
@@ -41,6 +42,7 @@ let last = ""; // the resource manager that was shown last: views of all lead ba
 
 function Page() {
   const place = usePlace();
+  showMoment(place);
   const { data, error } = useData(paths.rms);
   const rms = data ? data.rms : [], view = viewOf(place);
   const rm = place.rm || (rms.includes(last) ? last : rms[0] || "");
@@ -55,12 +57,13 @@ function Page() {
     <header><h1><a href=${link("overview")}>remuda</a></h1>${rms.length + Boolean(rm) > 0 && html`<${Choice} label="RM" value=${view === "overview" ? "" : rm} options=${options} onChoice=${(one) => go(view === "overview" ? "queues" : view, one)} />`}
       <nav aria-label="Views">${VIEWS.map((one) => html`<a href=${link(one, one === "overview" ? "" : rm)} aria-current=${one === view ? "page" : null}>${one}</a>`)}</nav>
       <${WhoIsIt} /></header>
-    <main id="main" tabindex="-1"><${State} ready=${(data || !needsRm) && (View || isUnknown)} error=${error || notLoaded} />
+    <main id="main" tabindex="-1">${PAST_VIEWS.includes(view) && !isUnknown && html`<${Past} key=${`past ${rm}`} rm=${data ? rm : ""} />`}<${State} ready=${(data || !needsRm) && (View || isUnknown)} error=${error || notLoaded} />
       ${isUnknown ? html`<h2>${rm}</h2><p class="problem" role="alert">No resource manager ${rm} is registered.</p><p>Registered: ${rms.map((one, index) => html`${index ? ", " : ""}<a href=${link(view, one)}>${one}</a>`)}</p>`
         : (data || !needsRm) && View && html`<${View} key=${`${view} ${rm} ${place.item} ${place.visit}`} rm=${rm} item=${place.item} />`}</main>`;
 }
 
 const start = here(), quietly = () => {}; // a view that is shown says what failed
+showMoment(start);
 load(viewOf(start)).catch(quietly);
 if (start.rm && LISTS.includes(viewOf(start)) && !start.item) askRowsAhead(paths.rm(start.rm, viewOf(start)));
 render(html`<${Page} />`, document.body);

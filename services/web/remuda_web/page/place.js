@@ -1,5 +1,6 @@
 // The place in the page is the fragment of its address: #VIEW/RM/ITEM?OPTION=VALUE. So a link shows what its sender saw.
 import { useEffect, useState } from "./html.js";
+import { shownAt } from "./api.js";
 
 export function here() {
   const [path, query] = location.hash.slice(1).split("?");
@@ -11,8 +12,10 @@ function decoded(part) {
   try { return decodeURIComponent(part); } catch { return part; } // typed by hand
 }
 
+// Links lead on in the moment that is shown.
 export function link(view, rm, item = "", options = {}) {
-  const query = new URLSearchParams(Object.entries(options).filter(([, value]) => value)).toString();
+  const at = shownAt() ? { at: new Date(shownAt()).toISOString() } : {};
+  const query = new URLSearchParams(Object.entries({ ...at, ...options }).filter(([, value]) => value)).toString();
   const path = [view, rm, item].map((part) => encodeURIComponent(part || "")).join("/").replace(/\/+$/, "");
   return `#${path}${query ? `?${query}` : ""}`;
 }

@@ -7,13 +7,16 @@ import { Editor } from "../editor.js";
 import { useData } from "../data.js";
 import { number, time } from "../format.js";
 import { Badge, State, Tabs } from "../parts.js";
+import { usePast } from "../past.js";
 import { go, link } from "../place.js";
+import { Replays } from "./replays.js";
 
-// `item`: "file:NUMBER" or "rm:NUMBER", a version; "edit" or "edit:NUMBER", the editor with the text of a version.
+// `item`: "replays"; "file:NUMBER" or "rm:NUMBER", a version; "edit" or "edit:NUMBER", the editor with the text of a version.
 export function Configuration({ rm, item }) {
   const shared = useData(paths.versions()), own = useData(rm ? paths.versions(rm) : null);
-  const [kind, version] = item.split(":");
+  const [kind, version] = item.split(":"), past = usePast(rm);
   const active = shared.data ? shared.data.active : 0;
+  if (kind === "replays") return html`<${Replays} rm=${rm} />`;
   if (kind === "edit" && !shared.data) return html`<${State} ready=${false} error=${shared.error} />`;
   if (kind === "edit") return html`<${EditorOf} rm=${rm} active=${active} version=${Number(version) || 0} key=${item} />`;
   if (item) return html`<${Version} rm=${rm} kind=${kind} version=${Number(version)} active=${active} />`;
@@ -23,7 +26,7 @@ export function Configuration({ rm, item }) {
   ];
   const staged = shared.data && shared.data.versions.find((one) => one.number === active && one.until_ms > 0 && !one.confirmed_at_ms);
   const hasOwn = own.data && own.data.versions.length;
-  return html`<h2>Configuration</h2>${shared.data && html`<p class="actions"><a class="button" href=${link("configuration", rm, "edit")}>Edit the file</a></p>`}
+  return html`<h2>Configuration</h2>${shared.data && html`<p class="actions"><a class="button" href=${link("configuration", rm, "edit")}>Edit the file</a>${past && html` <a href=${link("configuration", rm, "replays")}>What would have been</a>`}</p>`}
     ${staged && html`<${Staged} version=${staged} />`}
     <${Tabs} label="Texts" tabs=${hasOwn ? tables : tables.slice(0, 1)} />`;
 }

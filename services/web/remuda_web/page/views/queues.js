@@ -1,7 +1,7 @@
 // The tree of queues, and one queue with its history.
 import { html, useMemo, useState } from "../html.js";
 import { Actions, holdQueue } from "../actions.js";
-import { now, paths } from "../api.js";
+import { now, paths, shownAt } from "../api.js";
 import { Chart } from "../chart.js";
 import { useRows, useTick } from "../data.js";
 import { amount, amounts, constraint, duration, number, ordered, owes, pastShare, percent, plural, time } from "../format.js";
@@ -94,7 +94,7 @@ function Queue({ rm, atMs, row, share, whole }) {
       ["may submit", row.submit_acl], ["may administer", row.admin_acl],
       ...Object.entries(row.properties).map(([name, value]) => [name, value]),
     ]} />
-    <${History} rm=${rm} row=${row} atMs=${atMs} />
+    ${!shownAt() && html`<${History} rm=${rm} row=${row} atMs=${atMs} />`}
     ${row.leaf && html`<h3>Applications</h3><${ApplicationList} rm=${rm} queue=${row.path} partition=${row.partition} tall=${false} />
       <h3>Why asks wait here</h3><${WaitCounts} row=${row} /><${Waiting} rm=${rm} queue=${row.path} total=${row.waiting} />`}`;
 }

@@ -1,7 +1,7 @@
 // Why asks wait: what blocks them, since when, who goes first, what blocked them before, and what would let them run.
 import { html, useState } from "../html.js";
 import { Actions, changePriority } from "../actions.js";
-import { get, now as timeNow, paths } from "../api.js";
+import { get, now as timeNow, paths, shownAt } from "../api.js";
 import { useData, useTick } from "../data.js";
 import { amount, amounts, duration, number, plural, starts, withUnits } from "../format.js";
 import { Badge, State } from "../parts.js";
@@ -32,7 +32,7 @@ function Ask({ rm, ask, others, named }) {
     ${ask.position && html`<p class="dim">${place(ask.position)}</p>`}
     ${ask.forecast && html`<p class="dim forecast">${starts(ask.forecast, now)}</p>`}
     <${ReasonBands} ask=${ask} nowMs=${now} />
-    <${WhatIf} rm=${rm} ask=${ask} /></section>`;
+    ${!shownAt() && html`<${WhatIf} rm=${rm} ask=${ask} />`}</section>`;
 }
 
 function Holders({ rm, by: { holders, resource } }) {
