@@ -19,7 +19,7 @@ from remuda_events.event_records import event_records_of
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_web.app import Application
-from remuda_web.source import Event, Events, Group, Row
+from remuda_web.source import Event, Events, Group, Row, Unreadable
 
 from ..in_process import COMPATIBILITY, InProcess
 from ..recording import Scenario, Step
@@ -49,6 +49,9 @@ class CoreSource:
 
     async def page(self, rm: str, kind: str, **arguments: Any) -> Row:
         return self._ask(kind, **arguments)
+
+    async def past(self, rm: str, kind: str, **request: Any) -> Row:
+        raise Unreadable("there is no archive")
 
     async def configurations(self, kind: str, request: Row) -> Row:
         return {"valid": not await self.problem(request["text"])} if kind == "check" else {"versions": []}

@@ -41,6 +41,9 @@ class Joined:
     async def page(self, rm: str, kind: str, **arguments: Any) -> Row:
         return await self._sources[rm].page(rm, kind, **arguments)
 
+    async def past(self, rm: str, kind: str, **request: Any) -> Row:
+        return await self._sources[rm].past(rm, kind, **request)
+
     async def configurations(self, kind: str, request: Row) -> Row:
         return {"versions": []}
 
