@@ -148,6 +148,31 @@ def _show_passes(report: Report) -> None:
     ]
     _table(("preempted", "on", "for"), victims)
     _more(preempted)
+    _show_groups(report.groups)
+
+
+def _show_groups(found: Rows) -> None:
+    """Groups that wait for a domain, and what becomes of them."""
+    if not found.total:
+        return
+    _heading("groups that wait", found)
+    rows = [
+        (
+            f"{row['application']}/{row['key']}",
+            f"{number(row['placed'])} of {number(row['waiting'])}",
+            number(row["placed_without"]),
+            _outcome(row),
+        )
+        for row in found.rows
+    ]
+    _table(("group of", "placed", "without", "where, or why not"), rows)
+    _more(found)
+
+
+def _outcome(row: Row) -> str:
+    where = f"in {row['domain']}" if row["domain"] else ""
+    taken = f"{number(row['preempted'])} preempted for it" if row["preempted"] else ""
+    return ", ".join(filter(None, (where, taken, row["reason"])))
 
 
 def _queue(row: Row) -> str:

@@ -215,4 +215,6 @@ def _waiting_line(row: WaitingGroup, now_ms: float) -> str:
     reason = f", waits for {row.waits_for[0]}" if row.waits_for else ""
     minutes = max(0.0, now_ms - row.since_ms) / 60_000
     age = f"{number(round(minutes))} min" if minutes >= 1 else "less than a minute"
-    return f"{row.application}{group}: {number(row.waiting)} wait{placed}{where} ({'; '.join(wants)}){reason}, {age}"
+    avoided = f"; others avoid {'/'.join(row.avoided)}" if row.avoided else ""
+    wish = "; ".join(wants)
+    return f"{row.application}{group}: {number(row.waiting)} wait{placed}{where} ({wish}){reason}, {age}{avoided}"

@@ -43,6 +43,7 @@ class Report(msgspec.Struct):
     placements: Rows = msgspec.field(default_factory=Rows)
     allocations: Rows = msgspec.field(default_factory=Rows)
     preemptions: Rows = msgspec.field(default_factory=Rows)
+    groups: Rows = msgspec.field(default_factory=Rows)
     by_queue: Rows = msgspec.field(default_factory=Rows)
     by_application: Rows = msgspec.field(default_factory=Rows)
 

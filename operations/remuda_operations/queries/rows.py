@@ -657,7 +657,7 @@ class DomainLevel(msgspec.Struct):
 class WaitingGroup(msgspec.Struct, kw_only=True):
     """A group with pending members. `required`, `preferred`, `spread`: levels; "": none. `slice`: LEVEL/MEMBERS.
     `waiting`, `placed`: members. `waits_for`: kind, place and resource of the first constraint that was reported.
-    `domain`: where most of its members are."""
+    `domain`: where most of its members are. `avoided`: the domain that others avoid for it."""
 
     application: str
     queue: str = ""
@@ -671,6 +671,8 @@ class WaitingGroup(msgspec.Struct, kw_only=True):
     since_ms: int = 0
     waits_for: Sequence[str] = ()
     domain: Sequence[str] = ()
+    avoided: Sequence[str] = ()
+    avoided_since_ms: int = 0
 
 
 class TopologyPartition(msgspec.Struct, kw_only=True):

@@ -140,9 +140,16 @@ def standing_constraints(pending: PendingAsk, index: PartitionIndex | None) -> l
         *hold_constraints(pending.application.queue),
         *turn_constraints(pending, index),
         *slot_constraints(pending),
-        *limit_constraints(pending),
-        *queue_constraints(pending),
+        *limit_constraints(pending, wanted := _wanted(pending, index)),
+        *queue_constraints(pending, wanted),
     ]
+
+
+def _wanted(pending: PendingAsk, index: PartitionIndex | None) -> Resource:
+    """What is placed with the ask: of a group all that starts together."""
+    groups = index.groups if index is not None else None
+    together = groups.placed_with(pending) if groups is not None else None
+    return pending.ask.resource if together is None else together
 
 
 def hold_constraints(queue: Queue) -> list[Constraint]:
@@ -215,8 +222,13 @@ def slot_constraints(pending: PendingAsk) -> list[Constraint]:
     return found
 
 
-def limit_constraints(pending: PendingAsk) -> list[Constraint]:
-    return [found for tracker in pending.application.trackers for found in _over_limit(tracker, pending)]
+def _holds_a_place(pending: PendingAsk) -> bool:
+    """Whether a preemption for it, or for its group, holds its place under maxima and limits."""
+    return pending.preemption is not None and pending.preemption.held
+
+
+def limit_constraints(pending: PendingAsk, wanted: Resource) -> list[Constraint]:
+    return [found for tracker in pending.application.trackers for found in _over_limit(tracker, pending, wanted)]
 
 
 def pieces_allowed(pending: PendingAsk) -> int | None:
@@ -230,21 +242,20 @@ def pieces_allowed(pending: PendingAsk) -> int | None:
     return max(0, min(pieces)) if pieces else None
 
 
-def _over_limit(tracker: Tracker, pending: PendingAsk) -> list[Constraint]:
+def _over_limit(tracker: Tracker, pending: PendingAsk, wanted: Resource) -> list[Constraint]:
     what = f"{tracker.kind} {tracker.name} is at the limit in queue {tracker.queue.path}"
-    held = NOTHING_HELD if pending.has_place else tracker.held
-    resource = pending.ask.resource
-    return _short(tracker.kind, tracker.name, what, resource, tracker.limit.max_resources, tracker.used, held)
+    held = NOTHING_HELD if _holds_a_place(pending) else tracker.held
+    return _short(tracker.kind, tracker.name, what, wanted, tracker.limit.max_resources, tracker.used, held)
 
 
-def queue_constraints(pending: PendingAsk) -> list[Constraint]:
+def queue_constraints(pending: PendingAsk, wanted: Resource) -> list[Constraint]:
     found = []
     for queue in pending.application.queue.path_to_root:
         what = f"queue {queue.path} is at its maximum"
         if to_give_back(queue):
             what = f"queue {queue.path} is above its maximum, and will be preempted"
-        held = NOTHING_HELD if pending.has_place else queue.held
-        found += _short("queue", queue.path, what, pending.ask.resource, queue.settings.max, queue.allocated, held)
+        held = NOTHING_HELD if _holds_a_place(pending) else queue.held
+        found += _short("queue", queue.path, what, wanted, queue.settings.max, queue.allocated, held)
     return found
 
 

@@ -319,6 +319,9 @@ PREVIEW_PASSES_MOST: Final = 20
 PREVIEW_ROWS: Final = 50
 PREVIEW_ROWS_MOST: Final = 500
 PREVIEW_BYTES_PER_LIST: Final = PAGE_BYTES // 8
+# Groups of which a preview explains why members wait in the end (some ms each).
+PREVIEWED_GROUPS: Final = 100
+
 # A preview places so many applications under the new rules (1 s if all of them differ).
 PREVIEWED_APPLICATIONS: Final = 50_000
 # Bytes of a proposed configuration: far more than one that fits into a command.

@@ -14,7 +14,7 @@ from remuda_core import commands, limits
 from remuda_core.check import digest
 from remuda_core.core import Core
 from remuda_core.facts import Ask
-from remuda_core.settings import Configuration, Limit, PartitionSettings, PlacementRule, QueueSettings
+from remuda_core.settings import Configuration, Limit, PartitionSettings, PlacementRule, QueueSettings, TopologyLevel
 from remuda_core.shell.copies import Copies, Source
 from remuda_core.wire.configuration import write_partition
 from remuda_proto.remuda.v1 import config_pb2
@@ -257,3 +257,23 @@ async def test_lists_are_bounded_in_bytes() -> None:
     found = await report(made, proposal(QueueSettings("a"), *many), limit=500)
     assert found["queues"]["total"] == 1_000
     assert len(msgspec.json.encode(found["queues"])) <= limits.PREVIEW_BYTES_PER_LIST + 1_000
+
+
+async def test_groups_that_wait_are_told_with_their_domains_and_reasons() -> None:
+    """A second rack lets one of two groups start. The other one can never run."""
+    levels = (TopologyLevel("rack", "rack"),)
+    made = core(proposal(QueueSettings("a"), topology=levels, preemption_enabled=False), vcore=1)
+    for node_id, rack in (("r1", "r"), ("r2", "r"), ("s1", "s")):
+        made.handle(commands.UpdateNode(PARTITION, node_id, "CREATE", {"rack": rack}, {"vcore": 4}), NOW_MS)
+    made.handle(commands.SubmitApplication(PARTITION, "app", "root.a", "ann"), NOW_MS)
+    for key, pieces in (("fits", 2), ("never", 3)):
+        tags = {"remuda/topology.required": "rack"}
+        made.handle(commands.SubmitAsk(Ask(PARTITION, "app", key, {"vcore": 4}, pieces, tags=tags)), NOW_MS)
+    slow = proposal(QueueSettings("a", max={"vcore": 7}), topology=levels, preemption_enabled=False)
+    found = (await report(made, slow))["groups"]
+    assert found["total"] == 2
+    fits, never = found["rows"]
+    assert (fits["key"], fits["level"], fits["waiting"]) == ("fits", "rack", 2)
+    assert (fits["placed"], fits["placed_without"], fits["domain_without"]) == (0, 2, "r")
+    assert fits["reason"].startswith("queue root.a is at its maximum")
+    assert (never["placed"], never["placed_without"], never["waiting"]) == (0, 0, 3)

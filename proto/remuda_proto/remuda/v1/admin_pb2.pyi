@@ -1130,6 +1130,8 @@ class WaitingGroup(_message.Message):
     SINCE_MS_FIELD_NUMBER: _builtins.int
     WAITS_FOR_FIELD_NUMBER: _builtins.int
     DOMAIN_FIELD_NUMBER: _builtins.int
+    AVOIDED_FIELD_NUMBER: _builtins.int
+    AVOIDED_SINCE_MS_FIELD_NUMBER: _builtins.int
     application: _builtins.str
     queue: _builtins.str
     group: _builtins.str
@@ -1140,12 +1142,17 @@ class WaitingGroup(_message.Message):
     waiting: _builtins.int
     placed: _builtins.int
     since_ms: _builtins.int
+    avoided_since_ms: _builtins.int
     @_builtins.property
     def waits_for(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Kind, place and resource of the first constraint that was reported."""
 
     @_builtins.property
     def domain(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def avoided(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The domain that others avoid for the group, and since when."""
+
     def __init__(
         self,
         *,
@@ -1161,10 +1168,12 @@ class WaitingGroup(_message.Message):
         since_ms: _builtins.int = ...,
         waits_for: _abc.Iterable[_builtins.str] | None = ...,
         domain: _abc.Iterable[_builtins.str] | None = ...,
+        avoided: _abc.Iterable[_builtins.str] | None = ...,
+        avoided_since_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["application", b"application", "domain", b"domain", "group", b"group", "placed", b"placed", "preferred", b"preferred", "queue", b"queue", "required", b"required", "since_ms", b"since_ms", "slice", b"slice", "spread", b"spread", "waiting", b"waiting", "waits_for", b"waits_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["application", b"application", "avoided", b"avoided", "avoided_since_ms", b"avoided_since_ms", "domain", b"domain", "group", b"group", "placed", b"placed", "preferred", b"preferred", "queue", b"queue", "required", b"required", "since_ms", b"since_ms", "slice", b"slice", "spread", b"spread", "waiting", b"waiting", "waits_for", b"waits_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2921,6 +2930,7 @@ class PreviewResponse(_message.Message):
     PREEMPTIONS_FIELD_NUMBER: _builtins.int
     BY_QUEUE_FIELD_NUMBER: _builtins.int
     BY_APPLICATION_FIELD_NUMBER: _builtins.int
+    GROUPS_FIELD_NUMBER: _builtins.int
     checksum: _builtins.str
     refused: _builtins.str
     """Why the core would refuse the proposal. Then all lists are empty."""
@@ -2947,6 +2957,8 @@ class PreviewResponse(_message.Message):
     def by_queue(self) -> Global___PreviewedCounts: ...
     @_builtins.property
     def by_application(self) -> Global___PreviewedCounts: ...
+    @_builtins.property
+    def groups(self) -> Global___PreviewedGroups: ...
     def __init__(
         self,
         *,
@@ -2963,10 +2975,11 @@ class PreviewResponse(_message.Message):
         preemptions: Global___PreviewedPreemptions | None = ...,
         by_queue: Global___PreviewedCounts | None = ...,
         by_application: Global___PreviewedCounts | None = ...,
+        groups: Global___PreviewedGroups | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["allocations", b"allocations", "by_application", b"by_application", "by_queue", b"by_queue", "head", b"head", "over_quota", b"over_quota", "partitions", b"partitions", "placements", b"placements", "preemptions", b"preemptions", "queues", b"queues"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["allocations", b"allocations", "by_application", b"by_application", "by_queue", b"by_queue", "groups", b"groups", "head", b"head", "over_quota", b"over_quota", "partitions", b"partitions", "placements", b"placements", "preemptions", b"preemptions", "queues", b"queues"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocations", b"allocations", "by_application", b"by_application", "by_queue", b"by_queue", "checksum", b"checksum", "head", b"head", "over_quota", b"over_quota", "partitions", b"partitions", "passes", b"passes", "placements", b"placements", "preemptions", b"preemptions", "problems", b"problems", "queues", b"queues", "refused", b"refused"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocations", b"allocations", "by_application", b"by_application", "by_queue", b"by_queue", "checksum", b"checksum", "groups", b"groups", "head", b"head", "over_quota", b"over_quota", "partitions", b"partitions", "passes", b"passes", "placements", b"placements", "preemptions", b"preemptions", "problems", b"problems", "queues", b"queues", "refused", b"refused"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -3385,6 +3398,92 @@ class PreviewedPreemption(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PreviewedPreemption: _TypeAlias = PreviewedPreemption  # noqa: Y015
+
+@_typing.final
+class PreviewedGroups(_message.Message):
+    """Groups of asks that want something of the topology, and have waiting members."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOTAL_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    total: _builtins.int
+    @_builtins.property
+    def rows(self) -> _containers.RepeatedCompositeFieldContainer[Global___PreviewedGroup]: ...
+    def __init__(
+        self,
+        *,
+        total: _builtins.int = ...,
+        rows: _abc.Iterable[Global___PreviewedGroup] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["rows", b"rows", "total", b"total"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PreviewedGroups: _TypeAlias = PreviewedGroups  # noqa: Y015
+
+@_typing.final
+class PreviewedGroup(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    APPLICATION_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    LEVEL_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
+    PLACED_FIELD_NUMBER: _builtins.int
+    PLACED_WITHOUT_FIELD_NUMBER: _builtins.int
+    DOMAIN_FIELD_NUMBER: _builtins.int
+    DOMAIN_WITHOUT_FIELD_NUMBER: _builtins.int
+    PREEMPTED_FIELD_NUMBER: _builtins.int
+    PREEMPTED_WITHOUT_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    queue: _builtins.str
+    application: _builtins.str
+    key: _builtins.str
+    """Of its oldest waiting ask."""
+    level: _builtins.str
+    """The level of which its members share a domain. Empty: it requires none."""
+    waiting: _builtins.int
+    """Members that wait before the passes, and how many of them are placed."""
+    placed: _builtins.int
+    placed_without: _builtins.int
+    domain: _builtins.str
+    """The finest domain that has all that are placed."""
+    domain_without: _builtins.str
+    preempted: _builtins.int
+    """Allocations that are preempted for it."""
+    preempted_without: _builtins.int
+    reason: _builtins.str
+    """Why the others wait after the passes with the change."""
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        queue: _builtins.str = ...,
+        application: _builtins.str = ...,
+        key: _builtins.str = ...,
+        level: _builtins.str = ...,
+        waiting: _builtins.int = ...,
+        placed: _builtins.int = ...,
+        placed_without: _builtins.int = ...,
+        domain: _builtins.str = ...,
+        domain_without: _builtins.str = ...,
+        preempted: _builtins.int = ...,
+        preempted_without: _builtins.int = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["application", b"application", "domain", b"domain", "domain_without", b"domain_without", "key", b"key", "level", b"level", "partition", b"partition", "placed", b"placed", "placed_without", b"placed_without", "preempted", b"preempted", "preempted_without", b"preempted_without", "queue", b"queue", "reason", b"reason", "waiting", b"waiting"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PreviewedGroup: _TypeAlias = PreviewedGroup  # noqa: Y015
 
 @_typing.final
 class PreviewedCounts(_message.Message):

@@ -384,6 +384,13 @@ class Groups:
             add(total, ask.ask.resource, repeats)
         return total
 
+    def placed_with(self, ask: PendingAsk) -> Resource | None:
+        """What the next step of the group of the ask places together; None: it is in no group, or in no line."""
+        line = self.index.lines.get(ask)
+        demand = line.ask_class.demand if line is not None and hasattr(line, "ask_class") else None
+        group = demand.group_of_asks if demand is not None else None
+        return self._quota(group, demand) if demand is not None and isinstance(group, Group) else None
+
     # What is placed next
 
     def _begins(self, group: Group, wish: Wish) -> bool:

@@ -83,8 +83,9 @@ class WaitingGroup:
         """The name of the level that binds it first."""
         return next(filter(None, (getattr(self.wish, name) for name in _ONE_LEVEL)), "")
 
-    def row(self) -> rows.WaitingGroup:
-        wish, most = self.wish, self.domains
+    def row(self, partition: Partition) -> rows.WaitingGroup:
+        wish, most, avoided = self.wish, self.domains, partition.avoided
+        is_for_it = avoided is not None and (avoided.application_id, avoided.group) == (self.application.id, self.name)
         path = min(most, key=lambda path: (-most[path], path)) if most else ()
         return rows.WaitingGroup(
             application=self.application.id,
@@ -99,6 +100,8 @@ class WaitingGroup:
             since_ms=self.since_ms,
             waits_for=self.waits_for or (),
             domain=[value for value in path if value is not None],
+            avoided=avoided.domain if avoided is not None and is_for_it else (),
+            avoided_since_ms=partition.avoided_ms if is_for_it else 0,
         )
 
 
@@ -123,7 +126,7 @@ class Standing:
             name=name,
             levels=[rows.DomainLevel(one.level, one.attribute) for one in settings.topology],
             devices=settings.devices,
-            waiting=[one.row() for one in self.waiting[:WAITING_GROUPS]],
+            waiting=[one.row(self.partition) for one in self.waiting[:WAITING_GROUPS]],
             waiting_count=len(self.waiting),
         )
 

@@ -17,12 +17,14 @@ from .. import facts
 from ..commands import Configure
 from ..core import Core
 from ..decide.names import plain
-from ..limits import PREVIEW_BYTES_PER_LIST, PREVIEWED_APPLICATIONS
+from ..explain import Explanations
+from ..limits import PREVIEW_BYTES_PER_LIST, PREVIEWED_APPLICATIONS, PREVIEWED_GROUPS
 from ..rules.placement import NotPlaced, Placed, place
 from ..rules.placement_rules import Applicant
 from ..rules.resource import Resource
+from ..rules.topology import path_of, shown_path, wish_of
 from ..settings import Configuration, PartitionSettings, QueueSettings, Settings
-from ..state import Application, Partition, Queue, State, Tracker
+from ..state import Application, Node, Partition, PendingAsk, Queue, State, Tracker
 from .play import Placement, Played, Victim, play
 
 Row = dict[str, Any]
@@ -39,7 +41,7 @@ def preview(core: Core, proposal: Configuration, unchanged: Played, passes: int,
     head: Row = {"checksum": proposal.checksum, "refused": refused, "passes": passes}
     if refused:
         return head
-    found = placements.changed()
+    found, groups = placements.changed(), groups_waiting(state)
     report: Row = {
         **head,
         "partitions": listed(partition_changes(settings, state), rows),
@@ -52,6 +54,7 @@ def preview(core: Core, proposal: Configuration, unchanged: Played, passes: int,
         **report,
         "allocations": _both(played.placements, unchanged.placements, rows),
         "preemptions": _both(played.victims, unchanged.victims, rows),
+        "groups": listed(group_rows(core, groups, played, unchanged), rows),
         "by_queue": listed(compared(played, unchanged, ("partition", "queue")), rows),
         "by_application": listed(compared(played, unchanged, ("partition", "queue", "application")), rows),
     }
@@ -125,6 +128,108 @@ def _difference(row: Row) -> int:
     return abs(int(row["allocated"]) - int(row["allocated_without"])) + abs(
         int(row["preempted"]) - int(row["preempted_without"])
     )
+
+
+# What becomes of groups that wait for a domain
+
+
+class WaitingGroup(NamedTuple):
+    """A group that wants something of the topology, with its pending asks, the oldest first. `level`: the coarsest one
+    of which its members share a domain; empty: it requires none."""
+
+    partition: str
+    application: Application
+    level: str
+    asks: tuple[PendingAsk, ...]
+
+    @property
+    def keys(self) -> set[tuple[str, str, str]]:
+        return {(self.partition, self.application.id, ask.ask.allocation_key) for ask in self.asks}
+
+
+def groups_waiting(state: State) -> list[WaitingGroup]:
+    """Those with pending members, the oldest first. O(asks)."""
+    found: dict[tuple[str, str, str], WaitingGroup] = {}
+    for partition in state.partitions.values():
+        for application in partition.applications.values():
+            for ask in application.asks.values():
+                fact = ask.ask
+                wish = (
+                    wish_of(fact.tags, application.tags, fact.task_group, fact.allocation_key) if ask.pending else None
+                )
+                if wish is not None:
+                    key = (partition.name, application.id, wish.group)
+                    known = found.get(key)
+                    level = wish.required or wish.outer or wish.slice_level
+                    asks = (*known.asks, ask) if known is not None else (ask,)
+                    found[key] = WaitingGroup(partition.name, application, level, asks)
+    return sorted(found.values(), key=lambda group: (group.asks[0].at_ms, group.asks[0].seq))
+
+
+def group_rows(core: Core, groups: Sequence[WaitingGroup], played: Played, unchanged: Played) -> list[Row]:
+    """How many members of each group are placed, in which domain, with the change and `_without`; those for which that
+    differs first. `reason`: why the others wait in the end, of PREVIEWED_GROUPS."""
+    with_change, without = _nodes_by_ask(core.state, played), _nodes_by_ask(core.state, unchanged)
+    victims, victims_without = (
+        Counter((one.partition, one.for_application, one.for_key) for one in some.victims)
+        for some in (played, unchanged)
+    )
+    rows: list[Row] = []
+    explanations = Explanations(core.state, core.index)
+    for number, group in enumerate(groups):
+        partition = core.state.partitions.get(group.partition)
+        nodes = [node for key in group.keys for node in with_change.get(key, ())]
+        nodes_without = [node for key in group.keys for node in without.get(key, ())]
+        rest = next((ask for ask in group.asks if ask.pending), None)
+        reason = ""
+        if partition is not None and rest is not None and number < PREVIEWED_GROUPS:
+            reason = next((one.reason for one in explanations.of(partition, rest)), "it waits for its turn")
+        rows.append(
+            {
+                "partition": plain(group.partition),
+                "queue": group.application.queue.path,
+                "application": group.application.id,
+                "key": group.asks[0].ask.allocation_key,
+                "level": group.level,
+                "waiting": len(nodes) + sum(ask.pending for ask in group.asks),
+                "placed": len(nodes),
+                "placed_without": len(nodes_without),
+                "domain": _domain(partition, nodes),
+                "domain_without": _domain(partition, nodes_without),
+                "preempted": sum(victims[key] for key in group.keys),
+                "preempted_without": sum(victims_without[key] for key in group.keys),
+                "reason": reason,
+            }
+        )
+    return sorted(rows, key=lambda row: all(row[name] == row[f"{name}_without"] for name in COMPARED))
+
+
+COMPARED = ("placed", "domain", "preempted")
+
+
+def _nodes_by_ask(state: State, played: Played) -> dict[tuple[str, str, str], list[Node]]:
+    """Where repeats of each ask are placed."""
+    found: dict[tuple[str, str, str], list[Node]] = {}
+    for one in played.placements:
+        partition = state.partitions.get(one.partition)
+        node = partition.nodes.get(one.node) if partition is not None else None
+        if node is not None:
+            found.setdefault((one.partition, one.application, one.key), []).append(node)
+    return found
+
+
+def _domain(partition: Partition | None, nodes: Sequence[Node]) -> str:
+    """The finest domain that has all of the nodes; empty: there is no node, or no such domain."""
+    if partition is None or not nodes:
+        return ""
+    if all(node is nodes[0] for node in nodes):
+        return nodes[0].id
+    shared = path_of(partition.settings.topology, nodes[0].attributes)
+    for node in nodes[1:]:
+        path = path_of(partition.settings.topology, node.attributes)
+        while shared != path[: len(shared)]:
+            shared = shared[:-1]
+    return shown_path(shared) if shared else ""
 
 
 # Which queues and partitions are added, changed, drained, restored and removed

@@ -28,7 +28,8 @@ export function Preview({ found }) {
     ["placed elsewhere", found.placements, (one) => `${one.application} of ${one.user}: ${one.before || "refused"} → ${one.after || `refused, ${one.reason}`}`],
     ["allocations", found.allocations, (one) => `${one.application}/${one.key} on ${one.node}`],
     ["preempted", found.preemptions, (one) => `${one.application}/${one.key} on ${one.node} for ${one.for_application}/${one.for_key}`],
-  ].filter(([name, list]) => list && (list.total || name !== "partitions"));
+    ["groups that wait", found.groups, (one) => `${one.application}/${one.key}: ${number(one.placed)} of ${number(one.waiting)} placed${one.domain ? ` in ${one.domain}` : ""} (${number(one.placed_without)} without the change)${one.preempted ? `, ${number(one.preempted)} preempted for it` : ""}${one.reason ? `; ${one.reason}` : ""}`],
+  ].filter(([name, list]) => list && (list.total || (name !== "partitions" && name !== "groups that wait")));
   return html`<p>The next ${found.passes || ""} ${found.passes === 1 ? "pass" : "passes"}, on a copy of the state. Nothing was changed.</p>
     ${lists.map(([name, list, text]) => html`<details open=${list.total > 0 && list.total < 20}><summary>${name}: ${number(list.total)}${list.without === undefined ? "" : ` (${number(list.without)} without the change)`}</summary>
       <ul>${list.rows.map((row) => html`<li>${text(row)}</li>`)}${list.total > list.rows.length && html`<li class="dim">and ${number(list.total - list.rows.length)} more</li>`}</ul></details>`)}`;

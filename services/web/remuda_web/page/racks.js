@@ -140,5 +140,5 @@ function Waiting({ rm, partitions }) {
   const wish = (one) => ["required", "preferred", "spread", "slice"].filter((name) => one[name]).map((name) => `${name} ${one[name]}`).join(", ");
   return html`<h3>Groups that wait <span class="dim">${number(count)}</span></h3><ul class="feed">${rows.map((one) => html`<li><time>${time(one.since_ms)}</time>
     <span><a href=${link("applications", rm, one.application)}>${one.application}</a>${one.group && one.group !== one.application && `/${one.group}`}: ${number(one.waiting)} wait${one.placed ? `, ${number(one.placed)} placed` : ""}${one.domain.length ? ` in ${one.domain.join("/")}` : ""}
-    <span class="dim"> ${wish(one)}${one.waits_for && one.waits_for.length ? `; ${constraint(one.waits_for[0])}` : ""}</span></span></li>`)}</ul>`;
+    <span class="dim"> ${wish(one)}${one.waits_for && one.waits_for.length ? `; ${constraint(one.waits_for[0])}` : ""}${one.avoided && one.avoided.length ? `; others avoid ${one.avoided.join("/")}` : ""}</span></span></li>`)}</ul>`;
 }
