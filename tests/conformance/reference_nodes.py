@@ -19,8 +19,10 @@ def keep_reservations_of_draining_nodes() -> Iterator[None]:
     """A node that drains is kept, and takes the ask that it is kept for."""
     takes = Node.takes
 
-    def drained(partition: Partition, node: Node, operator: str = "", reason: str = "") -> Iterator[Fact]:
-        yield facts.NodeDraining(partition.name, node.id, operator, reason)
+    def drained(
+        partition: Partition, node: Node, operator: str = "", reason: str = "", *, left: bool = False, running: int = 0
+    ) -> Iterator[Fact]:
+        yield facts.NodeDraining(partition.name, node.id, operator, reason, left, running)
 
     def takes_its_own(node: Node, bound_to: str) -> bool:
         return takes(node, bound_to) or (node.ready and node.reservation is not None and not bound_to)

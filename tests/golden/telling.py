@@ -122,7 +122,10 @@ TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
         "nodes",
         lambda f: f"Node {f.node_id} changed: capacity {show(f.capacity)} occupied {show(f.occupied)}",
     ),
-    facts.NodeDraining: ("nodes", lambda f: f"Node {f.node_id} draining"),
+    facts.NodeDraining: (
+        "nodes",
+        lambda f: f"Node {f.node_id} draining{f', {f.running} still run there' if f.running else ''}",
+    ),
     facts.NodeLeaving: ("nodes", lambda f: f"Node {f.node_id} leaves at {(f.from_ms - START_MS) / 1000:.10g} s"),
     facts.NodeSchedulable: (
         "nodes",

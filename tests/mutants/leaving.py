@@ -25,7 +25,7 @@ LEAVING: Final = (
             "leaving_to_the_millisecond",
             "24: whole minutes count",
             "    return (steps >> less << less) * STEP_MS",
-            "    return max(0, leaves_ms - now_ms - ANSWER_WITHIN_MS)",
+            "    return max(0, _ends_by(leaves_ms) - now_ms)",
         ),
         (
             "leaving_without_steps",
@@ -36,8 +36,8 @@ LEAVING: Final = (
         (
             "leaving_before_the_answer",
             "24: the time of a question to the RM does not count",
-            "    steps = max(0, leaves_ms - now_ms - ANSWER_WITHIN_MS) // STEP_MS",
-            "    steps = max(0, leaves_ms - now_ms) // STEP_MS",
+            "    return leaves_ms - ANSWER_WITHIN_MS",
+            "    return leaves_ms",
         ),
         (
             "leaving_unreadable",

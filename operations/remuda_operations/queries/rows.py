@@ -285,7 +285,7 @@ class Node(msgspec.Struct, kw_only=True):
     domain: Public[Sequence[str]] = ()
     devices: Public[Sequence[NodeDevices]] = ()
     promise: NodePromise | None = None
-    leaving: NodeDeparture | None = None
+    leaving: Public[NodeDeparture | None] = None
 
 
 class NodePartition(msgspec.Struct):

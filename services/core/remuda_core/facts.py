@@ -190,13 +190,14 @@ class NodeChanged(Fact):
 
 class NodeDraining(Fact):
     """The RM drains the node, or the operator does, or it has `left`: the time of its attribute has come. The node is
-    draining while one of them holds."""
+    draining while one of them holds. `running`: how many allocations still run there when a known time has come."""
 
     partition: str
     node_id: str
     operator: str = ""
     reason: str = ""
     left: bool = False
+    running: int = 0
 
 
 class NodeLeaving(Fact):

@@ -236,6 +236,13 @@ TOLD: list[tuple[Message, list[str]]] = [
     ),
     (log_pb2.NodeDraining(**NODE), ["NODE SET NODE_SCHEDULABLE n1 - 'schedulable: false'"]),
     (
+        log_pb2.NodeDraining(left=True, running=2, **NODE),
+        [
+            "NODE SET NODE_SCHEDULABLE n1 - 'schedulable: false'",
+            "NODE NONE - n1 - '2 allocations still run on a node whose time to leave has come'",
+        ],
+    ),
+    (
         log_pb2.NodeLeaving(from_ms=90_000, operator="sam", reason="new memory", **NODE),
         ["NODE SET - n1 - 'schedulable: false from 90000 ms on, by sam: new memory'"],
     ),

@@ -1190,6 +1190,7 @@ class NodeDraining(_message.Message):
     OPERATOR_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     LEFT_FIELD_NUMBER: _builtins.int
+    RUNNING_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     node_id: _builtins.str
     operator: _builtins.str
@@ -1197,6 +1198,8 @@ class NodeDraining(_message.Message):
     reason: _builtins.str
     left: _builtins.bool
     """Its attribute remuda/leavesAt names this time or an earlier one."""
+    running: _builtins.int
+    """At a time that was known before: how many allocations still run there."""
     def __init__(
         self,
         *,
@@ -1205,10 +1208,11 @@ class NodeDraining(_message.Message):
         operator: _builtins.str = ...,
         reason: _builtins.str = ...,
         left: _builtins.bool = ...,
+        running: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["left", b"left", "node_id", b"node_id", "operator", b"operator", "partition", b"partition", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["left", b"left", "node_id", b"node_id", "operator", b"operator", "partition", b"partition", "reason", b"reason", "running", b"running"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

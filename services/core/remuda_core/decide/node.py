@@ -159,11 +159,11 @@ def drain(
 
 
 def drained(
-    partition: Partition, node: Node, operator: str = "", reason: str = "", *, left: bool = False
+    partition: Partition, node: Node, operator: str = "", reason: str = "", *, left: bool = False, running: int = 0
 ) -> Iterator[Fact]:
     """The RM, or the operator, drains the node, or it has left. Reservations of asks that are bound to it stay."""
     yield from release_reservation(partition, node, "the node is draining", but_for=node.id)
-    yield facts.NodeDraining(partition.name, node.id, operator, reason, left)
+    yield facts.NodeDraining(partition.name, node.id, operator, reason, left, running)
 
 
 def node_leaves(state: State, partition: Partition, timer: Timer, now_ms: int) -> Iterator[Fact]:
@@ -171,11 +171,11 @@ def node_leaves(state: State, partition: Partition, timer: Timer, now_ms: int) -
     node = partition.nodes.get(timer.key)
     if node is None or timer != of_leaving(partition.name, node):
         return
-    planned = node.drained
+    planned, running = node.drained, len(node.allocations)
     if planned is not None and 0 < planned.from_ms <= now_ms:
-        yield from drained(partition, node, planned.operator, planned.reason)
+        yield from drained(partition, node, planned.operator, planned.reason, running=running)
     if node.leaves_ms <= now_ms:
-        yield from drained(partition, node, left=True)
+        yield from drained(partition, node, left=True, running=running)
 
 
 def release_reservation(partition: Partition, node: Node, reason: str, but_for: str = "") -> Iterator[Fact]:

@@ -42,7 +42,7 @@ def lasting_ms(leaves_ms: int, now_ms: int) -> int:
     leave."""
     if leaves_ms >= ALWAYS_MS:
         return ALWAYS_MS
-    steps = max(0, leaves_ms - now_ms - ANSWER_WITHIN_MS) // STEP_MS
+    steps = max(0, _ends_by(leaves_ms) - now_ms) // STEP_MS
     less = max(steps.bit_length() - DIGITS, 0)
     return (steps >> less << less) * STEP_MS
 
@@ -50,7 +50,12 @@ def lasting_ms(leaves_ms: int, now_ms: int) -> int:
 def shorter_from_ms(leaves_ms: int, now_ms: int) -> int:
     """The first time at which `lasting_ms` is shorter than now; ALWAYS_MS if there is none."""
     lasts_ms = lasting_ms(leaves_ms, now_ms)
-    return leaves_ms - ANSWER_WITHIN_MS - lasts_ms + 1 if 0 < lasts_ms < ALWAYS_MS else ALWAYS_MS
+    return _ends_by(leaves_ms) - lasts_ms + 1 if 0 < lasts_ms < ALWAYS_MS else ALWAYS_MS
+
+
+def _ends_by(leaves_ms: int) -> int:
+    """When allocations have to have ended: the RM may take some time to say whether they may start."""
+    return leaves_ms - ANSWER_WITHIN_MS
 
 
 def needed_ms(tags: Mapping[str, str], bound_ms: int) -> int:

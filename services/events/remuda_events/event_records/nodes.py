@@ -49,6 +49,9 @@ def rejected_allocation_forgotten(fact: log_pb2.RejectedAllocationForgotten, at_
 
 def node_draining(fact: log_pb2.NodeDraining, at_ns: int) -> Records:
     yield schedulable(fact.node_id, False, at_ns)
+    if fact.running:
+        message = f"{fact.running} allocations still run on a node whose time to leave has come"
+        yield node(fact.node_id, Record.NONE, Record.DETAILS_NONE, at_ns, message=message)
 
 
 def node_leaving(fact: log_pb2.NodeLeaving, at_ns: int) -> Records:

@@ -68,7 +68,8 @@ def node_changed(fact: log_pb2.NodeChanged) -> str:
 def node_draining(fact: log_pb2.NodeDraining) -> str:
     by = f", by operator {fact.operator}{because(fact.reason)}" if fact.operator else ""
     by = ", as its time to leave has come" if fact.left else by
-    return f"node {fact.node_id} takes nothing new: draining{by}"
+    running = f"; {fact.running} allocations still run there" if fact.running else ""
+    return f"node {fact.node_id} takes nothing new: draining{by}{running}"
 
 
 def node_leaving(fact: log_pb2.NodeLeaving) -> str:

@@ -3,7 +3,7 @@ import { html, useEffect, useMemo, useState } from "../html.js";
 import { Actions, drainNode } from "../actions.js";
 import { paths } from "../api.js";
 import { useRows } from "../data.js";
-import { amount, amounts, number, plural } from "../format.js";
+import { amount, amounts, number, plural, time } from "../format.js";
 import { List } from "../list.js";
 import { NodeMap } from "../node_map.js";
 import { colourings, queuesOfNodes, resourcesOf, shareOf, used } from "../node_colours.js";
@@ -92,6 +92,7 @@ function Node({ rm, id, rows, ready, error }) {
       <${Facts} of=${[
         ["domain", (one.domain || []).join("/")], ...(one.devices || []).map((it) => [`devices of ${it.resource}`, devicesText(it)]),
         ["allocated", amounts(one.allocated)], ["occupied", amounts(one.occupied)], ["available", amounts(one.available)],
+        ["drained from", one.leaving ? `${time(one.leaving.at_ms)} on${one.leaving.operator && `, by ${one.leaving.operator}`}${one.leaving.reason && `: ${one.leaving.reason}`}` : ""],
         ["reserved for", one.reserved_for ? `${one.reserved_for.application}/${one.reserved_for.key}` : ""],
         ...(one.rejected || []).map((it) => ["occupied by", `${it.application_id}/${it.allocation_key}: ${it.reason}`]), ...Object.entries(one.attributes),
       ]} />
