@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
+
+import msgspec
 
 from remuda_bus import subjects
 from remuda_bus.bus import Message, Reader
@@ -16,6 +19,8 @@ from remuda_core.facts import Fact
 from remuda_core.shell import replay
 from remuda_core.wire import schema
 from remuda_events.event_records import event_records_of
+from remuda_operations.ledger import hours
+from remuda_operations.ledger.bookmark import Bookmark
 from remuda_proto.guests import is_guest
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 
@@ -48,6 +53,7 @@ class Auditor:
         self.log_seq = 0  # of the last commit
         self.totals = {0: _totals(self.core)}  # of the state at each commit
         self.configuration = b""  # as the RM has registered with it
+        self._used: list[tuple[int, dict[tuple[str, str], int]]] = []  # time of each commit, and what is used then
 
     async def follow_log(self) -> None:
         log = await self._server.read(subjects.LOG.name, subjects.log(self.rm_id))
@@ -81,6 +87,7 @@ class Auditor:
             self._handles(seq, decision)
         replay.apply(self.core, schema.Commit.FromString(commit.SerializeToString()))
         self.log_seq, self.totals[seq] = seq, _totals(self.core)
+        self._used.append((self.core.state.now_ms, _used(self.core)))
         self._records.extend((seq, index) for index, _ in enumerate(event_records_of(commit)))
         if self.commits % CHECK_EVERY == 0:
             self.check()
@@ -160,7 +167,29 @@ class Auditor:
         await self._events_in_order()
         for name, core in cores:
             self._same(name, core)
+        await self._ledger_is_the_integral()
         await self._nothing_left_to_do()
+
+    async def _ledger_is_the_integral(self) -> None:
+        """Of what was used, over the commits between the begin of the ledger and its last closed hour."""
+        entry = await self._server.get(subjects.EVENT_BOOKMARKS.name, subjects.ledger_key(self.rm_id))
+        if entry is None or entry.value is None:
+            raise Violation(f"{self.rm_id} has no ledger")
+        bookmark = msgspec.json.decode(entry.value, type=Bookmark)
+        found: dict[tuple[str, str], int] = {}
+        for message in await everything(self._server, subjects.LEDGER.name, subjects.ledger(self.rm_id, "*")):
+            part = hours.decode(message.payload)
+            rows = hours.rows_of(part) if part.hour_ms < bookmark.closed_ms else ()
+            for key, amounts in (row for row in rows if row.key.kind in hours.USE):
+                for name, amount in amounts.items():
+                    found[key.partition, name] = found.get((key.partition, name), 0) + amount
+        due: dict[tuple[str, str], int] = {}
+        for (since_ms, used), (until_ms, _) in pairwise([*self._used, (bookmark.closed_ms, {})]):
+            lasted_ms = min(until_ms, bookmark.closed_ms) - max(since_ms, bookmark.begun_ms)
+            for name, amount in used.items() if lasted_ms > 0 else ():
+                due[name] = due.get(name, 0) + amount * lasted_ms
+        if found != {name: amount for name, amount in due.items() if amount}:
+            raise Violation(f"{self.rm_id}: the ledger has {found}, the log {due}, {bookmark}")
 
     async def _each_request_once(self) -> None:
         """Where its requests are handled, or are dead letters: one of the two."""
@@ -202,6 +231,15 @@ class Auditor:
         facts = [fact for fact in found if not isinstance(fact, self.RECURRING)]
         if facts:
             raise Violation(f"{self.rm_id}: left undone: {facts[:3]}")
+
+
+def _used(core: Core) -> dict[tuple[str, str], int]:
+    """By partition and resource."""
+    return {
+        (partition.name.partition("]")[2], name): amount
+        for partition in core.state.partitions.values()
+        for name, amount in partition.queues["root"].allocated.items()
+    }
 
 
 def _totals(core: Core) -> dict[str, int]:

@@ -15,13 +15,16 @@ from typing import Any
 
 from remuda_core.shell.answer_pace import AnswerPace
 from remuda_core.shell.rm_standby import RmStandby
+from remuda_events.ledger import follower, projection
 from remuda_events.shell import LagWarning
+from remuda_operations.ledger import hours
 from remuda_peloton.core import Core as ResmgrCore
 
 from .queues_file import QueuesFile, replacements
 from .story import CURRENT
 
 BORN_S = 1_700_000_000
+HOUR_MS = 20_000  # of ledgers: a simulation lasts some minutes
 ANSWER_S = 0.002  # of processor time, for each answer
 
 
@@ -61,6 +64,7 @@ def environment(random: Random, file: QueuesFile) -> Iterator[None]:
         (LagWarning.__init__, "__defaults__", (wall_clock_s,)),
         (AnswerPace.__init__, "__defaults__", (loop_time_s, count(0.0, ANSWER_S).__next__)),
         (uuid, "uuid4", lambda: uuid.UUID(bytes=random.randbytes(16), version=4)),
+        *((module, "HOUR_MS", HOUR_MS) for module in (hours, projection, follower)),
         (RmStandby, "__init__", noted(RmStandby)),
         (ResmgrCore, "__init__", noted(ResmgrCore)),
         *replacements(file),

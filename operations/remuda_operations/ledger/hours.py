@@ -166,7 +166,7 @@ def _group(rows: list[Row]) -> Group:
 
 def write_amounts(amounts: Mapping[str, int]) -> dict[str, int | str]:
     """Integers beyond 63 bits as texts, by resource."""
-    return {name: amount if amount < 2**63 else str(amount) for name, amount in sorted(amounts.items())}
+    return {name: amount if -(2**63) <= amount < 2**63 else str(amount) for name, amount in sorted(amounts.items())}
 
 
 def _read_amounts(amounts: Mapping[str, int | str]) -> Amounts:

@@ -122,6 +122,17 @@ def test_a_clock_that_went_back_stands_still():
     assert closed_hours(commits) == []
 
 
+def test_an_hour_that_was_closed_ahead_is_made_up_for_in_the_next_one():
+    projection = Projection()
+    begun = at(0, accepted("app"), allocated("app", "u1", vcore=1), allocated("app", "u2", vcore=5))
+    assert list(projection.apply(begun)) == []
+    assert projection.close_ahead() == (BEGIN_MS, [row("used", vcore=6 * HOUR_MS)])
+    assert list(projection.apply(at(HOUR_MS - 1_000, released("app", "u1"), allocated("app", "u3", vcore=3)))) == []
+    [second] = projection.apply(at(2 * HOUR_MS))
+    made_up = -1_000 + 3_000
+    assert second == (BEGIN_MS + HOUR_MS, [row("used", vcore=5 * HOUR_MS + 3 * HOUR_MS + made_up)])
+
+
 def test_a_placeholder_is_of_another_kind_until_it_is_replaced():
     real = log_pb2.PlaceholderReplaced(
         allocation=log_pb2.Allocated(allocation=allocation("app", "u2", vcore=2)), placeholder="u1"

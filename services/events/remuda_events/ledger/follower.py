@@ -103,8 +103,8 @@ class Ledger:
 
     async def close_hour(self) -> None:
         """Close the open hour without a commit behind it."""
-        projection = self._projection
-        for closed in projection.advance(projection.hour_ms + HOUR_MS):
+        closed = self._projection.close_ahead()
+        if closed.rows:
             await self._append(closed)
         await self.store_checkpoint()
 

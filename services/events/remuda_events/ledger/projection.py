@@ -173,8 +173,15 @@ class Projection:
                 self.hour_ms = hours.hour_of(self.at_ms)
         self.resume()
 
+    def close_ahead(self) -> ClosedHour:
+        """Close the hour without a commit behind it. If one comes all the same that is of that hour, what it changes
+        is made up for in the hour behind it: sums of all hours stay exact."""
+        closed = self._close()
+        self.resume()
+        return closed
+
     def resume(self) -> None:
-        """Follow what `at_ms` and `hour_ms` are."""
+        """Follow what `at_ms` and `hour_ms` are. The hour may begin behind that time."""
         self._into_ms = self.at_ms - self.hour_ms
 
     def _close(self) -> ClosedHour:
