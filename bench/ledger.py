@@ -20,8 +20,9 @@ from random import Random
 from remuda_bus import subjects
 from remuda_bus.memory import MemoryBus
 from remuda_events.ledger import checkpoints
-from remuda_events.ledger.projection import Projection
+from remuda_events.ledger.projection import ClosedDay, Projection
 from remuda_operations.ledger import hours
+from remuda_operations.ledger.bookmark import Bookmark
 from remuda_operations.ledger.hours import HOUR_MS
 from remuda_operations.ledger.reading import LedgerQuery, read_ledger
 from remuda_proto.remuda.v1 import log_pb2
@@ -70,18 +71,25 @@ async def measure(days: int, allocations: int, applications: int) -> dict[str, f
     for commit in commits(days, allocations, applications):
         began = time.process_time()
         for closed in projection.apply(commit):
-            for payload in hours.encode(closed.hour_ms, closed.rows):
+            for payload in hours.encode(closed[0], closed.rows):
                 size += len(payload)
-                await bus.append(subjects.ledger(RM, closed.hour_ms // HOUR_MS), payload)
+                of_day = isinstance(closed, ClosedDay)
+                number = closed[0] // (DAY_MS if of_day else HOUR_MS)
+                await bus.append((subjects.ledger_days if of_day else subjects.ledger)(RM, number), payload)
         spent += time.process_time() - began
         facts += len(commit.decisions[0].facts)
+    bookmark = Bookmark(1, "", BEGIN_MS, projection.hour_ms).encode()
+    await bus.put(subjects.EVENT_BOOKMARKS.name, subjects.ledger_key(RM), bookmark)
     found: dict[str, float] = {
         "facts_per_s": round(facts / spent),
         "bytes_per_day": round(size / days),
         "checkpoint_bytes": len(checkpoints.encode(projection, START)),
     }
-    for name, by in (("queue", ("queue",)), ("user", ("queue", "user")), ("application", ("application",))):
-        query = LedgerQuery(BEGIN_MS, BEGIN_MS + days * DAY_MS, by, "day" if name == "user" else "all")
+    for name, by, per in (
+        ("queue", ("queue",), "all"), ("user", ("queue", "user"), "day"), ("application", ("application",), "all"),
+        ("queue_and_hour", ("queue",), "hour"),
+    ):  # fmt: skip
+        query = LedgerQuery(BEGIN_MS, BEGIN_MS + days * DAY_MS, by, per)
         began = time.process_time()
         answer = await read_ledger(bus, RM, query)
         found[f"by_{name}_s"] = round(time.process_time() - began, 3)

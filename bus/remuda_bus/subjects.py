@@ -116,6 +116,11 @@ def ledger(rm_id: str, hour: int | str) -> str:
     return f"remuda.ledger.{rm_id}.{hour}"
 
 
+def ledger_days(rm_id: str, day: int | str) -> str:
+    """The sums of the hours of a day of UTC. `day`: its number since 1970, or `*`."""
+    return f"remuda.ledger_days.{rm_id}.{day}"
+
+
 RESOLVE_CONFIGURATION = "remuda.api.config.resolve"
 CURRENT_CONFIGURATIONS = "remuda.api.config.current"  # for people: JSON of the active configurations of all RMs
 CONFIGURATION_QUERIES = ("current", "get", "check", "history", "show", "diff")  # those that people may send
@@ -438,8 +443,8 @@ DEAD_LETTERS = Stream(
 )
 LEDGER = Stream(
     "LEDGER",
-    ("remuda.ledger.*.*",),
-    "closed hours of use, derived from LOG; empty unless events.ledger is set",
+    ("remuda.ledger.*.*", "remuda.ledger_days.*.*"),
+    "closed hours of use, and their sums by day, derived from LOG; empty unless events.ledger is set",
     discard="old",
     max_bytes=3 * GIB,  # an RM with a thousand applications in each hour adds some 100 MB a year
     max_age_s=400 * DAY_S,  # a year, and the month that is compared with that of the year before

@@ -60,12 +60,26 @@ def payloads() -> list[bytes]:
     return [payload for hour_ms, rows in HOURS.items() for payload in hours.encode(hour_ms, rows)]
 
 
+def days() -> dict[int, list[Row]]:
+    """The sums of the first day, which is closed."""
+    sums: dict[RowKey, hours.Amounts] = {}
+    for hour_ms, rows in HOURS.items():
+        for key, amounts in rows if hour_ms < DAY_MS + 24 * HOUR_MS else ():
+            kept = sums.setdefault(key, {})
+            for name, amount in amounts.items():
+                kept[name] = kept.get(name, 0) + amount
+    return {DAY_MS: [Row(key, amounts) for key, amounts in sums.items()]}
+
+
 @pytest.fixture
 async def bus() -> MemoryBus:
     bus = MemoryBus()
     for hour_ms, rows in HOURS.items():
         for payload in hours.encode(hour_ms, rows):
             await bus.append(subjects.ledger(RM, hour_ms // HOUR_MS), payload)
+    for day_ms, rows in days().items():
+        for payload in hours.encode(day_ms, rows):
+            await bus.append(subjects.ledger_days(RM, day_ms // (24 * HOUR_MS)), payload)
     bookmark = Bookmark(1, "", DAY_MS, DAY_MS + 25 * HOUR_MS)
     await bus.put(subjects.EVENT_BOOKMARKS.name, subjects.ledger_key(RM), bookmark.encode())
     return bus
@@ -103,6 +117,27 @@ async def test_sums_by_queue_of_all_hours(bus: MemoryBus) -> None:
         "used": {"gpu": 6 * HOUR_MS, "memory": 3 * 2**30 * HOUR_MS},
         "gang": {}, "lost": {}, "failed": {}, "kept": {}, "unreported": {},
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("per", reading.PER)
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata"])
+@pytest.mark.parametrize("since", [-30, 0, 1, 2, 3, 24])
+@pytest.mark.parametrize("until", [-20, 1, 3, 24, 25, 60])
+async def test_whole_days_are_read_as_such_and_nothing_counts_twice(
+    bus: MemoryBus, per: str, zone: str, since: int, until: int
+) -> None:
+    if since >= until:
+        return
+    since_ms, until_ms = DAY_MS + since * HOUR_MS, DAY_MS + until * HOUR_MS
+    asked = query("queue", "application", per=per, zone=zone, since_ms=since_ms, until_ms=until_ms)
+    sums = Sums(asked)
+    sums.add_all(
+        payload
+        for hour_ms, rows in HOURS.items()
+        for payload in hours.encode(hour_ms, rows)
+        if since_ms <= hour_ms < until_ms
+    )
+    assert (await read_ledger(bus, RM, asked)).rows == sums.rows()
 
 
 async def test_only_hours_that_begin_in_the_time_count(bus: MemoryBus) -> None:

@@ -14,7 +14,7 @@ from remuda_core.snapshot import save
 from remuda_core.wire import snapshot_format
 from remuda_core.wire.facts import WRITERS
 from remuda_events.ledger import checkpoints
-from remuda_events.ledger.projection import Projection, plain
+from remuda_events.ledger.projection import ClosedDay, Projection, plain
 from remuda_operations.ledger import hours
 from remuda_operations.ledger.hours import HOUR_MS
 from remuda_proto.remuda.v1 import log_pb2
@@ -68,13 +68,20 @@ class Reader:
     def __init__(self) -> None:
         self.sums: Integral = defaultdict(int)
         self.messages: list[bytes] = []
+        self.by_day: dict[tuple[int, hours.RowKey, str], int] = defaultdict(int)
+        self.days: dict[tuple[int, hours.RowKey, str], int] = {}
 
     def take(self, projection: Projection, commit: log_pb2.Commit) -> None:
         for closed in projection.apply(commit):
-            for message in hours.encode(closed.hour_ms, closed.rows):
+            for message in hours.encode(closed[0], closed.rows):
                 self.messages.append(message)
-                for key, amounts in hours.rows_of(hours.decode(message)):
-                    for name, amount in amounts.items() if key.kind in hours.USE else ():
+                rows = hours.rows_of(hours.decode(message))
+                for key, name, amount in ((key, name, amount) for key, kept in rows for name, amount in kept.items()):
+                    if isinstance(closed, ClosedDay):
+                        self.days[closed.day_ms, key, name] = amount
+                        continue
+                    self.by_day[hours.day_of(closed.hour_ms), key, name] += amount
+                    if key.kind in hours.USE:
                         self.sums[closed.hour_ms, *key[:3], key.application, name] += amount
 
 
@@ -95,6 +102,9 @@ def test_the_ledger_is_the_integral_over_the_log(seed: int, restarts: set[int]) 
             assert checkpoints.encode(resumed, AT) == payload
     assert dict(straight.sums) == integral([*log, end])
     assert restarted.messages == straight.messages
+    assert straight.days == {
+        key: amount for key, amount in straight.by_day.items() if key[0] < hours.day_of(end[0]) and amount
+    }
 
 
 @given(st.integers(0, 10**6), st.floats(0, 1))

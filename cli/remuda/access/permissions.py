@@ -320,6 +320,7 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             *_reads(subjects.LOG.name, subjects.EVENTS.name, f"OBJ_{subjects.SNAPSHOTS.name}"),
             "si.v1.rm.*.callback.event",
             "remuda.ledger.*.*",
+            "remuda.ledger_days.*.*",
             *_sees_last(subjects.LEDGER.name),
             *_object_store(subjects.LEDGERS.name),
             *_looks_into(_RMS, _LEASES, _HALTS, _FAULTS, subjects.EVENT_BOOKMARKS.name),

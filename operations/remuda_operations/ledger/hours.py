@@ -1,4 +1,4 @@
-"""Closed hours of a ledger as messages of the stream LEDGER, and back.
+"""Closed hours of a ledger as messages of the stream LEDGER, and back. Days, sums of their hours, have the same form.
 
 An hour is one message, or several parts that are appended together. Rows that differ only by application are one group,
 whose sums precede its applications: a reader that does not ask for applications decodes none.
@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 HOUR_MS: Final = 3_600_000
+HOURS_OF_DAY: Final = 24
 FORMAT: Final = 1
 # Of the names and amounts in one message, before they are compressed: less than any server of ours takes.
 PART_BYTES: Final = 400_000
@@ -82,7 +83,7 @@ class Group(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Part(msgspec.Struct, frozen=True):
-    """A message: a part of an hour, from 0. `hour_ms`: the begin of the hour."""
+    """A message: a part of an hour or a day, from 0. `hour_ms`: its begin."""
 
     format: int
     hour_ms: int
@@ -98,6 +99,11 @@ _PART: Final = msgspec.msgpack.Decoder(Part)
 def hour_of(at_ms: int) -> int:
     """The begin of the hour."""
     return at_ms - at_ms % HOUR_MS
+
+
+def day_of(at_ms: int) -> int:
+    """The begin of the day, of UTC."""
+    return at_ms - at_ms % (HOURS_OF_DAY * HOUR_MS)
 
 
 def encode(hour_ms: int, rows: Iterable[Row]) -> list[bytes]:

@@ -8,11 +8,12 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from remuda_bus import subjects
-from remuda_bus.bus import Bus, Unreadable
+from remuda_bus.bus import Bus, Message, Unreadable
 from remuda_operations.ledger import hours
 from remuda_operations.ledger.bookmark import bookmark_of
 from remuda_operations.ledger.hours import HOUR_MS, Amounts, Group
@@ -25,6 +26,7 @@ PER: Final = ("hour", "day", "month", "all")
 # The clocks of the events service and of the server may differ by so much, and an hour is stored after its end.
 MARGIN_S: Final = 60.0
 MESSAGES_AT_ONCE: Final = 200
+DAY_MS: Final = hours.HOURS_OF_DAY * HOUR_MS
 
 Seen = Callable[[str, str, str], bool]
 
@@ -136,43 +138,67 @@ async def read_ledger(
     TooManyRows beyond `most_rows`."""
     bookmark, _ = await bookmark_of(bus, rm_id)
     sums = Sums(query, seen, most_rows)
-    async for payloads in _messages(bus, rm_id, query):
-        try:
-            await asyncio.to_thread(sums.add_all, payloads)
-        except ValueError as error:
-            raise Unreadable(f"the ledger of {rm_id!r}: {error}") from None
     begun_ms, closed_ms = (bookmark.begun_ms, bookmark.closed_ms) if bookmark is not None else (0, 0)
+    for wanted in _ranges(rm_id, query, closed_ms):
+        async for payloads in _messages(bus, wanted):
+            try:
+                await asyncio.to_thread(sums.add_all, payloads)
+            except ValueError as error:
+                raise Unreadable(f"the ledger of {rm_id!r}: {error}") from None
     return LedgerAnswer(rm_id, query, begun_ms, closed_ms, sums.rows())
 
 
-async def _messages(bus: Bus, rm_id: str, query: LedgerQuery) -> AsyncIterator[list[bytes]]:
-    """The messages of the hours of the query. An hour is stored after its end, perhaps long after."""
-    stream, subject = subjects.LEDGER.name, subjects.ledger(rm_id, "*")
-    last = await bus.last_message(stream, subject)
-    age_s = time.time() - query.since_ms / 1_000 + MARGIN_S
-    first = await bus.first_sequence_since(stream, subject, max(0.0, age_s)) if last is not None else None
+class _Range(NamedTuple):
+    """Hours, or whole days, that begin in a time. `subject`: of their messages. `unit_ms`: how long each is."""
+
+    subject: str
+    unit_ms: int
+    since_ms: int
+    until_ms: int
+
+    def has(self, message: Message) -> bool:
+        return self.since_ms <= self._begin_ms(message) < self.until_ms
+
+    def ends_before(self, message: Message) -> bool:
+        return self._begin_ms(message) >= self.until_ms
+
+    def _begin_ms(self, message: Message) -> int:
+        number = message.subject.rpartition(".")[2]
+        return int(number) * self.unit_ms if number.isdecimal() else -1
+
+
+def _ranges(rm_id: str, query: LedgerQuery, closed_ms: int) -> list[_Range]:
+    """Whole days that are closed are read as such, where days or more of UTC are asked for; the rest by the hour."""
+    of_hours = partial(_Range, subjects.ledger(rm_id, "*"), HOUR_MS)
+    first = hours.day_of(query.since_ms + DAY_MS - 1)
+    last = hours.day_of(min(query.until_ms, closed_ms))
+    if query.per == "hour" or (query.per != "all" and query.zone != "UTC") or first >= last:
+        return [of_hours(query.since_ms, query.until_ms)]
+    days = _Range(subjects.ledger_days(rm_id, "*"), DAY_MS, first, last)
+    return [one for one in (of_hours(query.since_ms, first), days, of_hours(last, query.until_ms))
+            if one.since_ms < one.until_ms]  # fmt: skip
+
+
+async def _messages(bus: Bus, wanted: _Range) -> AsyncIterator[list[bytes]]:
+    """They are stored after their end, perhaps long after, in their order."""
+    stream = subjects.LEDGER.name
+    last = await bus.last_message(stream, wanted.subject)
+    age_s = time.time() - wanted.since_ms / 1_000 + MARGIN_S
+    first = await bus.first_sequence_since(stream, wanted.subject, max(0.0, age_s)) if last is not None else None
     if last is None or first is None:
         return
-    reader = await bus.read(stream, subject, first - 1)
+    reader = await bus.read(stream, wanted.subject, first - 1)
     try:
         at = first - 1
         while at < last.seq:
             found = await reader.batch(MESSAGES_AT_ONCE)
             at = found[-1].seq
-            wanted = [
-                message.payload
-                for message in found
-                if query.since_ms <= _hour_of(message.subject) < query.until_ms
-            ]  # fmt: skip
-            if wanted:
-                yield wanted
+            if payloads := [message.payload for message in found if wanted.has(message)]:
+                yield payloads
+            if wanted.ends_before(found[-1]):
+                return
     finally:
         await reader.close()
-
-
-def _hour_of(subject: str) -> int:
-    number = subject.rpartition(".")[2]
-    return int(number) * HOUR_MS if number.isdecimal() else -1
 
 
 class Sums:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remuda_events import limits
-from remuda_events.ledger.projection import ClosedHour, Projection
+from remuda_events.ledger.projection import ClosedDay, ClosedHour, Projection
 from remuda_operations.ledger import hours
 from remuda_operations.ledger.hours import HOUR_MS, Row, RowKey
 from remuda_proto.remuda.v1 import log_pb2
@@ -76,7 +76,7 @@ def project(commits: Iterable[log_pb2.Commit], *tags: str) -> list[Row]:
 
 def closed_hours(commits: Iterable[log_pb2.Commit], *tags: str) -> list[ClosedHour]:
     projection = Projection(tags)
-    return [closed for commit in commits for closed in projection.apply(commit)]
+    return [closed for commit in commits for closed in projection.apply(commit) if isinstance(closed, ClosedHour)]
 
 
 def row(kind: str, application: str = "app", queue: str = "root.a", tags: hours.Tags = (), **amounts: int) -> Row:
@@ -126,11 +126,28 @@ def test_an_hour_that_was_closed_ahead_is_made_up_for_in_the_next_one():
     projection = Projection()
     begun = at(0, accepted("app"), allocated("app", "u1", vcore=1), allocated("app", "u2", vcore=5))
     assert list(projection.apply(begun)) == []
-    assert projection.close_ahead() == (BEGIN_MS, [row("used", vcore=6 * HOUR_MS)])
+    assert list(projection.close_ahead()) == [(BEGIN_MS, [row("used", vcore=6 * HOUR_MS)])]
     assert list(projection.apply(at(HOUR_MS - 1_000, released("app", "u1"), allocated("app", "u3", vcore=3)))) == []
     [second] = projection.apply(at(2 * HOUR_MS))
     made_up = -1_000 + 3_000
     assert second == (BEGIN_MS + HOUR_MS, [row("used", vcore=5 * HOUR_MS + 3 * HOUR_MS + made_up)])
+
+
+def test_a_day_is_closed_behind_its_last_hour_with_the_sums_of_its_hours():
+    """The begin of these tests is at 8 o'clock."""
+    projection = Projection()
+    until_eve = 16 * HOUR_MS
+    assert hours.day_of(BEGIN_MS + until_eve) == BEGIN_MS + until_eve
+    list(projection.apply(at(0, accepted("app"), allocated("app", "u1", vcore=2))))
+    found = list(projection.apply(at(until_eve + 1_000, released("app", "u1"))))
+    assert [len(one.rows) for one in found] == [1] * 17
+    assert found[-1] == ClosedDay(BEGIN_MS - 8 * HOUR_MS, [row("used", vcore=2 * until_eve)])
+    assert all(isinstance(one, ClosedHour) for one in found[:-1])
+    later = list(projection.apply(at(80 * HOUR_MS)))
+    assert later == [
+        ClosedHour(BEGIN_MS + until_eve, [row("used", vcore=2_000)]),
+        ClosedDay(BEGIN_MS + until_eve, [row("used", vcore=2_000)]),
+    ]
 
 
 def test_a_placeholder_is_of_another_kind_until_it_is_replaced():

@@ -24,7 +24,7 @@ from remuda_events.ledger.projection import (
     amounts_of,
     plain,
 )
-from remuda_operations.ledger.hours import RowKey
+from remuda_operations.ledger.hours import Amounts, RowKey, write_amounts
 from remuda_proto.remuda.v1 import log_pb2, snapshot_pb2
 from remuda_replication.log import Position
 
@@ -95,6 +95,8 @@ class _Checkpoint(msgspec.Struct):
     applications: list[_Application]
     nodes: list[_Node]
     dropped: dict[str, tuple[dict[str, int], int]]
+    day_ms: int
+    day: list[_Row]
 
 
 _CHECKPOINT: Final = msgspec.msgpack.Decoder(_Checkpoint)
@@ -103,12 +105,7 @@ _CHECKPOINT: Final = msgspec.msgpack.Decoder(_Checkpoint)
 def encode(projection: Projection, position: Position) -> bytes:
     """`position`: of the last commit that the projection has followed."""
     numbers = {id(row): number for number, row in enumerate(projection.rows.values())}
-    rows = [
-        _Row(*key[:3], list(key.tags), key.application, key.kind, {
-            name: amount if -(2**63) <= amount < 2**63 else str(amount) for name, amount in row.amounts.items()
-        })
-        for key, row in projection.rows.items()
-    ]  # fmt: skip
+    rows = [_written(key, row.amounts) for key, row in projection.rows.items()]
     applications = [
         _Application(
             partition, one.id, one.queue, one.user, dict(one.tags), one.gang, one.failing,
@@ -130,8 +127,13 @@ def encode(projection: Projection, position: Position) -> bytes:
     dropped = {uuid: (one.resource, one.at_ms) for uuid, one in projection.dropped.items()}
     return zlib.compress(msgspec.msgpack.encode(_Checkpoint(
         FORMAT, position.seq, position.hash, projection.at_ms, projection.hour_ms, projection.begun_ms, rows,
-        applications, nodes, dropped,
+        applications, nodes, dropped, projection.day_ms,
+        [_written(key, amounts) for key, amounts in projection.day.items()],
     )), 1)  # fmt: skip
+
+
+def _written(key: RowKey, amounts: Amounts) -> _Row:
+    return _Row(*key[:3], list(key.tags), key.application, key.kind, write_amounts(amounts))
 
 
 def _reservation(reservation: Reservation | None, numbers: dict[int, int]) -> _Reservation | None:
@@ -161,12 +163,18 @@ def decode(payload: bytes, listed_tags: Iterable[str] = ()) -> tuple[Projection,
         if one.reservation is not None:
             _restore_reservation(projection, one, one.reservation, rows)
     projection.dropped = {uuid: Dropped(dict(resource), at) for uuid, (resource, at) in found.dropped.items()}
+    projection.day_ms, projection.day = found.day_ms, dict(map(_read, found.day))
     return projection, Position(found.seq, found.hash)
 
 
-def _restored_row(projection: Projection, one: _Row) -> OpenRow:
+def _read(one: _Row) -> tuple[RowKey, Amounts]:
     key = RowKey(one.partition, one.queue, one.user, tuple(one.tags), one.application, one.kind)
-    row = projection.rows[key] = OpenRow(key, {name: int(amount) for name, amount in one.amounts.items()})
+    return key, {name: int(amount) for name, amount in one.amounts.items()}
+
+
+def _restored_row(projection: Projection, one: _Row) -> OpenRow:
+    key, amounts = _read(one)
+    row = projection.rows[key] = OpenRow(key, amounts)
     return row
 
 

@@ -17,7 +17,7 @@ from remuda_bus.bus import Bus, BusError, Outgoing, Refused, Unreadable
 from remuda_bus.metrics import rm_label
 from remuda_events import limits, metrics
 from remuda_events.ledger import checkpoints
-from remuda_events.ledger.projection import ClosedHour, Projection
+from remuda_events.ledger.projection import ClosedDay, ClosedHour, Projection
 from remuda_operations.ledger import hours
 from remuda_operations.ledger.bookmark import Bookmark, bookmark_of
 from remuda_operations.ledger.hours import HOUR_MS
@@ -103,15 +103,18 @@ class Ledger:
 
     async def close_hour(self) -> None:
         """Close the open hour without a commit behind it."""
-        closed = self._projection.close_ahead()
-        if closed.rows:
+        for closed in self._projection.close_ahead():
             await self._append(closed)
         await self.store_checkpoint()
 
-    async def _append(self, closed: ClosedHour) -> None:
-        """Append an hour, unless the stream has it."""
-        subject = subjects.ledger(self._rm_id, closed.hour_ms // HOUR_MS)
-        messages = [Outgoing(subject, payload) for payload in hours.encode(closed.hour_ms, closed.rows)]
+    async def _append(self, closed: ClosedHour | ClosedDay) -> None:
+        """Append an hour or a day, unless the stream has it."""
+        begin_ms = closed[0]
+        if isinstance(closed, ClosedHour):
+            subject = subjects.ledger(self._rm_id, begin_ms // HOUR_MS)
+        else:
+            subject = subjects.ledger_days(self._rm_id, begin_ms // (hours.HOURS_OF_DAY * HOUR_MS))
+        messages = [Outgoing(subject, payload) for payload in hours.encode(begin_ms, closed.rows)]
         messages[0] = Outgoing(subject, messages[0].payload, {subjects.EXPECTED_LAST: "0"})
         try:
             await self._bus.append_all(messages, limits.BATCH_TIMEOUT_S)
@@ -120,10 +123,10 @@ class Ledger:
             if last is None:
                 raise
             if last.payload != messages[-1].payload:
-                log.error("the hour is in the ledger already, and otherwise", rm=self._rm_id, hour_ms=closed.hour_ms)
-            log.debug("the hour is in the ledger already", rm=self._rm_id, hour=subject, error=str(refusal))
+                log.error("it is in the ledger already, and otherwise", rm=self._rm_id, subject=subject)
+            log.debug("it is in the ledger already", rm=self._rm_id, subject=subject, error=str(refusal))
         else:
-            metrics.LEDGER_HOURS.labels(rm_label(self._rm_id)).inc()
+            metrics.LEDGER_HOURS.labels(rm_label(self._rm_id)).inc(isinstance(closed, ClosedHour))
 
     async def store_checkpoint(self) -> None:
         """Raises CheckpointMoved, BusError."""

@@ -31,6 +31,13 @@ class ClosedHour(NamedTuple):
     rows: list[Row]
 
 
+class ClosedDay(NamedTuple):
+    """The sums of the closed hours of a day. `day_ms`: its begin."""
+
+    day_ms: int
+    rows: list[Row]
+
+
 class OpenRow:
     """A row of the hour that is not closed yet. `held`: how many allocations and reservations book there."""
 
@@ -61,12 +68,12 @@ class OpenRow:
 
     def close(self) -> Amounts:
         """The amounts of the hour that ends. The next hour begins with what is used now."""
-        used = {name: amount for name, amount in self.used.items() if amount}
+        used = without_zeros(self.used)
         closed = self.amounts
         for name, amount in used.items():
             closed[name] = closed.get(name, 0) + amount * HOUR_MS
         self.used, self.amounts = used, {}
-        return {name: amount for name, amount in closed.items() if amount}
+        return without_zeros(closed)
 
 
 class Running:
@@ -139,7 +146,8 @@ class Dropped(NamedTuple):
 
 class Projection:
     """`listed_tags`: the names of tags by which rows are told apart. `at_ms`: the time of the last commit; 0: none yet.
-    `hour_ms`: the begin of the hour that is not closed. `begun_ms`: when the ledger begins."""
+    `hour_ms`: the begin of the hour that is not closed. `begun_ms`: when the ledger begins. `day`: the sums of the
+    closed hours of the day that begins at `day_ms`."""
 
     def __init__(self, listed_tags: Iterable[str] = ()) -> None:
         self.listed_tags = tuple(sorted(set(listed_tags)))
@@ -148,11 +156,13 @@ class Projection:
         self.applications: dict[tuple[str, str], Application] = {}
         self.nodes: dict[tuple[str, str], Node] = {}
         self.dropped: dict[str, Dropped] = {}
+        self.day_ms = 0
+        self.day: dict[RowKey, Amounts] = {}
         self._into_ms = 0
 
-    def apply(self, commit: log_pb2.Commit) -> Iterator[ClosedHour]:
-        """Follow a commit. Yields the hours that it closes and in which there is anything, the oldest first; they have
-        to be taken all."""
+    def apply(self, commit: log_pb2.Commit) -> Iterator[ClosedHour | ClosedDay]:
+        """Follow a commit. Yields the hours that it closes and in which there is anything, the oldest first, and each
+        day behind its hours; they have to be taken all."""
         yield from self.advance(commit.now_ms)
         for decision in commit.decisions:
             for message in decision.facts:
@@ -160,25 +170,26 @@ class Projection:
                 if kind is not None and (follow := FOLLOWED.get(kind)) is not None:
                     follow(self, getattr(message, kind))
 
-    def advance(self, now_ms: int) -> Iterator[ClosedHour]:
+    def advance(self, now_ms: int) -> Iterator[ClosedHour | ClosedDay]:
         """Time passes. A clock that went back stands still."""
         if not self.begun_ms:
             self.begun_ms, self.hour_ms = now_ms, hours.hour_of(now_ms)
         self.at_ms = max(self.at_ms, now_ms)
         while self.at_ms >= self.hour_ms + HOUR_MS:
-            closed = self._close()
-            if closed.rows:
+            if (closed := self._close()).rows:
                 yield closed
             if not self.rows:  # nothing happens in the hours in between
                 self.hour_ms = hours.hour_of(self.at_ms)
+            yield from self._close_day()
         self.resume()
 
-    def close_ahead(self) -> ClosedHour:
+    def close_ahead(self) -> Iterator[ClosedHour | ClosedDay]:
         """Close the hour without a commit behind it. If one comes all the same that is of that hour, what it changes
         is made up for in the hour behind it: sums of all hours stay exact."""
-        closed = self._close()
+        if (closed := self._close()).rows:
+            yield closed
+        yield from self._close_day()
         self.resume()
-        return closed
 
     def resume(self) -> None:
         """Follow what `at_ms` and `hour_ms` are. The hour may begin behind that time."""
@@ -188,23 +199,27 @@ class Projection:
         rows = [Row(key, amounts) for key, row in self.rows.items() if (amounts := row.close())]
         self.rows = {key: row for key, row in self.rows.items() if row.held}
         closed = ClosedHour(self.hour_ms, rows)
+        self.day_ms = hours.day_of(self.hour_ms)
+        for key, amounts in rows:
+            add(self.day.setdefault(within_bound(self.day, key), {}), amounts, 1)
         self.hour_ms += HOUR_MS
         forgotten_ms = self.hour_ms - limits.UNREPORTED_FOR_MS
         if self.dropped:
             self.dropped = {uuid: one for uuid, one in self.dropped.items() if one.at_ms > forgotten_ms}
         return closed
 
+    def _close_day(self) -> Iterator[ClosedDay]:
+        if self.day and hours.day_of(self.hour_ms) > self.day_ms:
+            rows = [Row(key, kept) for key, sums in self.day.items() if (kept := without_zeros(sums))]
+            self.day = {}
+            if rows:
+                yield ClosedDay(self.day_ms, rows)
+
     def row(self, key: RowKey) -> OpenRow:
-        """The row of the key. Beyond the bound of rows it is one without its application, and then without any name:
-        sums stay exact."""
-        rows = self.rows
-        found = rows.get(key)
+        found = self.rows.get(key)
         if found is None:
-            if len(rows) >= limits.LEDGER_ROWS:
-                key = key._replace(application=hours.OTHERS)
-                if key not in rows and len(rows) >= 2 * limits.LEDGER_ROWS:
-                    key = RowKey("", hours.OTHERS, "", (), hours.OTHERS, key.kind)
-            found = rows.get(key) or rows.setdefault(key, OpenRow(key))
+            key = within_bound(self.rows, key)
+            found = self.rows.get(key) or self.rows.setdefault(key, OpenRow(key))
         return found
 
     def _row_of(self, application: Application, kind: str, tags: Mapping[str, str] | None = None) -> OpenRow:
@@ -221,6 +236,7 @@ class Projection:
         """Add the open hour of another projection, which ends where this one begins."""
         for key, row in before.rows.items():
             add(self.row(key).amounts, row.amounts, 1)
+        self.day_ms, self.day = before.day_ms, before.day
 
     # Applications
 
@@ -474,6 +490,21 @@ def question(number: int) -> str:
 def plain(partition: str) -> str:
     """`default` of `[rm-1]default`."""
     return partition.partition("]")[2] or partition
+
+
+def within_bound(rows: Mapping[RowKey, object], key: RowKey) -> RowKey:
+    """The key of a row. Beyond the bound of rows it is one without its application, and then without any name: sums
+    stay exact."""
+    if key in rows or len(rows) < limits.LEDGER_ROWS:
+        return key
+    key = key._replace(application=hours.OTHERS)
+    if key in rows or len(rows) < 2 * limits.LEDGER_ROWS:
+        return key
+    return RowKey("", hours.OTHERS, "", (), hours.OTHERS, key.kind)
+
+
+def without_zeros(amounts: Amounts) -> Amounts:
+    return {name: amount for name, amount in amounts.items() if amount}
 
 
 def add(amounts: Amounts, resource: Mapping[str, int], times: int) -> None:
