@@ -186,9 +186,9 @@ class Auditor:
         due: dict[tuple[str, str], int] = {}
         for (since_ms, used), (until_ms, _) in pairwise([*self._used, (bookmark.closed_ms, {})]):
             lasted_ms = min(until_ms, bookmark.closed_ms) - max(since_ms, bookmark.begun_ms)
-            for name, amount in used.items() if lasted_ms > 0 else ():
-                due[name] = due.get(name, 0) + amount * lasted_ms
-        if found != {name: amount for name, amount in due.items() if amount}:
+            for place, amount in used.items() if lasted_ms > 0 else ():
+                due[place] = due.get(place, 0) + amount * lasted_ms
+        if found != {place: amount for place, amount in due.items() if amount}:
             raise Violation(f"{self.rm_id}: the ledger has {found}, the log {due}, {bookmark}")
 
     async def _each_request_once(self) -> None:
