@@ -152,8 +152,7 @@ def obey(mutant: Mutant | None) -> int:
 
     first = LAWS_OF_SECTION.get(mutant.section, LAW_TESTS[0])
     laws = LAW_TESTS_OF_PELOTON if mutant.section == PELOTON else (first, *LAW_TESTS)
-    limits = (f"--timeout={LAW_WITHIN_S}", "--timeout-method=signal")
-    options = ("-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", *limits)
+    options = ("-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", f"--timeout={LAW_WITHIN_S}")
     code = pytest.main([*options, *laws], plugins=[Plugin()])
     print("\n" + (failed[0] if failed else "no law notices"))
     return NOTICED if failed else int(code)

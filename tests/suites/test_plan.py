@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
 from .__main__ import report
@@ -96,3 +99,12 @@ def test_the_report_ends_with_why_a_suite_failed(capsys: pytest.CaptureFixture[s
     assert report(outcomes, 1.0) == 1
     _, shown = capsys.readouterr().out.split("=== mutants failed; the end of its output:\n")
     assert shown.startswith("survived: fence\n") and "failed: mutants\n" in shown
+
+
+def test_an_endless_test_fails_alone(tmp_path: Path) -> None:
+    """The others of its file are played, and each once."""
+    endless = "@pytest.mark.timeout(1)\ndef test_a():\n    time.sleep(600)\n\ndef test_b():\n    pass\n"
+    (tmp_path / "test_endless.py").write_text(f"import pytest, time\n\n{endless}")
+    options = f"-q -p no:cacheprovider -c {ROOT}/pyproject.toml --rootdir {tmp_path} -n 2 --dist loadfile"
+    code, output, _ = run(f"{sys.executable} -m pytest {options} {tmp_path}", 60)
+    assert code == 1 and "1 failed, 1 passed" in output, output
