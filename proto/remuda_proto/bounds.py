@@ -322,6 +322,9 @@ def problem_of_application(
 
 def problem_of_ask(allocation_key: str, application_id: str, task_group: str, tags: Mapping[str, str]) -> str | None:
     """Why an ask is refused, None if its names and tags are within their bounds."""
+    short = 4 * (len(allocation_key) + len(application_id) + len(task_group)) <= ID_BYTES
+    if short and allocation_key and application_id and not tags:
+        return None  # nearly always
     return (
         problem_of_name("allocationKey", allocation_key)
         or problem_of_name("applicationID", application_id)

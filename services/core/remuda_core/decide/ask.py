@@ -52,23 +52,27 @@ def submit_ask(state: State, command: SubmitAsk, now_ms: int) -> Iterator[Fact]:
         )  # fmt: skip
         return
     assert partition is not None and application is not None, "problem_of_ask checks"
+    ignored = ""
     properties = [queue.settings.properties for queue in application.queue.path_to_root if queue.settings.properties]
-    bound = bound_of(ask.execution_timeout_ms, ask.tags, application.tags, properties, placeholder=ask.placeholder)
-    problem = problem_of_bound(application, ask, bound.bound_ms, properties) if properties else None
-    if problem is not None:
-        rejected = facts.AllocationRejected if command.as_allocation else facts.AskRejected
-        yield rejected(ask.partition, ask.application_id, ask.allocation_key, problem)
-        return
-    if bound.bound_ms and bound.bound_ms != ask.execution_timeout_ms:
-        ask = replace(ask, execution_timeout_ms=bound.bound_ms)
+    if properties or ask.tags or application.tags:  # else its bound is its execution time-out
+        bound_ms, ignored = bound_of(
+            ask.execution_timeout_ms, ask.tags, application.tags, properties, placeholder=ask.placeholder
+        )
+        problem = problem_of_bound(application, ask, bound_ms, properties) if properties else None
+        if problem is not None:
+            rejected = facts.AllocationRejected if command.as_allocation else facts.AskRejected
+            yield rejected(ask.partition, ask.application_id, ask.allocation_key, problem)
+            return
+        if bound_ms and bound_ms != ask.execution_timeout_ms:
+            ask = replace(ask, execution_timeout_ms=bound_ms)
     if application.state in (lifecycle.NEW, lifecycle.COMPLETING):
         yield from transition(partition, application, lifecycle.RUN, now_ms)
     known = application.asks.get(ask.allocation_key)
     if known is not None:
         yield from release_reservations(partition, known, "the ask was changed")
-        yield facts.AskChanged(ask, bound.ignored)
+        yield facts.AskChanged(ask, ignored)
     else:
-        yield facts.AskAccepted(ask, bound.ignored)
+        yield facts.AskAccepted(ask, ignored)
 
 
 def problem_of_ask(partition: Partition | None, application: Application | None, ask: Ask) -> str | None:
@@ -87,7 +91,7 @@ def problem_of_ask(partition: Partition | None, application: Application | None,
     settings = partition.settings
     if problem := problem_of_resource(ask.resource, "resourceAsk"):
         return problem
-    if problem := problem_of_devices(settings.devices, ask.resource, ask.tags):
+    if settings.devices and (problem := problem_of_devices(settings.devices, ask.resource, ask.tags)):
         return problem
     if ask.tags or application.tags:
         return problem_of_topology(settings.topology, ask.tags, application.tags, ask.task_group, ask.max_allocations)

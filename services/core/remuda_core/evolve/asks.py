@@ -26,7 +26,8 @@ def ask_accepted(state: State, fact: facts.AskAccepted) -> PendingAsk:
     application = partition.applications[ask.application_id]
     state.next_seq = seq = state.next_seq + 1
     pending = PendingAsk(ask, application, ask.max_allocations, ask.max_allocations, seq, state.now_ms)
-    pending.expected_ms = expected_ms(partition, application, ask)
+    if partition.settings.backfill:
+        pending.expected_ms = expected_ms(partition, application, ask)
     ask_comes(state, partition, application, pending)
     if ask.placeholder:
         application.task_groups[ask.task_group].count += ask.max_allocations
@@ -42,7 +43,8 @@ def ask_changed(state: State, fact: facts.AskChanged) -> AskGone:
         application.task_groups[was.ask.task_group].count -= was.pending + was.asked
     gone = _ask_goes(state, partition, application, was)
     pending = PendingAsk(ask, application, ask.max_allocations, ask.max_allocations, was.seq, was.at_ms)
-    pending.expected_ms = expected_ms(partition, application, ask)
+    if partition.settings.backfill:
+        pending.expected_ms = expected_ms(partition, application, ask)
     ask_comes(state, partition, application, pending)
     if ask.placeholder:
         application.task_groups[ask.task_group].count += ask.max_allocations
@@ -53,8 +55,6 @@ def ask_changed(state: State, fact: facts.AskChanged) -> AskGone:
 def expected_ms(partition: Partition, application: Application, ask: facts.Ask) -> int:
     """How long allocations of the ask are expected to run as it comes; 0: not known. By its tag, or the last runs of
     its user, of its name if there are enough; at most its bound. Only backfill uses it."""
-    if not partition.settings.backfill:
-        return 0
     bound_ms = max(0, ask.execution_timeout_ms)
     if by_tag := runtime.expected_by_tags(ask.tags, application.tags):
         return min(by_tag, bound_ms) if bound_ms else by_tag
