@@ -38,7 +38,7 @@ MEMORY: Final = (
     *mutants_of(
         "index.moments",
         ("memory_looks_at_the_present", "23: shares are measured `fair.ahead` later", "at_ms = (step + 1) * self.step_ms + self.ahead_ms", "at_ms = (step + 1) * self.step_ms"),
-        ("memory_looks_once", "23: a pass measures all shares at one moment", "                    self._stale.append((order, members))\n", "                    pass\n"),
+        ("memory_looks_once", "23: a pass measures all shares at one moment", "                    self.stale.append((order, members))\n", "                    pass\n"),
         ("memory_of_any_resource", "23: the highest effective use counts", "                if share > highest:\n                    highest = share\n", "                highest = share\n"),
         ("memory_of_what_is_used_now", "23: effective use is use in the past", "        if known < len(past):  # of what is not used now\n", "        if False:\n"),
     ),

@@ -127,7 +127,7 @@ class Moments:
         self._budget = budget
         self._now_ms = now_ms
         self._of: dict[tuple[int, int], Moment] = {}
-        self._stale: list[tuple[Growing, list[Any]]] = []
+        self.stale: list[tuple[Growing, list[Any]]] = []
 
     def of(self, memory: Memory) -> Moment | None:
         """The moment of a queue with this memory; None: it has none."""
@@ -147,15 +147,15 @@ class Moments:
             for order in orders:
                 members = order.outdate(is_new_epoch=moment.is_new_epoch)
                 if members:
-                    self._stale.append((order, members))
+                    self.stale.append((order, members))
                 if order.growing:
                     moment.growing[order] = None
 
     def catch_up(self, *, at_any_cost: bool = False) -> bool:
         """Rank all growing members again. False: the budget of the pass is spent; the next pass continues."""
         budget = self._budget
-        while self._stale:
-            order, members = self._stale[-1]
+        while self.stale:
+            order, members = self.stale[-1]
             while members and (at_any_cost or budget.left > 0):
                 budget.left -= STEPS_PER_RANK
                 order.rank_again(members.pop())
@@ -163,5 +163,5 @@ class Moments:
             if members:
                 budget.found = True  # the next pass continues here, and needs no larger budget
                 return False
-            self._stale.pop()
+            self.stale.pop()
         return True

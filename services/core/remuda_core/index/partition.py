@@ -164,7 +164,7 @@ class PartitionIndex:
             return None
         if self.shares_are_stale:
             self.measure()
-        if not self.moments.catch_up():
+        if self.moments.stale and not self.moments.catch_up():
             return None
         found = self.root.first(None)
         if found is None and self.budget.left > 0:
