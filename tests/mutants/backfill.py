@@ -93,8 +93,8 @@ BACKFILL: Final = (
         (
             "bounds_not_enforced",
             "22: the bound is enforced as a time-out",
-            "        ask = replace(ask, execution_timeout_ms=bound.bound_ms)",
-            "        pass",
+            "            ask = replace(ask, execution_timeout_ms=bound_ms)",
+            "            pass",
         ),
     ),
     *mutants_of(

@@ -37,6 +37,7 @@ class Member:
     slice_size: int
     size: int
     outer: str
+    near: str = ""
 
 
 def member_of(tags: Any, application: Application, task_group: str, key: str) -> Member | None:
@@ -56,7 +57,7 @@ def member_of(tags: Any, application: Application, task_group: str, key: str) ->
     required = tags.get(PREFIX + "required", "")
     return Member(
         group, required, preferred, tags.get(PREFIX + "spread", ""), level, int(slice_size), size,
-        outer if outer != required else "",
+        outer if outer != required else "", "" if outer else application.tags.get(PREFIX + "preferred", ""),
     )  # fmt: skip
 
 
@@ -203,7 +204,7 @@ class Group:
         )
         self.avoids = set() if its_own else self.cluster.avoided
         self.asks = [one for one in ask.application.asks.values() if one.free and self._is_one(one)]
-        self.outer_on = self._nodes(lambda other: bool(other.outer) or other.group == ("application",))
+        self.outer_on = self._nodes(lambda other: bool(other.outer or other.near) or other.group == ("application",))
         self.on = self._nodes(lambda other: other.group == found.group)
         if found.group == ("application",):
             self.on = self.outer_on
@@ -362,9 +363,10 @@ def start(group: Group, asks: list[PendingAsk], within: list[str]) -> list[tuple
     bound = [each for each in kinds.values() if each[0].ask.tags.get("si/requiredNode")]
     key = (bound or list(kinds.values()))[0]
     levels = [*finer(cluster, group.wish.preferred, coarsest(group)), coarsest(group)]
-    for beside, level in product((True, False), levels):
+    scopes = [*near(group, within, key[0], 0), within]
+    for beside, scope, level in product((True, False), scopes, levels):
         fine = []
-        for path, node_ids in cluster.domains(level, within).items():
+        for path, node_ids in cluster.domains(level, scope).items():
             copies = cluster.copies(node_ids, key[0])
             if beside != (cluster.copies(group.beside(node_ids), key[0]) >= len(key)):
                 continue
@@ -405,17 +407,40 @@ def outer_fits(group: Group, node_ids: list[str]) -> bool:
     wish, cluster = group.wish, group.cluster
     if not wish.outer or group.outer_on:
         return True
+    path = cluster.path(cluster.nodes[node_ids[0]], wish.outer)
+    return path is not None and all_fit(group, cluster.domains(wish.outer, cluster.nodes)[path])
+
+
+def all_fit(group: Group, whole: list[str]) -> bool:
+    """The nodes may have room for each kind of what the application asks for."""
     from .oracle import awaits_place
 
-    path = cluster.path(cluster.nodes[node_ids[0]], wish.outer)
-    if path is None:
-        return False
-    whole = cluster.domains(wish.outer, cluster.nodes)[path]
     needed: dict[Any, list[PendingAsk]] = {}
     for ask in group.application.asks.values():
         if ask.free and member(ask) is not None and not awaits_place(ask):
             needed.setdefault(kind_of(ask)[:3], []).extend([ask] * ask.free)
-    return all(cluster.copies(whole, asks[0]) >= len(asks) for asks in needed.values())
+    return all(group.cluster.copies(whole, asks[0]) >= len(asks) for asks in needed.values())
+
+
+def near(group: Group, within: list[str], key: PendingAsk, size: int) -> list[list[str]]:
+    """Domains of the level that the application prefers for all its asks, if the start is at a finer one: those with
+    most of its members; else those that may have room for all it asks for, the tightest first. `size`: of slices."""
+    wish, cluster = group.wish, group.cluster
+    bound = wish.required if group.on else ""
+    if not cluster.depth(bound) < cluster.depth(wish.near) < cluster.depth(coarsest(group)):
+        return []
+    domains = cluster.domains(wish.near, within)
+    if group.outer_on:
+        counts = group.per(wish.near, group.outer_on)
+        return [domains[path] for path in sorted(counts, key=lambda p: (-counts[p], p)) if path in domains]
+
+    def room(node_ids: list[str]) -> int:
+        if not size:
+            return cluster.copies(node_ids, key)
+        return sum(cluster.copies(ids, key) // size for ids in cluster.domains(wish.slice_level, node_ids).values())
+
+    fine = [(room(ids), -cluster.used(ids), path) for path, ids in domains.items() if all_fit(group, ids)]
+    return [domains[path] for _, _, path in sorted(fine)]
 
 
 def one_member(group: Group, within: list[str]) -> list[str]:
@@ -500,9 +525,10 @@ def slices(group: Group, asks: list[PendingAsk], within: list[str]) -> list[tupl
     largest, count = asks[0], len(asks) // size
     levels = [*finer(cluster, wish.preferred, coarsest(group)), coarsest(group)]
     levels = [one for one in levels if cluster.depth(one) <= cluster.depth(wish.slice_level)]
-    for beside, level in product((True, False), levels):
+    scopes = [*near(group, within, largest, size), within]
+    for beside, scope, level in product((True, False), scopes, levels):
         fine = []
-        for path, node_ids in cluster.domains(level, within).items():
+        for path, node_ids in cluster.domains(level, scope).items():
             racks = cluster.domains(wish.slice_level, node_ids)
             room = {rack: cluster.copies(ids, largest) for rack, ids in racks.items()}
             free = {rack: cluster.copies(group.beside(ids), largest) for rack, ids in racks.items()}

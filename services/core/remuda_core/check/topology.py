@@ -67,7 +67,7 @@ def _check_members(partition: Partition, index: PartitionIndex, groups: Groups) 
         wish = wish_of(fact.tags, application.tags, fact.task_group, fact.allocation_key)
         if wish is not None:
             held.add(number)
-            for name in (wish.group, APPLICATION) if wish.outer else (wish.group,):
+            for name in dict.fromkeys((wish.group, APPLICATION) if wish.outer or wish.near else (wish.group,)):
                 expected[application.id, name].update(_paths(groups, node))
     assert groups.held.keys() == held, f"{partition.name}: members are {groups.held.keys()}, counted anew {held}"
     found = {

@@ -13,7 +13,7 @@ places: all members of a start, a slice, or one member. Closed demands that wait
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import neg
@@ -231,7 +231,7 @@ class Groups:
         if wish is None:
             return
         groups: tuple[Group, ...] = (self._group(application, wish.group),)
-        if wish.outer:
+        if wish.outer or (wish.near and wish.group != APPLICATION):
             groups = (*groups, self._group(application, APPLICATION))
         where = self._where(node)
         self.held[held_by] = (groups, where)
@@ -608,7 +608,8 @@ class Groups:
         finest = place_of(self.levels, wish.preferred) if wish.preferred else level
         tried = Counter[int]()
         levels = range(max(finest, level), level - 1, -1)
-        for domain in self._in_order(group, key_shape, levels, needed, scope, tried):
+        scopes = [*self._near(group, wish, key_shape, scope, level), scope]
+        for domain in self._in_order(group, key_shape, levels, needed, scopes, tried):
             if wish.outer and not self._fits_application(group, domain, wish):
                 continue
             if len(shapes) == 1:
@@ -638,20 +639,40 @@ class Groups:
         return []
 
     def _in_order(
-        self, group: Group, shape: Shape, levels: Iterable[int], needed: int, scope: Domain, tried: Mapping[int, int]
-    ) -> Iterator[Domain]:
-        """The domains that have room for so many, those of the first level first, the tightest first; at last those
-        that have it only with nodes that the group avoids. `tried`: in vain, of each level."""
-        late, room = list[Domain](), self._beside(group, shape)
-        for level in levels:
-            for domain in shape.tightest(level, needed, scope):
-                if tried.get(level) == DOMAINS_TRIED:
-                    break
-                if room(domain) >= needed:
-                    yield domain
-                else:
-                    late.append(domain)
+        self, group: Group, shape: Shape, levels: Sequence[int], needed: int, scopes: Iterable[Domain],
+        tried: Mapping[int, int],
+    ) -> Iterator[Domain]:  # fmt: skip
+        """The domains that have room for so many: those in the first scope first, of these those of the first level,
+        the tightest first; at last those that have it only with nodes that the group avoids. `tried`: in vain, of each
+        level."""
+        late, seen, room = dict[Domain, None](), set[Domain](), self._beside(group, shape)
+        for scope in scopes:
+            for level in levels:
+                for domain in shape.tightest(level, needed, scope):
+                    if tried.get(level) == DOMAINS_TRIED:
+                        break
+                    if room(domain) < needed:
+                        late[domain] = None
+                    elif domain not in seen:
+                        seen.add(domain)
+                        yield domain
         yield from late
+
+    def _near(self, group: Group, wish: Wish, shape: Shape, scope: Domain, level: int) -> list[Domain]:
+        """The domains in which a start is tried first, of the level that the application prefers for all its asks, if
+        that is coarser than the one of the start: those with most of its members. Before it has any: those with room
+        for all of its asks, the tightest first."""
+        near = place_of(self.levels, wish.near) if wish.near else ALL_LEVEL
+        if not scope.level < near < level:
+            return []
+        whole = self.by_key.get((group.application.id, APPLICATION))
+        if whole is not None and whole.members:
+            counts = whole.counts[near]
+            known = (self.domains.find(path) for path in sorted(counts, key=lambda path: (-counts[path], path)))
+            return [domain for domain in known if domain is not None and domain.is_in(scope)]
+        fine = [domain for domain in scope.at(near) if self._have_room(group.application, domain)]
+        self.index.budget.left -= len(fine) // 8
+        return sorted(fine, key=lambda one: (shape.count(one), -one.used, one.path))
 
     def _comes_later(self, group: Group, wish: Wish) -> bool:
         """Whether placeholders of the application are yet to be asked for: they are the size of a gang."""
@@ -673,14 +694,16 @@ class Groups:
         outer: Domain | None = domain
         while outer is not None and outer.level > level:
             outer = outer.parent
-        if outer is None or outer.level != level:
-            return False
+        return outer is not None and outer.level == level and self._have_room(group.application, outer)
+
+    def _have_room(self, application: Application, domain: Domain) -> bool:
+        """Whether the domain may have room for all pending members of the groups of the application."""
         needed: dict[Shape, int] = {}
-        for one in self.of_application.get(group.application.id, ()):
+        for one in self.of_application.get(application.id, ()):
             for demand, free in one.free.items():
                 shape = self.domains.shape_of(demand)
                 needed[shape] = needed.get(shape, 0) + free
-        return all(shape.count(outer) >= count for shape, count in needed.items())
+        return all(shape.count(domain) >= count for shape, count in needed.items())
 
     def _start_slices(
         self, group: Group, wish: Wish, together: list[tuple[PendingAsk, int, Demand]], scope: Domain, level: int
@@ -695,7 +718,8 @@ class Groups:
         shape = self.domains.shape_of(demand, slice_level, size)
         finest = place_of(self.levels, wish.preferred) if wish.preferred else level
         levels = range(min(max(finest, level), slice_level), level - 1, -1)
-        for domain in self._in_order(group, shape, levels, slices, scope, {}):
+        scopes = [*self._near(group, wish, shape, scope, level), scope]
+        for domain in self._in_order(group, shape, levels, slices, scopes, {}):
             if wish.outer and not self._fits_application(group, domain, wish):
                 continue
             racks = self._domains_of_slices(group, shape, domain, slices)

@@ -32,7 +32,8 @@ OF_APPLICATION: Final = (REQUIRED, PREFERRED)
 
 class Wish(NamedTuple):
     """The wish of an ask for the topology. Levels are names; empty: none. `outer`: the level whose one domain all asks
-    of the application share. `slice_size` 0: no slices. `group`: the name of the group within the application. `size`:
+    of the application share; `near`: the level that the application prefers for all its asks, if it requires none.
+    `slice_size` 0: no slices. `group`: the name of the group within the application. `size`:
     how many members have to fit before the first starts; 0: all that are pending."""
 
     required: str
@@ -43,6 +44,7 @@ class Wish(NamedTuple):
     outer: str
     group: str
     size: int
+    near: str = ""
 
     @property
     def gang(self) -> bool:
@@ -69,9 +71,10 @@ def wish_of(tags: Mapping[str, str], application_tags: Mapping[str, str], task_g
     else:
         group = "t:" + task_group if task_group else "k:" + key
     required = tags.get(REQUIRED, "")
+    near = application_tags.get(PREFERRED, "") if not outer else ""
     return Wish(
         required, preferred, tags.get(SPREAD, ""), level, number(size), outer if outer != required else "", group,
-        number(tags.get(SIZE, "")),
+        number(tags.get(SIZE, "")), near,
     )  # fmt: skip
 
 
@@ -127,7 +130,7 @@ def problem_of_ask(
     if problem := too_long(f"tag {GROUP}", tags.get(GROUP, ""), ID_BYTES):
         return problem
     wish = wish_of(tags, application_tags, task_group, "")
-    return _problem_of_wish(levels, wish, count) if wish is not None else None
+    return _problem_of_wish(levels, wish, count, own=tags) if wish is not None else None
 
 
 def _expected(levels: Sequence[TopologyLevel]) -> str:
@@ -146,8 +149,10 @@ def _problem_of_slice(levels: Sequence[TopologyLevel], tags: Mapping[str, str]) 
     return None
 
 
-def _problem_of_wish(levels: Sequence[TopologyLevel], wish: Wish, count: int) -> str | None:
-    """The contradiction between two parts of a wish, as the reason of a refusal; None: there is none."""
+def _problem_of_wish(levels: Sequence[TopologyLevel], wish: Wish, count: int, own: Mapping[str, str]) -> str | None:
+    """The contradiction between two parts of a wish, as the reason of a refusal; None: there is none. `own`: the tags
+    of the ask. A level that its application prefers may be coarser than the one that it requires: then it is for all
+    groups of the application together."""
     if wish.required and wish.spread and place_of(levels, wish.required) == place_of(levels, wish.spread):
         return f"tag {SPREAD}: {shown(wish.spread)}, expected another level than that of {REQUIRED}"
     for bound, whose in ((wish.required, REQUIRED), (wish.outer, "its application")):
@@ -157,6 +162,8 @@ def _problem_of_wish(levels: Sequence[TopologyLevel], wish: Wish, count: int) ->
             (SLICE, wish.slice_level),
             (SPREAD, wish.spread),
         ):
+            if name == PREFERRED and PREFERRED not in own and whose == REQUIRED and wish.near:
+                continue
             if level and place_of(levels, level) < place_of(levels, bound):
                 return f"tag {name}: {shown(level)} is coarser than {shown(bound)}, the level of {whose}"
     members = wish.size or (count if wish.group.startswith("k:") else 0)
