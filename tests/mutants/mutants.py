@@ -309,7 +309,7 @@ PASS: Final = (
     ),
     *_of(
         "decide.predicate",
-        ("not_asked_again_at_once", "13: others are looked for in the place of spared victims at once", "    if set(spared) & set(asked.uuids) and asked.pending.pending:", "    if False:"),
+        ("not_asked_again_at_once", "13: others are looked for in the place of spared victims at once", "    is_spared = bool(set(spared) & set(asked.uuids))  #", "    is_spared = False  #"),
     ),
     *_of(
         "rules.required_node",

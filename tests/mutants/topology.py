@@ -47,6 +47,15 @@ TOPOLOGY: Final = (
         ("copies_of_refused_nodes", "21: only nodes that the RM accepts are room", "        return not (demand.node_specific and demand.avoids(entry.id))", "        return True"),
     ),
     *mutants_of(
+        "cycle.preempt",
+        ("groups_preempt_unasked", "13, 21: an RM that wants to be asked is asked about groups, too", "    if state.preemption_predicates:\n        yield ask_rm", "    if state.preemption_predicates and isinstance(found, Plan):\n        yield ask_rm"),
+    ),
+    *mutants_of(
+        "evolve.preemption",
+        ("members_are_asked_about_alone", "13, 21: while the RM is asked about a group, its other members do not preempt", "    for ask in preemption.members or (pending,):\n        ask.preemption = preemption", "    for ask in (pending,) if preemption.question else preemption.members or (pending,):\n        ask.preemption = preemption"),
+        ("spared_for_one_member", "13, 21: what the RM spares is no victim for any member of the group", "        for ask in asked.members or (pending,):\n            kept", "        for ask in (pending,):\n            kept"),
+    ),
+    *mutants_of(
         "cycle.preempt_groups",
         ("groups_preempt_everywhere", "21: a group preempts in one domain", "        self.entries = [entry for entry in domain.nodes if may_be_kept(entry.node)]", "        self.entries = [entry for entry in index.nodes._entries.values() if may_be_kept(entry.node)]"),
         ("groups_of_other_members_start", "21: a group with other members is planned anew", "    if isinstance(start, Start) and whole and start.asks != todo:", "    if False:"),

@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integrations.kubernetes.tests.objects import pod
+from integrations.kubernetes.tests.objects import node, pod
 from integrations.kubernetes.tests.reporting_shim import shim
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import DisruptionBudget
@@ -70,6 +70,15 @@ def test_victims_beyond_what_a_budget_allows_are_spared_and_so_are_others_like_t
     assert spared(it, "a", "d") == ["a", "b", "c"]
     it.budgets.gone(budget("x", 0, of("x")))
     assert spared(it, "a", "b") == []
+
+
+def test_others_on_the_nodes_of_all_victims_are_spared() -> None:
+    """Those of a group are on several nodes."""
+    it = running({"a": ("x",), "b": ("x",)}, {"x": 0})
+    it.node_changed(node("n2"))
+    for name in "cd":
+        it.pod_changed(pod(name, app="app", node="n2", cpu="1", labels={"x": "yes"}))
+    assert spared(it, "a", "c") == ["a", "c", "b", "d"]
 
 
 def test_a_pod_of_two_budgets_cannot_be_evicted() -> None:

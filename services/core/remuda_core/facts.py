@@ -841,7 +841,8 @@ class QuotaExcessEnded(Fact):
 
 class PreemptionAsked(Fact):
     """The RM is asked whether the ask could start on the node without the allocations `uuids`. It is asked to release
-    them only if it agrees."""
+    them only if it agrees. For a group: the ask is one of its `members`, of each of which so many (`counts`) are to
+    start, some on other nodes."""
 
     partition: str
     application_id: str
@@ -851,6 +852,8 @@ class PreemptionAsked(Fact):
     victim_keys: tuple[str, ...]
     question: int
     answer_by_ms: int
+    members: tuple[str, ...] = ()
+    counts: tuple[int, ...] = ()
 
 
 class PreemptionAnswered(Fact):

@@ -43,8 +43,8 @@ class Budgets:
 
     def spared(self, uid: str, node: str, victims: Sequence[str]) -> list[str]:
         """The victims that must not go for the pod, of those that would go together: beyond what each budget allows,
-        the last ones. With them all others on the node that must not go either, so that the scheduler finds those that
-        may without asking about each. With the policy `last`, a victim goes once others have been looked for in its
+        the last ones. With them all others on their nodes that must not go either, so that the scheduler finds those
+        that may without asking about each. With the policy `last`, a victim goes once others have been looked for in its
         place."""
         if not self._budgets:
             return []
@@ -52,7 +52,10 @@ class Budgets:
         above = self._above(victims, left)
         if not above:
             return []
-        others = (one.pod.uid for one in self._cache.on_node(node) if one.application and one.release is None)
+        entries = (self._cache.pods.get(victim) for victim in victims)
+        nodes = dict.fromkeys((node, *(entry.node for entry in entries if entry is not None)))
+        there = (one for name in nodes for one in self._cache.on_node(name))
+        others = (one.pod.uid for one in there if one.application and one.release is None)
         spared = above + self._above((other for other in others if other not in victims), left, takes=False)
         return spared if self.policy == NEVER else self._of_last(uid, above, spared)
 

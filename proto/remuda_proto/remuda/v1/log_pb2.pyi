@@ -3068,6 +3068,8 @@ class PreemptionAsked(_message.Message):
     VICTIM_KEYS_FIELD_NUMBER: _builtins.int
     QUESTION_FIELD_NUMBER: _builtins.int
     ANSWER_BY_MS_FIELD_NUMBER: _builtins.int
+    MEMBERS_FIELD_NUMBER: _builtins.int
+    COUNTS_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     application_id: _builtins.str
     allocation_key: _builtins.str
@@ -3082,6 +3084,12 @@ class PreemptionAsked(_message.Message):
 
     @_builtins.property
     def victim_keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def members(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """For a group: how many allocations of which asks are to be there. The node is that of the ask in question."""
+
+    @_builtins.property
+    def counts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     def __init__(
         self,
         *,
@@ -3093,10 +3101,12 @@ class PreemptionAsked(_message.Message):
         victim_keys: _abc.Iterable[_builtins.str] | None = ...,
         question: _builtins.int = ...,
         answer_by_ms: _builtins.int = ...,
+        members: _abc.Iterable[_builtins.str] | None = ...,
+        counts: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "answer_by_ms", b"answer_by_ms", "application_id", b"application_id", "node_id", b"node_id", "partition", b"partition", "question", b"question", "uuids", b"uuids", "victim_keys", b"victim_keys"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "answer_by_ms", b"answer_by_ms", "application_id", b"application_id", "counts", b"counts", "members", b"members", "node_id", b"node_id", "partition", b"partition", "question", b"question", "uuids", b"uuids", "victim_keys", b"victim_keys"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

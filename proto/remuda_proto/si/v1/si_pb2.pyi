@@ -1439,7 +1439,7 @@ class PreemptionPredicatesResponse(_message.Message):
     @_builtins.property
     def sparedAllocationKeys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Without success: keys of the allocations that must not go for now, such as by a disruption budget; also of others
-        on the node. The ask preempts others in their place, also on this node.
+        on their nodes. The ask preempts others in their place, also on this node.
         """
 
     def __init__(

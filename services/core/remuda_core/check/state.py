@@ -527,7 +527,8 @@ def _check_together(preemption: Preemption, name: str) -> None:
     for node in preemption.nodes:
         assert node.kept is preemption, f"{name}: {node.id} is not kept for it"
         assert node.reservation is None, f"{name}: {node.id} is reserved"
-    assert bool(preemption.nodes) == bool(preemption.members), f"{name}: nodes without members"
+    assert preemption.members or not preemption.nodes, f"{name}: nodes without members"
+    assert preemption.nodes or preemption.question or not preemption.members, f"{name}: members without nodes"
 
 
 # Timers

@@ -114,16 +114,18 @@ def attempt(
     if isinstance(found, str):
         yield refused(partition, pending, found)
         return False
-    if state.preemption_predicates and isinstance(found, Plan):  # about members of a group it is asked one by one
+    if state.preemption_predicates:
         yield ask_rm(state, found, now_ms)
     else:
         yield from carry_out(state, partition, found)
     return True
 
 
-def ask_rm(state: State, found: Plan, now_ms: int) -> Fact:
-    """Ask the RM whether the ask would fit with all victims gone. A plan has no more victims than it needs."""
-    ask = found.pending.ask
+def ask_rm(state: State, found: Plan | GroupPlan, now_ms: int) -> Fact:
+    """Ask the RM whether the ask would fit with all victims gone. A plan has no more victims than it needs. Of a group,
+    it is asked about one member, and which victims it spares; about the others when they are placed."""
+    members = found.members if isinstance(found, GroupPlan) else {}
+    ask = (found.attempting if isinstance(found, GroupPlan) else found.pending).ask
     return facts.PreemptionAsked(
         ask.partition,
         ask.application_id,
@@ -133,6 +135,8 @@ def ask_rm(state: State, found: Plan, now_ms: int) -> Fact:
         tuple(victim.fact.allocation_key for victim in found.victims),
         state.next_question,
         now_ms + ANSWER_WITHIN_MS,
+        tuple(member.ask.allocation_key for member in members),
+        tuple(members.values()),
     )
 
 

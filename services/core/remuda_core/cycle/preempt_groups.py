@@ -42,6 +42,9 @@ class GroupPlan(msgspec.Struct, frozen=True):
     members: dict[PendingAsk, int]
     victims: tuple[Allocation, ...]
     resource: Resource
+    # The ask that the plan was made for, and the node that it has there: about these the RM is asked.
+    attempting: PendingAsk
+    node: Node
 
     @property
     def uuids(self) -> tuple[str, ...]:
@@ -84,7 +87,10 @@ def plan_for_group(index: PartitionIndex, start: Start, search: VictimSearch) ->
     where = shown_path(domain.path) if domain.path else ""
     victims.sort(key=search.cheapness)
     nodes = dict.fromkeys(entry.node for _, entry in places)
-    return GroupPlan(places[-1][0], where, tuple(nodes), start.asks, tuple(victims), start.resource)
+    attempting, its = next((one for one in places if one[0] is search.pending), places[-1])
+    return GroupPlan(
+        places[-1][0], where, tuple(nodes), start.asks, tuple(victims), start.resource, attempting, its.node
+    )
 
 
 class Option(NamedTuple):

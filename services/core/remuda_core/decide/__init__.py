@@ -34,7 +34,6 @@ BY_COMMAND: Final[dict[type[commands.Command], Callable[[State, Any, int], Itera
     commands.ReleaseAsk: release_ask,
     commands.RecoverAllocation: recover_allocation,
     commands.ReleaseAllocation: release_allocation,
-    commands.AnswerPredicate: answer_predicate,
     commands.AnswerPredicates: answer_predicates,
     commands.CleanQueues: clean_queues,
     commands.Administer: administer,
@@ -43,6 +42,7 @@ BY_COMMAND: Final[dict[type[commands.Command], Callable[[State, Any, int], Itera
 BY_INDEX: Final[dict[type[commands.Command], Callable[[State, Index, Any, int], Iterator[Fact]]]] = {
     commands.Schedule: schedule,
     commands.Tick: tick,
+    commands.AnswerPredicate: answer_predicate,
 }
 
 

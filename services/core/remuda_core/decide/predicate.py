@@ -16,10 +16,11 @@ from remuda_proto.bounds import MESSAGE_BYTES, shortened
 from .. import facts
 from ..commands import AnswerPredicate, AnswerPredicates, Verdict
 from ..cycle.place import allocate, expired
-from ..cycle.preempt import Plan, ask_rm, carry_out, plan
+from ..cycle.preempt import ask_rm, carry_out, plan
 from ..cycle.replace import asked_for
 from ..cycle.transitions import start
 from ..facts import Fact, Tags
+from ..index.index import Index
 from ..limits import ANSWER_WITHIN_MS, REFUSALS_LAST_MS, VERDICT_LASTS_LEAST_MS, VERDICT_LASTS_MOST_MS
 from ..rules import lifecycle
 from ..rules.connection import RUNNING
@@ -30,7 +31,7 @@ from ..state import Application, Node, Partition, PredicateClass, Preemption, Qu
 from .allocation import replacement_cancelled
 
 
-def answer_predicate(state: State, command: AnswerPredicate, now_ms: int) -> Iterator[Fact]:
+def answer_predicate(state: State, index: Index, command: AnswerPredicate, now_ms: int) -> Iterator[Fact]:
     partition = state.partitions.get(command.partition)
     if partition is None:
         return
@@ -40,7 +41,7 @@ def answer_predicate(state: State, command: AnswerPredicate, now_ms: int) -> Ite
     question = partition.questions.get(command.question)
     if question is None:
         yield from answer_replacement(partition, command)
-        yield from answer_preemption(state, partition, command, now_ms)
+        yield from answer_preemption(state, partition, index, command, now_ms)
         return
     if not command.success:
         yield refused(question, command.reason or "the RM gave no reason")
@@ -74,7 +75,9 @@ def answer_replacement(partition: Partition, command: AnswerPredicate) -> Iterat
         )
 
 
-def answer_preemption(state: State, partition: Partition, command: AnswerPredicate, now_ms: int) -> Iterator[Fact]:
+def answer_preemption(
+    state: State, partition: Partition, index: Index, command: AnswerPredicate, now_ms: int
+) -> Iterator[Fact]:
     """Handle the answer to a question about a preemption. After a yes it is planned again. If it is no longer needed,
     or the plan differs, it ends, and the RM is asked again in the ask's next turn."""
     asked = preemption_asked(partition, command.question)
@@ -82,20 +85,23 @@ def answer_preemption(state: State, partition: Partition, command: AnswerPredica
         return
     spared = () if command.success or not command.spared else spared_by(partition, asked, frozenset(command.spared))
     yield preemption_answered(partition, asked, command.success, command.reason, spared)
-    if set(spared) & set(asked.uuids) and asked.pending.pending:  # each round spares a victim, so that there is a last
-        found = plan(state, partition, asked.pending, now_ms)
-        if isinstance(found, Plan):
-            yield ask_rm(state, found, now_ms)
-    if command.success and asked.pending.pending:
-        found = plan(state, partition, asked.pending, now_ms)
-        if isinstance(found, Plan) and (found.node, found.uuids) == (asked.node, asked.uuids):
-            yield from carry_out(state, partition, found)
+    is_spared = bool(set(spared) & set(asked.uuids))  # each round spares a victim, so that there is a last
+    if not asked.pending.pending or not (is_spared or command.success):
+        return
+    found = plan(state, partition, asked.pending, now_ms, index=index.of(state, partition))
+    if isinstance(found, str):
+        return
+    if is_spared:
+        yield ask_rm(state, found, now_ms)
+    elif (found.node, found.uuids) == (asked.node, asked.uuids):
+        yield from carry_out(state, partition, found)
 
 
 def spared_by(partition: Partition, asked: Preemption, keys: frozenset[str]) -> tuple[str, ...]:
-    """Returns the UUIDs of the victims with these keys, and of other allocations with these keys on the node."""
-    victims = (partition.allocations[uuid] for uuid in asked.uuids if uuid in partition.allocations)
-    among = {a.fact.uuid: a for a in (*victims, *asked.node.allocations.values())}
+    """Returns the UUIDs of the victims with these keys, and of other allocations with these keys on their nodes."""
+    victims = [partition.allocations[uuid] for uuid in asked.uuids if uuid in partition.allocations]
+    nodes = dict.fromkeys((asked.node, *(victim.node for victim in victims)))
+    among = {a.fact.uuid: a for a in (*victims, *(a for node in nodes for a in node.allocations.values()))}
     return tuple(uuid for uuid, a in among.items() if a.fact.allocation_key in keys)
 
 

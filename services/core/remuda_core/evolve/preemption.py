@@ -26,10 +26,13 @@ def preemption_asked(state: State, fact: facts.PreemptionAsked) -> None:
 def preemption_answered(state: State, fact: facts.PreemptionAnswered) -> None:
     partition = state.partitions[fact.partition]
     pending = partition.applications[fact.application_id].asks[fact.allocation_key]
+    asked = pending.preemption
+    assert asked is not None, "it is under way"
     preemption_over(state, partition, pending)
     if fact.spared:
-        kept = {uuid: until_ms for uuid, until_ms in pending.spared.items() if until_ms > state.now_ms}
-        pending.spared = kept | dict.fromkeys(fact.spared, state.now_ms + SPARED_MS)
+        for ask in asked.members or (pending,):
+            kept = {uuid: until_ms for uuid, until_ms in ask.spared.items() if until_ms > state.now_ms}
+            ask.spared = kept | dict.fromkeys(fact.spared, state.now_ms + SPARED_MS)
     elif not fact.success:
         node_refused(state, partition, pending, fact)
 
@@ -42,10 +45,10 @@ def _preemption_begins(
     question: int = 0,
 ) -> None:
     preemption = Preemption(pending, partition.nodes[fact.node_id], fact.uuids, state.now_ms, question)
-    if isinstance(fact, facts.PreemptionStarted) and fact.nodes:
-        asks, counts = pending.application.asks, zip(fact.members, fact.counts, strict=True)
+    asks, counts = pending.application.asks, zip(fact.members, fact.counts, strict=True)
+    preemption.members = {asks[key]: count for key, count in counts}
+    if isinstance(fact, facts.PreemptionStarted):
         preemption.nodes, preemption.domain = tuple(partition.nodes[node_id] for node_id in fact.nodes), fact.domain
-        preemption.members = {asks[key]: count for key, count in counts}
     for ask in preemption.members or (pending,):
         ask.preempted_at_ms = state.now_ms
     state.timers.put(timeouts.of_preemption(preemption))

@@ -520,15 +520,16 @@ def settle_preemption(index: PartitionIndex, ask: PendingAsk) -> None:
 
 
 def _settle_together(index: PartitionIndex, ask: PendingAsk) -> None:
-    """Follow a preemption for the group of the ask: keep its nodes for it, or offer them to all asks again."""
+    """Follow a preemption for the group of the ask: keep its nodes for it, or offer them to all asks again. While the
+    RM is asked, there are none."""
     known, now = index.preempting_together.get(ask), ask.preemption
-    if known is None and now is not None and now.nodes:
+    if known is None and now is not None and now.members:
         index.preempting_together.update(dict.fromkeys(now.members, now))
         for node in now.nodes:
             index.nodes.withdraw(node)
     elif known is not None and now is None:
         del index.preempting_together[ask]
-        if known.nodes[0].kept is known:
+        if known.nodes and known.nodes[0].kept is known:
             return  # other members are yet to come
         others = [one for one, preemption in index.preempting_together.items() if preemption is known]
         for one in others:

@@ -439,8 +439,8 @@ class PendingAsk(msgspec.Struct, eq=False):
 class Preemption(msgspec.Struct, eq=False):
     """A preemption under way. `uuids`: the victims. `question`: open question to the RM about the plan; 0: none.
 
-    For a group: `nodes` are kept for `members`, so many allocations of each ask, which are yet to come. `pending` is
-    one of these asks. `domain`: where, for people."""
+    For a group: `nodes` are kept for `members`, so many allocations of each ask, which are yet to come; while the RM is
+    asked, none are kept. `pending` is one of these asks. `domain`: where, for people."""
 
     pending: PendingAsk
     node: Node
@@ -456,7 +456,7 @@ class Preemption(msgspec.Struct, eq=False):
     @property
     def resource(self) -> Resource:
         """What is allocated once it has helped."""
-        return asked_together(self.members) if self.nodes else self.pending.ask.resource
+        return asked_together(self.members) if self.members else self.pending.ask.resource
 
 
 def asked_together(members: Mapping[PendingAsk, int]) -> Resource:
