@@ -44,8 +44,8 @@ class Budgets:
     def spared(self, uid: str, node: str, victims: Sequence[str]) -> list[str]:
         """The victims that must not go for the pod, of those that would go together: beyond what each budget allows,
         the last ones. With them all others on their nodes that must not go either, so that the scheduler finds those
-        that may without asking about each. With the policy `last`, a victim goes once others have been looked for in its
-        place."""
+        that may without asking about each. With the policy `last`, a victim goes once others have been looked for in
+        its place."""
         if not self._budgets:
             return []
         left: Left = {}
