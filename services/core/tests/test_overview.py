@@ -28,12 +28,13 @@ def _counted_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queries_module, "SUMS_REST", 0)
 
 
-def core() -> Core:
+def core(devices: dict[str, int] | None = None) -> Core:
     core = Core("rm-1")
     research = QueueSettings("research", guaranteed={"vcore": 8, "gpu": 2}, max={"vcore": 100})
     tenants = QueueSettings("tenants", parent=True, guaranteed={"vcore": 8}, queues=(research, QueueSettings("other")))
     root = QueueSettings("root", parent=True, submit_acl="*", admin_acl="*", queues=(tenants, QueueSettings("batch")))
-    core.handle(commands.Register("rm-1", Configuration("sum", (PartitionSettings("default", root),))), NOW_MS)
+    partition = PartitionSettings("default", root, devices=devices or {})
+    core.handle(commands.Register("rm-1", Configuration("sum", (partition,))), NOW_MS)
     core.handle(commands.UpdateNode(PARTITION, "n1", "CREATE", {}, {"vcore": 4, "gpu": 1}), NOW_MS)
     core.handle(commands.UpdateNode(PARTITION, "n2", "CREATE", {}, {"vcore": 4, "gpu": 1}), NOW_MS)
     for name in ("research", "other"):
@@ -110,6 +111,19 @@ def test_idle_devices_count_where_a_node_takes_asks_that_want_them() -> None:
     act(small, "d", DrainNode("n1"), NOW_MS + 2)
     (row,) = overview(small)["idle"]["rows"]
     assert row["free"] == 1
+
+
+def test_rests_of_known_devices_are_not_idle() -> None:
+    small = core({"gpu": 100})
+    small.handle(commands.UpdateNode(PARTITION, "n3", "CREATE", {}, {"vcore": 4, "gpu": 200}), NOW_MS)
+    ask(small, "other", "k", NOW_MS, gpu=30)
+    small.handle(commands.Schedule(100), NOW_MS)
+    ask(small, "other", "two", NOW_MS, gpu=200)
+    (row,) = overview(small)["idle"]["rows"]
+    assert (row["free"], row["devices"], row["waiting"]) == (100, 1, 1), "70 beside the ask are a rest"
+    ask(small, "other", "more", NOW_MS, gpu=60, pieces=2)
+    small.handle(commands.Schedule(100), NOW_MS + 1)
+    assert overview(small)["idle"]["rows"] == []
 
 
 def test_equal_asks_that_fit_nowhere_are_one_row() -> None:

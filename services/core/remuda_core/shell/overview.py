@@ -224,24 +224,30 @@ def _nowhere(name: str, waits: Waits) -> Iterator[View]:
 
 
 def _idle(name: str, partition: Partition, waits: Waits) -> Iterator[View]:
-    """Devices that nodes have free, reserved or not, while asks wait for such devices."""
+    """Devices that nodes have free, reserved or not, while asks wait for such devices. Where the partition knows each
+    device, those with nothing on them: rests of others are left over, not idle."""
     wanted = sorted(waits.resources.keys() - _EVERYWHERE)
     if not wanted:
         return
-    free = dict.fromkeys(wanted, 0)
+    free, whole = dict.fromkeys(wanted, 0), dict[str, int]()
     for node in partition.nodes.values():
         if node.schedulable:
-            for device in wanted:
-                if there := node.capacity.get(device, 0):
-                    left = there - node.occupied.get(device, 0) - node.allocated.get(device, 0)
-                    free[device] += max(0, left)
+            for resource in wanted:
+                if (devices := node.devices.get(resource)) is not None:
+                    empty = devices.offered().count(devices.unit)
+                    whole[resource] = whole.get(resource, 0) + empty
+                    free[resource] += empty * devices.unit
+                elif there := node.capacity.get(resource, 0):
+                    left = there - node.occupied.get(resource, 0) - node.allocated.get(resource, 0)
+                    free[resource] += max(0, left)
     pending = partition.root.pending
-    for device in wanted:
-        if free[device] > 0:
+    for resource in wanted:
+        if free[resource] > 0:
             yield {
                 "partition": name,
-                "resource": device,
-                "free": free[device],
-                "pending": pending.get(device, 0),
-                **waits.resources[device].view(),
+                "resource": resource,
+                "free": free[resource],
+                **({"devices": whole[resource]} if resource in whole else {}),
+                "pending": pending.get(resource, 0),
+                **waits.resources[resource].view(),
             }

@@ -14,7 +14,7 @@ const SENTENCES = {
   unanswered: (one) => html`no core answers: ${one.reason}`,
   below_guarantee: (one) => html`${queueOf(one)} has less than is guaranteed to it (${Object.keys(one.guaranteed).map((name) => `${name} ${amount(name, one.allocated[name] || 0)} of ${amount(name, one.guaranteed[name])}`).join(", ")}), and ${asks(one.waiting)}`,
   fits_nowhere: (one) => html`${asks(one.waiting)} in ${queueOf(one)} that no node is large enough for: ${applicationOf(one)}`,
-  idle: (one) => html`${one.resource} ${amount(one.resource, one.free)} <a href=${link("nodes", one.rm, "", { colour: `use ${one.resource}` })}>idle</a> while ${plural(one.waiting, "ask")} for ${one.resource} ${one.waiting === 1 ? "waits" : "wait"}`,
+  idle: (one) => html`${one.devices ? plural(one.devices, `whole ${one.resource} device`) : `${one.resource} ${amount(one.resource, one.free)}`} <a href=${link("nodes", one.rm, "", { colour: `use ${one.resource}` })}>idle</a> while ${plural(one.waiting, "ask")} for ${one.resource} ${one.waiting === 1 ? "waits" : "wait"}`,
   not_running: (one) => html`is ${one.state}: nothing is allocated`,
   staged: (one) => html`<a href=${link("configuration", one.rm)}>version ${number(one.version)}</a> of the configuration is staged until ${time(one.until_ms)}`,
   held: (one) => html`${queueOf(one)} is held${reasonOf(one)}`,
