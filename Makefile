@@ -215,7 +215,7 @@ site: $(DOCS)/.ready    ## the documentation as a site, in site/
 read: $(DOCS)/.ready    ## the site with its search at http://127.0.0.1:8000, anew with each change of a page
 	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs serve --quiet --dev-addr 127.0.0.1:8000
 
-pictures: $(READY) $(DOCS)/.ready ## take the pictures of the page and of the terminal in docs/images anew: 2 minutes
+pictures: $(READY) $(DOCS)/.ready ## take the pictures of the page and of the terminal in docs/images anew: 3 minutes
 	@$(DOCS)/bin/python docs/pictures.py
 
 fmt: $(READY)

@@ -1,6 +1,6 @@
 """Take all pictures of the documents, from a running demonstration: the web page (.webp) and the terminal (.svg).
 
-make pictures        needs chromium; 2 minutes
+make pictures        needs chromium; 3 minutes
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -34,11 +34,15 @@ PICTURES = {
     "application": ("light", 1100, 900, "applications/yard/shards", 8_000),
     "nodes": ("dark", 1100, 620, "nodes/yard", 3_000),
     "editor": ("light", 1100, 760, "configuration/yard/edit", 3_000),
-    "narrow": ("dark", 360, 700, "applications/yard/shards", 3_000),
+    "narrow": ("dark", 360, 700, "overview", 3_000),
+}
+GPU_PICTURES = {
+    "racks": ("light", 1100, 640, "nodes/gpu?show=racks", 8_000),
 }
 # Name -> columns, rows, commands. The first one has a system of its own, the others ask that of the pictures.
 OWN_CASTS = {"demo": (96, 26, ["remuda demo --seconds 12"])}
 CASTS = {"explain": (96, 20, ["remuda queues yard", "remuda explain yard giant"])}
+GPU_CASTS = {"topology": (96, 20, ["remuda topology gpu b1/r1"])}
 
 
 def main() -> None:
@@ -46,16 +50,17 @@ def main() -> None:
     environment = os.environ | {"PATH": f"{PROGRAMS}:{os.environ['PATH']}"}
     for name, cast in OWN_CASTS.items():
         _cast(name, *cast, environment)
-    with _demonstration(environment) as (page_url, nats_url):
-        _take(page_url)
-        for name, cast in CASTS.items():
-            _cast(name, *cast, environment | {"REMUDA_NATS_URL": nats_url})
+    for options, pictures, casts in (((), PICTURES, CASTS), (("--gpu",), GPU_PICTURES, GPU_CASTS)):
+        with _demonstration(options, environment) as (page_url, nats_url):
+            _take(page_url, pictures)
+            for name, cast in casts.items():
+                _cast(name, *cast, environment | {"REMUDA_NATS_URL": nats_url})
 
 
 @contextmanager
-def _demonstration(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _demonstration(options: Sequence[str], environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """The addresses of the page and of the NATS server of one that runs."""
-    command = ["remuda", "demo", "--web", "--plain"]
+    command = ["remuda", "demo", "--web", "--plain", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as demo:
         try:
             page_url = _address(demo)
@@ -82,13 +87,14 @@ def _address(demo: subprocess.Popen[str]) -> str:
     raise SystemExit("the demonstration has ended")
 
 
-def _take(url: str) -> None:
+def _take(url: str, pictures: Mapping[str, tuple[str, int, int, str, int]]) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        for name, (scheme, width, height, place, wait_ms) in PICTURES.items():
+        for name, (scheme, width, height, place, wait_ms) in pictures.items():
             page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": height})  # type: ignore[arg-type]
             page.goto(f"{url}#{place}")
             page.wait_for_timeout(wait_ms)
+            expect(page.get_by_text("asking …")).to_have_count(0, timeout=60_000)
             _save(page, name)
             page.close()
         browser.close()
