@@ -147,8 +147,8 @@ BACKFILL: Final = (
         (
             "backfill_of_the_spare_alone",
             "22: what ends in time may use what is free",
-            "    return Hole(node, until_ms - now_ms,",
-            "    return Hole(node, 0,",
+            "    return Hole(node, until_ms, available, tuple",
+            "    return Hole(node, 0, available, tuple",
         ),
         (
             "backfill_above_quotas",
@@ -161,6 +161,30 @@ BACKFILL: Final = (
             "22: with `shortest` the shortest expectation goes first",
             "    return (ask_class.demand.expectation, *rank) if shortest else rank",
             "    return rank",
+        ),
+    ),
+    *mutants_of(
+        "index.backfill",
+        (
+            "backfill_windows_stay",
+            "22: what a reserved node has left changes with what runs there",
+            "                self.changed[node_id] = None\n\n    def _nodes_of",
+            "                self.changed.pop(node_id, None)\n\n    def _nodes_of",
+        ),
+        (
+            "backfill_windows_without_time",
+            "22: a release that is late moves the promise",
+            "            if self.again_ms.get(node_id) == at_ms:\n",
+            "            if False:\n",
+        ),
+    ),
+    *mutants_of(
+        "cycle.backfill",
+        (
+            "backfill_of_known_asks_alone",
+            "22: an ask that has come since may be placed",
+            "    windows.rouse(candidates.new, now_ms)\n",
+            "",
         ),
     ),
     *mutants_of(

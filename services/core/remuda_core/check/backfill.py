@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..cycle.backfill import hole_of
+from ..cycle.promises import starts
 from ..index.asks import AskClass
 from ..index.partition import PartitionIndex
 from ..settings import EASY, SHORTEST
@@ -17,6 +19,28 @@ def lasts_of(partition: Partition, ask: PendingAsk) -> tuple[int, int] | tuple[(
         return ()
     shortest = partition.settings.backfill_order == SHORTEST
     return max(0, ask.ask.execution_timeout_ms), ask.expected_ms if shortest else 0
+
+
+def check_windows(partition: Partition, index: PartitionIndex, now_ms: int) -> None:
+    """What is known of reserved nodes on which nothing has changed is what they have."""
+    windows = index.windows
+    if index.candidates is None or windows.all_changed:
+        return
+    known = windows.live | windows.idle
+    assert not windows.live.keys() & windows.idle.keys(), "a hole is live or idle"
+    for node in index.reserved_nodes.of:
+        if node.id in windows.changed:
+            continue
+        again_ms = windows.again_ms.get(node.id)
+        assert again_ms is not None, f"node {node.id}: reserved and not looked at"
+        if again_ms > now_ms:
+            expected = hole_of(partition, index, node, starts(partition, node, now_ms).at_ms, now_ms)
+            assert known.get(node.id) == expected, f"node {node.id}: {known.get(node.id)}, expected {expected}"
+    gone = known.keys() - {node.id for node in index.reserved_nodes.of} - windows.changed.keys()
+    assert not gone, f"holes of nodes that are not reserved: {sorted(gone)}"
+    for node_id, hole in windows.idle.items():
+        fitting = [one for one in index.candidates.fitting(hole, now_ms) if one not in index.candidates.new]
+        assert node_id in windows.changed or not fitting, f"node {node_id}: idle, and {len(fitting)} ask classes fit"
 
 
 def check_candidates(partition: Partition, index: PartitionIndex, ask_classes: Iterable[AskClass]) -> None:

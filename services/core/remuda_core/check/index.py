@@ -29,7 +29,7 @@ from ..rules.required_node import required_node
 from ..rules.resource import Items, items_of, total_of
 from ..rules.share import weight
 from ..state import Application, Node, Partition, PendingAsk, Queue, Refusals
-from .backfill import check_candidates, lasts_of
+from .backfill import check_candidates, check_windows, lasts_of
 from .devices import available_with_devices, obtainable_with_devices
 from .topology import Membership, check_closed, check_topology, is_avoided, membership
 
@@ -51,6 +51,7 @@ def check_index(partition: Partition, index: PartitionIndex, now_ms: int) -> Non
     check_topology(partition, index)
     check_reserved_nodes(partition, index)
     check_candidates(partition, index, ask_classes)
+    check_windows(partition, index, now_ms)
     assert index.parked.limits().keys() <= set(ask_classes), f"{partition.name}: ask classes are parked that are gone"
     index.moments.begin_pass(now_ms)  # accounts may have been settled since the last pass
     index.moments.catch_up(at_any_cost=True)

@@ -13,7 +13,7 @@ from operator import add as plus
 
 from ..facts import Fact
 from ..index.asks import AskClass
-from ..index.backfill import Hole
+from ..index.backfill import Candidates, Hole
 from ..index.limits import full_queue, limit_of
 from ..index.ordered import Rank
 from ..index.partition import PartitionIndex
@@ -21,7 +21,7 @@ from ..limits import ANSWER_WITHIN_MS, STEPS_PER_PLACEMENT
 from ..settings import SHORTEST
 from ..state import NEVER_MS, Node, Partition, State
 from .place import place
-from .promises import promise_changes, released_by, starts
+from .promises import Start, again_at, promise_changes, released_by, starts
 
 
 def backfill(
@@ -29,20 +29,25 @@ def backfill(
 ) -> Generator[Fact, None, int]:
     """Place at most `limit` asks on reserved nodes. Returns how many were placed. Does nothing if nothing has changed
     since the last pass that found no more."""
-    candidates = index.candidates
-    if candidates is None or not index.reserved_nodes.of:
+    candidates, windows, reserved = index.candidates, index.windows, index.reserved_nodes.of
+    if candidates is None or not reserved:
         return 0
-    if not candidates.changed and not _is_promise_over(index, now_ms):
+    if not candidates.changed and not windows.is_due(now_ms):
         return 0
-    holes = dict[Node, Hole]()
-    for node in sorted(index.reserved_nodes.of):
+    for node in windows.stale(reserved, reserved, now_ms):
         start = starts(partition, node, now_ms)
         yield from promise_changes(partition, node, start, now_ms)
-        if (hole := _hole(partition, index, node, start.at_ms, now_ms)) is not None:
-            holes[node] = hole
+        _look(partition, index, candidates, node, start, now_ms)
+    windows.rouse(candidates.new, now_ms)
+    candidates.new.clear()
     shortest, placed = partition.settings.backfill_order == SHORTEST, 0
     index.measure()  # ranks depend on the partition's total
-    found = dict.fromkeys(ask_class for hole in holes.values() for ask_class in candidates.fitting(hole))
+    found: dict[AskClass, None] = {}
+    for node_id, hole in sorted(windows.live.items()):
+        of_hole = dict.fromkeys(candidates.fitting(hole, now_ms))
+        if not of_hole:
+            windows.idle[node_id] = windows.live.pop(node_id)
+        found |= of_hole
     heap = [(_rank(index, one, shortest), one) for one in found if _may_start(index, one)]
     heapify(heap)
     while heap and placed < limit and index.budget.left > 0:
@@ -53,28 +58,38 @@ def backfill(
         if (now := _rank(index, ask_class, shortest)) != rank:  # ranks only get worse in a pass
             heappush(heap, (now, ask_class))
             continue
-        hole = _hole_for(state, holes.values(), ask_class, now_ms)
-        if hole is None:
+        holes = (one for _, one in sorted(windows.live.items()))
+        if (suits := _hole_for(state, holes, ask_class, now_ms)) is None:
             continue
-        node = hole.node
+        node = suits.node
         yield from place(state, partition, ask_class.first(), node, now_ms)
         placed += 1
-        again = _hole(partition, index, node, starts(partition, node, now_ms).at_ms, now_ms)
-        if again is None:
-            del holes[node]
-        else:
-            holes[node] = again
+        _look(partition, index, candidates, node, starts(partition, node, now_ms), now_ms)
         if ask_class in candidates and ask_class.ranking.members:
             heappush(heap, (_rank(index, ask_class, shortest), ask_class))
     candidates.changed = bool(heap)
     return placed
 
 
-def _is_promise_over(index: PartitionIndex, now_ms: int) -> bool:
-    return any(node.promise is not None and node.promise.promised_ms < now_ms for node in index.reserved_nodes.of)
+def _look(
+    partition: Partition, index: PartitionIndex, candidates: Candidates, node: Node, start: Start, now_ms: int
+) -> None:
+    """Note the hole of a reserved node, and when to look again: when the bound of an allocation or the promise is over,
+    and at once while the ask may start, or later than was promised."""
+    again_ms = [again_at(one, now_ms) for one in node.allocations.values()]
+    if (promise := node.promise) is not None:
+        again_ms.append(promise.promised_ms + 1 if promise.promised_ms > now_ms else now_ms + 1)
+        if start.at_ms > promise.promised_ms:
+            again_ms.append(now_ms + 1)
+    if start.at_ms <= now_ms:
+        again_ms.append(now_ms + 1)
+    hole = hole_of(partition, index, node, start.at_ms, now_ms)
+    if hole is not None:
+        again_ms.append(hole.until_ms)
+    index.windows.put(node, hole, min(again_ms, default=NEVER_MS), candidates, now_ms)
 
 
-def _hole(partition: Partition, index: PartitionIndex, node: Node, starts_ms: int, now_ms: int) -> Hole | None:
+def hole_of(partition: Partition, index: PartitionIndex, node: Node, starts_ms: int, now_ms: int) -> Hole | None:
     """What may be used of a reserved node. Not after the promised time, not where a preemption makes room, nor before
     anything is promised."""
     promise, pending = node.promise, node.reservation
@@ -90,7 +105,7 @@ def _hole(partition: Partition, index: PartitionIndex, node: Node, starts_ms: in
         return None
     later = tuple(map(plus, available, nodes.vector(released_by(node, until_ms, now_ms))))
     spare = nodes.after(index.demand_of(pending), later)
-    return Hole(node, until_ms - now_ms, available, tuple(map(min, available, spare)))
+    return Hole(node, until_ms, available, tuple(map(min, available, spare)))
 
 
 def _may_start(index: PartitionIndex, ask_class: AskClass) -> bool:
@@ -120,6 +135,6 @@ def _hole_for(state: State, holes: Iterable[Hole], ask_class: AskClass, now_ms: 
         node = hole.node
         if not node.takes(demand.required_node) or demand.avoids(node.id) or node.id in pending.refused:
             continue
-        if node.reservation is not pending and hole.fits(demand, lasts_ms):
+        if node.reservation is not pending and hole.fits(demand, lasts_ms, now_ms):
             return hole
     return None

@@ -37,6 +37,12 @@ def ends_ms(allocation: Allocation, now_ms: int) -> int:
     return bound_ms if bound_ms >= now_ms else now_ms + PROMISE_CHANGES_MS
 
 
+def again_at(allocation: Allocation, now_ms: int) -> int:
+    """When what `ends_ms` says of the allocation is another though nothing has changed."""
+    end_ms = ends_ms(allocation, now_ms)
+    return end_ms + 1 if ends_ms(allocation, now_ms + 1) == end_ms else now_ms + 1
+
+
 def start_by_bounds(node: Node, need: Resource, now_ms: int) -> Start:
     """The first time at which the node has room for `need`, if nothing else comes. O(n log n) with the allocations of
     the node. On a node with devices it is not known: amounts do not say which devices become free together."""

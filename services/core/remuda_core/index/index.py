@@ -65,6 +65,7 @@ class Index:
             if index is not None:
                 if index.candidates is not None:
                     index.candidates.changed = True
+                    index.windows.follow(fact)
                 if change(index, fact, touched):
                     self._spare[fact.partition] = index.spare
                     del self.partitions[fact.partition]

@@ -19,7 +19,7 @@ from ..settings import APPLICATION, EASY, TOPOLOGY, Timing
 from ..state import Application, Node, Partition, PendingAsk, Preemption, Queue, Tracker
 from . import gangs
 from .asks import ApplicationAsks, AskClass
-from .backfill import Candidates
+from .backfill import Candidates, Windows
 from .demands import DemandKey, Demands, FreedNodes, fitting, key_of
 from .devices import items_of_ask, needed_amounts
 from .gangs import AwaitingAsks, Gang
@@ -96,6 +96,7 @@ class PartitionIndex:
         self.reserving = ReservingDemands(partition, self.nodes, self.demands)
         # The ask classes that may be placed on reserved nodes, in a partition with backfill.
         self.candidates = Candidates(self.nodes.width) if partition.settings.backfill == EASY else None
+        self.windows = Windows(partition)
         # The total of the partition has changed since shares and weights were measured.
         self.shares_are_stale = False
         # Asks of applications, in the order in which to explain why they wait: those not explained for longest first.
