@@ -32,6 +32,7 @@ from remuda_events.stories.story import StoryTarget
 from remuda_events.story_reader import lines
 from tests.accounting import Books, Plan, verify
 from tests.accounting.books import OPERATOR
+from tests.accounting.ledger import account_of_ledger
 from tests.accounting.operator import AccountingOperator, KeyedSystem, queues_yaml
 from tests.identity.archived import until_archived
 
@@ -70,7 +71,7 @@ class Chaos:
                 grpc_port=self.grpc_port,
                 config=file,
                 archive=options.archive,
-                assignments=(acl, *(("archive.write=1s",) if options.archive else ())),
+                assignments=(acl, "events.ledger=true", *(("archive.write=1s",) if options.archive else ())),
             )
         )
         self.drivers = Supervisor(printed=self.hear)
@@ -100,6 +101,7 @@ class Chaos:
                 if self.options.archive:
                     await until_archived(bus, Path(self.options.archive))
                 for rm in self.rms:
+                    found += await account_of_ledger(bus, rm)
                     found += await operator.account(bus, rm, Books.open(self.plan, self.journal(rm)))
                 return found + await operator.account_of_changes(bus)
             finally:

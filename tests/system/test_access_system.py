@@ -19,6 +19,7 @@ from remuda_core.shell.settings import CoreSettings
 from remuda_events.shell import serve
 from remuda_grpc.settings import GrpcSettings
 from remuda_grpc.shell import main as grpc_main
+from remuda_operations.ledger.reading import LedgerQuery, read_ledger
 from remuda_operations.queries.core import explain, queues
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_replication.process import Settings
@@ -70,7 +71,7 @@ async def server(tmp_path: Path) -> AsyncIterator[GuardedServer]:
 
 
 async def events(bus: Bus, settings: object) -> None:
-    await serve(bus, "events")
+    await serve(bus, "events", ledger_tags=())
 
 
 async def connect_as(server: GuardedServer, name: str, role: str) -> Bus:
@@ -100,6 +101,7 @@ async def test_an_rm_of_every_kind_of_message_works(server: GuardedServer) -> No
         people = await connect_as(server, "remuda-cli", "operator")
         assert [one.key for one in (await explain(people, "rm-1")).asks] == ["never"]
         assert (await queues(people, "rm-1")).partitions
+        await until(lambda: has_ledger(people))
         await people.close()
         own = await connect_as(server, "remuda-cli", "rm-1")
         assert (await queues(own, "rm-1")).partitions
@@ -116,6 +118,11 @@ async def test_an_rm_of_every_kind_of_message_works(server: GuardedServer) -> No
         await rm.deregister()
     violations = [line for line in server.log_file.read_text().splitlines() if "Violation" in line]
     assert len(violations) == 1 and "remuda.api.core.rm-2.queues" in violations[0]
+
+
+async def has_ledger(people: Bus) -> bool:
+    query = LedgerQuery(0, 2**40)
+    return (await read_ledger(people, "rm-1", query)).begun_ms > 0
 
 
 async def test_rm_over_grpc_works(server: GuardedServer) -> None:

@@ -218,6 +218,14 @@ async def test_the_log_is_kept_from_the_checkpoint_on_and_the_one_before_is_kept
     assert len(await messages(bus)) == 5
 
 
+async def test_a_ledger_is_known_from_its_first_commit_on() -> None:
+    bus = await bus_with([at(MINUTE)])
+    await follow_to_end(bus)
+    bookmark, _ = await bookmark_of(bus, RM)
+    assert bookmark is not None
+    assert (bookmark.begun_ms, bookmark.closed_ms) == (BEGIN_MS + MINUTE, BEGIN_MS)
+
+
 async def test_an_hour_is_closed_long_after_its_end_though_no_commit_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "LEDGER_QUIET_S", 0.01)
     bus = await bus_with([at(0, accepted("app"), allocated("app", "u1", vcore=1))])

@@ -93,7 +93,8 @@ class Ledger:
                 closed_one = True
             self._facts += sum(len(decision.facts) for decision in entry.commit.decisions)
             self.position = entry.position
-        if closed_one or self._facts >= limits.LEDGER_FACTS_APART:
+        begun_one = self._bookmark is None or self._bookmark.begun_ms != self._projection.begun_ms
+        if closed_one or begun_one or self._facts >= limits.LEDGER_FACTS_APART:
             await self.store_checkpoint()
 
     def closes_at_ms(self) -> int | None:

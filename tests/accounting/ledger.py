@@ -1,0 +1,58 @@
+"""The ledger of an RM after kills: what its checkpoint and the rest of the log add up to is what the whole log does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from remuda_bus import subjects
+from remuda_bus.bus import Bus
+from remuda_events.ledger import checkpoints
+from remuda_events.ledger.projection import ClosedDay, Projection
+from remuda_operations.ledger import hours
+from remuda_operations.ledger.bookmark import bookmark_of
+from remuda_operations.ledger.hours import HOUR_MS
+from remuda_replication.log import LogEntry, LogReader
+from remuda_replication.snapshots import name_of
+
+
+async def account_of_ledger(bus: Bus, rm: str) -> list[str]:
+    """The inconsistencies. The log has to be whole."""
+    bookmark, _ = await bookmark_of(bus, rm)
+    if bookmark is None:
+        return [f"{rm} has no ledger"]
+    payload = await bus.get_object(subjects.LEDGERS.name, name_of(rm, bookmark.seq))
+    if payload is None:
+        return [f"the checkpoint {bookmark.seq} of the ledger of {rm} is gone"]
+    reader = await LogReader.open(bus, rm)
+    entries = [entry async for some in reader.read_to_end() for entry in some]
+    await reader.close()
+    resumed, position = checkpoints.decode(payload)
+    whole = Projection()
+    due = _closed(whole, entries)
+    found = _closed(resumed, [entry for entry in entries if entry.seq > position.seq])
+    problems = (
+        [] if found == {at: due[at] for at in found} else [f"the checkpoint of the ledger of {rm} is not the log"]
+    )
+    for at, messages in due.items():
+        kept = await _kept(bus, rm, at)
+        if at[0] + HOUR_MS <= bookmark.closed_ms and not at[1] and kept != messages:
+            problems.append(f"the hour {at[0]} of the ledger of {rm} is not that of the log")
+    return problems
+
+
+def _closed(projection: Projection, entries: Iterable[LogEntry]) -> dict[tuple[int, bool], list[bytes]]:
+    """Hours and days, with the one that is open: it is closed now."""
+    found = [closed for entry in entries for closed in projection.apply(entry.commit)]
+    found += projection.advance(projection.hour_ms + HOUR_MS)
+    return {(one[0], isinstance(one, ClosedDay)): hours.encode(one[0], one.rows) for one in found}
+
+
+async def _kept(bus: Bus, rm: str, at: tuple[int, bool]) -> list[bytes]:
+    subject = subjects.ledger(rm, at[0] // HOUR_MS)
+    last = await bus.last_message(subjects.LEDGER.name, subject)
+    messages: list[bytes] = []
+    reader = await bus.read(subjects.LEDGER.name, subject)
+    while last is not None and len(messages) < await bus.message_count(subjects.LEDGER.name, subject):
+        messages += [message.payload for message in await reader.batch()]
+    await reader.close()
+    return messages
