@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from remuda_core.facts import PartitionAdded, PartitionChanged
+from remuda_core.facts import DomainAvoidanceEnded, DomainAvoided, PartitionAdded, PartitionChanged
 from remuda_core.settings import Configuration, PartitionSettings, TopologyLevel
 
 from .storm import Storm, played
@@ -49,3 +49,10 @@ def test_levels_alone_change_nothing(seed: int) -> None:
         facts = [fact for _, each in storm.world.log for fact in each]
         logs.append([fact for fact in facts if not isinstance(fact, PartitionChanged | PartitionAdded)])
     assert logs[0] == logs[1]
+
+
+def test_storms_have_domains_that_are_avoided() -> None:
+    """Or the law of `avoidance_oracle` shows less than it seems."""
+    world = played(TopologyStorm(6008), 6008, 80)
+    happened = {type(fact) for _, facts in world.log for fact in facts}
+    assert {DomainAvoided, DomainAvoidanceEnded} <= happened

@@ -8,15 +8,23 @@ from functools import cache
 import pytest
 
 from remuda_core.evolve import BY_FACT
-from remuda_core.facts import DevicesAssigned, NodeLeaving, PromiseChanged, WorkMeasured
+from remuda_core.facts import (
+    DevicesAssigned,
+    DomainAvoidanceEnded,
+    DomainAvoided,
+    NodeLeaving,
+    PromiseChanged,
+    WorkMeasured,
+)
 from tests.property.storm import storm
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 SEEDS = range(5_000) if LONG else range(140)
 STEPS = 400 if LONG else 200
 AT_ONCE = 20
-# These days have no devices, no backfill, and no nodes that leave: test_devices.py, test_backfill.py, test_leaving.py.
-ELSEWHERE = {DevicesAssigned, WorkMeasured, PromiseChanged, NodeLeaving}
+# These days have no devices, no backfill, no nodes that leave, and no topology: test_devices.py, test_backfill.py,
+# test_leaving.py, test_topology.py.
+ELSEWHERE = {DevicesAssigned, WorkMeasured, PromiseChanged, NodeLeaving, DomainAvoided, DomainAvoidanceEnded}
 
 
 @cache
