@@ -6,6 +6,7 @@ from typing import Any
 
 from remuda_core.facts import DomainAvoided, Fact, NodeUnreserved, PreemptionAsked, PreemptionStarted, ReleaseRequested
 from remuda_core.limits import ALLOCATIONS_PER_NODE, GROUPS_LOOKED_AT
+from remuda_core.rules.resource import total_of
 from remuda_core.state import Partition, PendingAsk
 
 from .topology_oracle import (
@@ -95,7 +96,11 @@ def start(group: Group) -> list[PendingAsk]:
         comes_later(group) or (wish.outer and not group.outer_on) or (wish.slice_size and len(asks) % wish.slice_size)
     ):
         return []
-    return [] if next_members(group.partition, ask) else asks
+    if next_members(group.partition, ask):
+        return []
+    wanted = total_of([one.ask.resource for one in (asks if begins(group) else [ask])])
+    total = group.partition.total  # what is more than all nodes have fits no domain
+    return asks if all(amount <= total.get(name, 0) for name, amount in wanted.items()) else []
 
 
 def begins(group: Group) -> bool:

@@ -20,6 +20,8 @@ from remuda_core.state import Partition
 from remuda_proto.durations import instant
 
 from .leaving_oracle import leaves_at, stays_ms
+from .leaving_storm import LeavingDeviceStorm, LeavingStorm, LeavingTopologyStorm
+from .storm import played
 from .world import RM, World
 
 PARTITION = f"[{RM}]default"
@@ -241,3 +243,10 @@ def test_when_no_node_leaves_any_more_all_is_as_if_none_had(seed: int) -> None:
 )  # fmt: skip
 def test_times_are_milliseconds_or_have_a_zone(text: str, expected: int | None) -> None:
     assert instant(text) == expected
+
+
+@pytest.mark.parametrize("kind", [LeavingStorm, LeavingDeviceStorm, LeavingTopologyStorm])
+@settings(max_examples=15)
+@given(seed=st.integers(0, 2**32))
+def test_nodes_leave_on_days_of_any_kind(kind: type[LeavingStorm], seed: int) -> None:
+    played(kind(seed), seed, 80)

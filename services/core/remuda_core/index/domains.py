@@ -467,7 +467,7 @@ def _empty(nodes: NodeIndex, node: Node) -> Vector:
         for resource, devices in node.devices.items()
         for place in range(1, len(devices.room) + 1)
     }
-    return nodes.vector({**node.capacity, **places})
+    return nodes.vector({**node.capacity, **places, LASTING: ALWAYS_MS})
 
 
 def copies_when_empty(nodes: NodeIndex, shape: Shape, entry: NodeEntry) -> int:
