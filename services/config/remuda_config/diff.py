@@ -1,4 +1,4 @@
-"""Lists the changes between two configurations for an operator: `root.prod: max memory 10G -> 20G`."""
+"""Lists the changes between two configurations for an operator: `root.prod: max memory 10G → 20G`."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _different(old: config_pb2.QueueConfig, new: config_pb2.QueueConfig, path: s
 def _changes(prefix: str, old: Described, new: Described) -> list[str]:
     keys = [*old, *(key for key in new if key not in old)]
     return [
-        f"{prefix}{key} {old.get(key, NOTHING)} -> {new.get(key, NOTHING)}"
+        f"{prefix}{key} {old.get(key, NOTHING)} → {new.get(key, NOTHING)}"
         for key in keys
         if old.get(key) != new.get(key)
     ]

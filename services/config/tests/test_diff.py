@@ -24,15 +24,15 @@ def test_queues():
 """
     assert between(queues(before), queues(after)) == [
         "root.gone: removed",
-        "root.prod: kind leaf -> parent",
-        "root.prod: max memory 10G -> 20G",
-        "root.prod: max vcore 1 -> (none)",
-        "root.prod: priority.offset 1 -> (none)",
-        "root.prod: maxapplications (none) -> 4",
+        "root.prod: kind leaf → parent",
+        "root.prod: max memory 10G → 20G",
+        "root.prod: max vcore 1 → (none)",
+        "root.prod: priority.offset 1 → (none)",
+        "root.prod: maxapplications (none) → 4",
         "root.prod.new: added",
-        "root.test: submitacl 'u' -> '*'",
-        "root.test: limit of user u applications 1 -> vcore 500m",
-        "root.test: limit of group g (none) -> applications 1",
+        "root.test: submitacl 'u' → '*'",
+        "root.test: limit of user u applications 1 → vcore 500m",
+        "root.test: limit of group g (none) → applications 1",
     ]
 
 
@@ -51,18 +51,18 @@ partitions:
   - {name: gpu, queues: [{name: root}]}
 """
     assert between(one, two) == [
-        "partition default: node sort policy fair -> binpacking",
-        "partition default: weight of memory 1 -> (none)",
-        "partition default: weight of vcore 1 -> (none)",
-        "partition default: preemption enabled -> disabled",
-        "partition default: placement rules (none) -> user (create) (allow users a b) below fixed p (create)",
-        "partition default: packed (none) -> by application",
-        "partition default: weight of gpu (none) -> 2.5",
-        "partition default: preemption threshold (none) -> 80",
-        "partition default: preemption interval, ms (none) -> 60000",
-        "partition default: reservation share (none) -> 30",
-        "partition default: device of gpu (none) -> 1k",
-        "partition default: topology (none) -> rack by si/rackname",
+        "partition default: node sort policy fair → binpacking",
+        "partition default: weight of memory 1 → (none)",
+        "partition default: weight of vcore 1 → (none)",
+        "partition default: preemption enabled → disabled",
+        "partition default: placement rules (none) → user (create) (allow users a b) below fixed p (create)",
+        "partition default: packed (none) → by application",
+        "partition default: weight of gpu (none) → 2.5",
+        "partition default: preemption threshold (none) → 80",
+        "partition default: preemption interval, ms (none) → 60000",
+        "partition default: reservation share (none) → 30",
+        "partition default: device of gpu (none) → 1k",
+        "partition default: topology (none) → rack by si/rackname",
         "partition gpu: added",
     ]
     assert between(two, one)[-1] == "partition gpu: removed"
@@ -71,15 +71,15 @@ partitions:
 def test_weights_that_differ_in_a_late_digit():
     before, after = (f"nodesortpolicy: {{resourceweights: {{gpu: {weight}}}}}" for weight in (1234567, 1234568))
     changed = between(*(partition(f"{text}\nqueues: [{{name: root}}]") for text in (before, after)))
-    assert changed == ["weight of gpu 1234567 -> 1234568"]
+    assert changed == ["weight of gpu 1234567 → 1234568"]
 
 
 def test_templates():
     before = partition("queues: [{name: root, childtemplate: {maxapplications: 1, resources: {max: {m: 1}}}}]")
     after = partition("queues: [{name: root, childtemplate: {properties: {a: b}, resources: {guaranteed: {m: 1}}}}]")
     assert between(before, after) == [
-        "root: template maxapplications 1 -> (none)",
-        "root: template max m 1 -> (none)",
-        "root: template guaranteed m (none) -> 1",
-        "root: template a (none) -> b",
+        "root: template maxapplications 1 → (none)",
+        "root: template max m 1 → (none)",
+        "root: template guaranteed m (none) → 1",
+        "root: template a (none) → b",
     ]

@@ -38,7 +38,7 @@ async def test_a_valid_change_is_sent_to_rms_that_use_the_file(server, bus, tmp_
             file.write_text(limited(2))
             assert await sent(bus, 1, "rm:1") == [2]
         activated = next(entry for entry in logs if entry["event"] == "configuration activated")
-        assert activated["changes"] == ["root.a: maxapplications 1 -> 2"]
+        assert activated["changes"] == ["root.a: maxapplications 1 → 2"]
         (configure,) = await inbox(bus, "rm:1")
         assert (configure.rm_id, configure.configuration.compatibility) == ("rm:1", "yunikorn-1.4")
         assert configure.configuration.source == str(file)

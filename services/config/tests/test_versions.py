@@ -63,7 +63,7 @@ async def test_an_update_is_in_force_in_the_file_and_in_the_history(server, bus,
         await join(bus)
         made = await change(bus, "update", text=limited(2), message="more room", base=1)
         assert (made["version"]["number"], made["changed"], made["changes"]) == (
-            2, True, ["root.a: maxapplications 1 -> 2"],
+            2, True, ["root.a: maxapplications 1 → 2"],
         )  # fmt: skip
         assert file.read_text() == limited(2)
         assert file.stat().st_mode & 0o777 == 0o640
@@ -71,7 +71,7 @@ async def test_an_update_is_in_force_in_the_file_and_in_the_history(server, bus,
         assert (await query(bus, "get"))["text"] == limited(2)
         assert await history(bus) == [(2, "api", OWNER.name), (1, "file", "")]
         shown = (await query(bus, "show", version=2))["version"]
-        assert (shown["message"], shown["changes"]) == ("more room", ["root.a: maxapplications 1 -> 2"])
+        assert (shown["message"], shown["changes"]) == ("more room", ["root.a: maxapplications 1 → 2"])
         assert shown["checksum"] == checksum(limited(2))
         # An edit of the file, and back: each is a version, and nothing is written back over it.
         file.write_text(limited(1))
@@ -82,7 +82,7 @@ async def test_an_update_is_in_force_in_the_file_and_in_the_history(server, bus,
         assert (back["version"]["restores"], back["version"]["message"]) == (2, "back to version 2")
         assert file.read_text() == limited(2)
         compared = await query(bus, "diff", **{"from": 1, "to": 4})
-        assert compared["changes"] == ["root.a: maxapplications 1 -> 2"]
+        assert compared["changes"] == ["root.a: maxapplications 1 → 2"]
         assert "+" in {line[0] for line in compared["lines"]}
         assert sorted(os.listdir(tmp_path)) == ["nats", "queues.yaml"]
     async with service(server, file):  # a restart makes no version
