@@ -23,7 +23,6 @@ TOPOLOGY: Final = (
         ("groups_start_in_part", "21: a group starts with all members, or none", "        return wish.slice_size if group.members else wish.size\n", "        return wish.slice_size if group.members else 1\n"),
         ("groups_size_ignored", "21: as many members start as `size` says", "        return wish.slice_size if group.members else wish.size\n", "        return wish.slice_size if group.members else 0\n"),
         ("groups_are_not_bound", "21: further members are placed in the domain of their group", "            if whose is not None and whose.members and level:", "            if False:"),
-        ("groups_bound_to_the_fewest", "21: a group is bound to the domain with most of its members", "        return min(counts, key=lambda path: (-counts[path], path))", "        return min(counts, key=lambda path: (counts[path], path))"),
         ("groups_in_any_order", "21: the largest member is placed first", "        return sorted(found, key=lambda one: (-one[2].weight,", "        return sorted(found, key=lambda one: (one[2].weight,"),
         ("groups_without_quota", "21: maxima have room for all members of a start", "        if not self._begins(group, wish):\n            return demand.resource\n", "        return demand.resource\n"),
         ("groups_before_all_were_asked", "21: a start waits for all its members", "        if not together or count < self._starts(group, wish) or self._comes_later(group, wish):", "        if not together:"),
@@ -37,6 +36,10 @@ TOPOLOGY: Final = (
         ("spread_where_most_are", "21: a member goes to the domain with the fewest members", "shape, domain), counts.get(domain.path, 0))", "shape, domain), -counts.get(domain.path, 0))"),
         ("preferred_is_required", "21: a preferred level is not waited for", "        return min(some, key=lambda one: (-room(one), -one.used, one.path)) if some else scope", "        return scope"),
         ("preferred_where_few_fit", "21: preferred members are placed over as few domains as possible", "        return min(some, key=lambda one: (-room(one),", "        return min(some, key=lambda one: (room(one),"),
+    ),
+    *mutants_of(
+        "index.group_members",
+        ("groups_bound_to_the_fewest", "21: a group is bound to the domain with most of its members", "        return min(counts, key=lambda path: (-counts[path], path))", "        return min(counts, key=lambda path: (counts[path], path))"),
         ("applications_in_two_domains", "21: tags of the application hold for all its asks", "        if wish.outer or (wish.near and", "        if (wish.near and"),
         ("groups_stay_in_old_domains", "21: a node that changes its domain takes its members along", "                if found is not None and found[1] != where:", "                if False:"),
     ),

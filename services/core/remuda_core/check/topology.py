@@ -9,7 +9,8 @@ from remuda_proto.constants import TOPOLOGY_HOST
 
 from ..index.asks import ApplicationAsks
 from ..index.domains import ALL_LEVEL, Domain, Shape
-from ..index.groups import Group, Groups
+from ..index.group_members import Group
+from ..index.groups import Groups
 from ..index.node_groups import Demand
 from ..index.ordered import covers
 from ..index.partition import PartitionIndex

@@ -1,10 +1,7 @@
-"""Groups of asks that want something of the topology, and where their members are placed (semantics section 21).
+"""Where members of groups are placed that want something of the topology (semantics section 21).
 
-    Group     the members of a group: its pending asks by their demands, and in which domains its allocations are
-    Groups    all groups of a partition; which domains the next members of a group are placed in
-
-A group is bound while it has an allocation or held room: its domain at a level is the one that has most of them. That
-follows from the allocations and their nodes, so no fact says it, and a node that moves takes the group along.
+    Groups    the groups of a partition (`GroupMembers`), which domains their next members are placed in, and what
+              demands of groups wait for
 
 Each group has demands of its own. A closed demand of a group opens when a domain may have room for what its next step
 places: all members of a start, a slice, or one member. Closed demands that wait for the same are looked at together.
@@ -14,29 +11,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from operator import neg
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from remuda_proto.constants import TOPOLOGY_REQUIRED
 
 from ..limits import DOMAINS_TRIED, SHAPES_COUNTED
 from ..rules.resource import Resource, add
-from ..rules.topology import APPLICATION, Path, Wish, place_of, wish_of
+from ..rules.topology import APPLICATION, Path, Wish, place_of
 from ..settings import TopologyLevel
-from ..state import Allocation, Application, Node, Partition, PendingAsk, Question, asked_together
-from .avoidance import Avoidance, GroupKey
-from .domains import ALL_LEVEL, Domain, Domains, Free, Shape, copies_in, placed_one_by_one
+from ..state import Application, Node, PendingAsk, asked_together
+from .avoidance import GroupKey
+from .domains import ALL_LEVEL, Domain, Free, Shape, copies_in, placed_one_by_one
+from .group_members import Group, GroupMembers, Index, wish_for
 from .node_groups import Demand, NodeEntry
-from .nodes import NodeIndex
-from .trees import PassBudget
 
 MORE_THAN_ALL_NODES: Final = "all nodes together have less than it asks for"
 # How many members fit in a domain.
 Room = Callable[[Domain], int]
-# An allocation by its UUID, or held room by the number of the question.
-HeldBy = str | int
 
 
 class Awaited(NamedTuple):
@@ -46,46 +39,6 @@ class Awaited(NamedTuple):
     level: int
     needed: int
     scope: Path
-
-
-@dataclass(slots=True, eq=False)
-class Group:
-    key: GroupKey
-    application: Application
-    # The asks in lines with their demands and free repeats, and how many members of each demand that are.
-    asks: dict[PendingAsk, tuple[Demand, int]] = field(default_factory=dict)
-    free: dict[Demand, int] = field(default_factory=dict)
-    # The allocations and held room, and how many of them are in each domain, by level.
-    members: int = 0
-    counts: list[dict[Path, int]] = field(default_factory=list)
-
-    def count(self, paths: Iterable[tuple[int, Path]], more: int) -> None:
-        self.members += more
-        for level, path in paths:
-            at = self.counts[level]
-            left = at.get(path, 0) + more
-            if left:
-                at[path] = left
-            else:
-                del at[path]
-
-    def set_free(self, ask: PendingAsk, demand: Demand | None, repeats: int) -> None:
-        """Note the free repeats of an ask in the line of a demand; 0: it is in no line."""
-        known = self.asks.pop(ask, None)
-        if known is not None:
-            left = self.free[known[0]] - known[1]
-            if left:
-                self.free[known[0]] = left
-            else:
-                del self.free[known[0]]
-        if demand is not None and repeats:
-            self.asks[ask] = (demand, repeats)
-            self.free[demand] = self.free.get(demand, 0) + repeats
-
-    def most(self, level: int) -> Path | None:
-        """The domain of the level with most members; of equal ones the smallest path."""
-        counts = self.counts[level]
-        return min(counts, key=lambda path: (-counts[path], path)) if counts else None
 
 
 class Place(NamedTuple):
@@ -139,38 +92,14 @@ class Start(NamedTuple):
             yield from scope.at(self.level)
 
 
-class Index(Protocol):
-    """The index of the partition, as groups see it."""
-
-    @property
-    def partition(self) -> Partition: ...
-    @property
-    def nodes(self) -> NodeIndex: ...
-    @property
-    def budget(self) -> PassBudget: ...
-    @property
-    def lines(self) -> Mapping[PendingAsk, Any]: ...
-    def open(self, demand: Demand) -> None: ...
-    def quota_changed(self, demand: Demand, application: Application) -> None: ...
-
-
-class Groups:
-    """The groups of a partition with a topology."""
+class Groups(GroupMembers):
+    """The groups of a partition with a topology: where their next members are placed."""
 
     def __init__(self, index: Index, levels: tuple[TopologyLevel, ...]) -> None:
-        self.index = index
-        self.levels = levels
-        self.domains = Domains(levels, index.nodes, index.budget)
-        index.nodes.changed = self.domains.changed
-        self.avoidance = Avoidance(index.partition, self.domains, index.nodes)
+        super().__init__(index, levels)
         # What no domain can ever hold, and how often domains had changed then.
         self.hopeless: set[object] = set()
         self.hopeless_at = 0
-        self.by_key: dict[GroupKey, Group] = {}
-        # The groups of each application, for levels that all its asks share.
-        self.of_application: dict[str, dict[Group, None]] = {}
-        # Where each allocation and each held room is counted.
-        self.held: dict[HeldBy, tuple[tuple[Group, ...], tuple[tuple[int, Path], ...]]] = {}
         # Closed demands by what they wait for. None: not known, so they are tried again when any node gains room.
         self.waiting: dict[Awaited | None, dict[Demand, None]] = {}
         self.waits_for: dict[Demand, Awaited | None] = {}
@@ -178,99 +107,8 @@ class Groups:
         self.opened: dict[Awaited, dict[Demand, None]] = {}
         # What the demand that was looked at last waits for.
         self.failed: Awaited | None = None
-        # A node has gained room since closed demands were looked at. And groups with other members than before.
+        # A node has gained room since closed demands were looked at.
         self.gained = False
-        self.changed: dict[Group, None] = {}
-
-    # Members
-
-    def member_of(self, ask: PendingAsk) -> tuple[Group, Wish] | None:
-        """The group of the ask, which is made if there is none; None if it wants nothing of the topology."""
-        wish = _wish(ask.ask, ask.application)
-        return (self._group(ask.application, wish.group), wish) if wish is not None else None
-
-    def wants(self, ask: PendingAsk) -> bool:
-        return _wish(ask.ask, ask.application) is not None
-
-    def _group(self, application: Application, name: str) -> Group:
-        key = (application.id, name)
-        group = self.by_key.get(key)
-        if group is None:
-            counts: list[dict[Path, int]] = [{} for _ in range(len(self.levels) + 1)]
-            group = self.by_key[key] = Group(key, application, counts=counts)
-            self.of_application.setdefault(application.id, {})[group] = None
-            self.changed[group] = None
-        return group
-
-    def add_ask(self, ask: PendingAsk, demand: Demand) -> None:
-        """Note that the ask is in the line of the demand. A placeholder may complete a gang whatever group it is in."""
-        group = demand.group_of_asks
-        if isinstance(group, Group):
-            group.set_free(ask, demand, ask.free)
-            self.changed[group] = None
-        if ask.ask.placeholder:
-            self.changed.update(self.of_application.get(ask.application.id, {}))
-
-    def placed(self, ask: PendingAsk, demand: Demand) -> None:
-        """Note that a repeat of the ask was placed."""
-        group = demand.group_of_asks
-        assert isinstance(group, Group), "only demands of groups are noted"
-        group.set_free(ask, demand, ask.free)
-        self.changed[group] = None
-
-    def remove_ask(self, ask: PendingAsk, demand: Demand) -> None:
-        """Note that the ask has left the line of the demand."""
-        group = demand.group_of_asks
-        if isinstance(group, Group):
-            group.set_free(ask, None, 0)
-            self.changed[group] = None
-
-    def hold(self, held_by: HeldBy, node: Node, application: Application, fact: Any) -> None:
-        """Count an allocation or held room, if its tags make it a member of a group."""
-        wish = _wish(fact, application)
-        if wish is None:
-            return
-        groups: tuple[Group, ...] = (self._group(application, wish.group),)
-        if wish.outer or (wish.near and wish.group != APPLICATION):
-            groups = (*groups, self._group(application, APPLICATION))
-        where = self._where(node)
-        self.held[held_by] = (groups, where)
-        for group in groups:
-            group.count(where, 1)
-            self.changed[group] = None
-
-    def give_back(self, held_by: HeldBy) -> None:
-        """Count an allocation or held room no more. Does nothing if it was no member."""
-        found = self.held.pop(held_by, None)
-        if found is not None:
-            for group in found[0]:
-                group.count(found[1], -1)
-                self.changed[group] = None
-
-    def _where(self, node: Node) -> tuple[tuple[int, Path], ...]:
-        return tuple((self.domains.level_of(path), path) for path in self.domains.path_of(node))
-
-    # Nodes
-
-    def node_changed(self, node: Node, questions: Iterable[int] = ()) -> None:
-        """Follow a node that is new, or has other attributes: members on it are in other domains."""
-        moved = self.domains.node_changed(node)
-        self.avoidance.node_changed(self.index.nodes.entry_of(node))
-        if moved:
-            where = self._where(node)
-            members: list[HeldBy] = [*node.allocations, *questions]
-            for held_by in members:
-                found = self.held.get(held_by)
-                if found is not None and found[1] != where:
-                    self.held[held_by] = (found[0], where)
-                    for group in found[0]:
-                        group.count(found[1], -1)
-                        group.count(where, 1)
-                        self.changed[group] = None
-
-    def node_removed(self, node: Node) -> None:
-        self.avoidance.node_removed(self.index.nodes.entry_of(node))
-        self.domains.node_removed(node)
 
     # Closed demands
 
@@ -807,7 +645,7 @@ class Groups:
 
     def slices_of(self, ask: PendingAsk) -> tuple[int, int]:
         """The level and the size of the slices that the group of the ask starts in; (-1, 0): in none."""
-        wish = _wish(ask.ask, ask.application)
+        wish = wish_for(ask.ask, ask.application)
         return (place_of(self.levels, wish.slice_level), wish.slice_size) if wish and wish.slice_size else (-1, 0)
 
     def largest_of(self, start: Start) -> Demand:
@@ -919,20 +757,6 @@ class Groups:
         assert isinstance(group, Group), "the ask is a member of a group"
         return group.key
 
-    # The whole
-
-    def count_all(self, allocations: Iterable[Allocation], questions: Iterable[Question]) -> None:
-        """Count what there is. For an index that is made anew."""
-        for allocation in allocations:
-            self.hold(allocation.fact.uuid, allocation.node, allocation.application, allocation.fact)
-        for question in questions:
-            self.hold_question(question)
-
-    def hold_question(self, question: Question) -> None:
-        ask = question.application.asks.get(question.fact.allocation_key)
-        if ask is not None:
-            self.hold(question.fact.question, question.node, question.application, ask.ask)
-
 
 def _by_key(ask: PendingAsk) -> tuple[str, int]:
     return (ask.ask.allocation_key, ask.seq)
@@ -958,20 +782,3 @@ def _fewest(shape: Shape, room: dict[Domain, int], slices: int) -> list[Domain]:
         chosen += [domain] * room[domain]
         left -= room[domain]
     return chosen
-
-
-def is_used(partition: Partition) -> bool:
-    """Whether the partition has a topology, or asks that want something of one it had."""
-    if partition.settings.topology:
-        return True
-    return any(
-        wish_of(ask.ask.tags, application.tags, "", "") is not None
-        for application in partition.applications.values()
-        for ask in application.asks.values()
-        if ask.ask.tags or application.tags
-    )
-
-
-def _wish(fact: Any, application: Application) -> Wish | None:
-    """`fact`: of an ask, an allocation or held room."""
-    return wish_of(fact.tags, application.tags, fact.task_group, fact.allocation_key)

@@ -23,7 +23,8 @@ from .backfill import Candidates, Windows
 from .demands import DemandKey, Demands, FreedNodes, fitting, key_of
 from .devices import items_of_ask, needed_amounts
 from .gangs import AwaitingAsks, Gang
-from .groups import Groups, is_used
+from .group_members import is_used
+from .groups import Groups
 from .lasting import Falls
 from .leaves import LeafOrder
 from .limits import BlockedBy
