@@ -14,7 +14,6 @@ from pathlib import Path
 from .suite import ROOT, Suite
 
 FILE = ROOT / ".ci" / "full.json"
-UNKNOWN_S = 600.0  # of a full run that has never passed
 SMOKE_S = 60.0
 AT_ONCE = 2  # suites that are not alone
 
@@ -24,9 +23,9 @@ class Passed:
     """The newest commit with which a suite is known to have passed in full, the hash of its inputs there, and what
     that run took on a machine of two processors."""
 
-    commit: str = ""
-    tree: str = ""
-    seconds: float = UNKNOWN_S
+    commit: str
+    tree: str
+    seconds: float
 
 
 def recorded(path: Path = FILE) -> dict[str, Passed]:
@@ -60,7 +59,8 @@ def choose(
 ) -> list[Choice]:
     """A choice for each, in their order. `trees`: hashes of the inputs now. `seconds`: the time for all of them.
     Smokes are always played. The suite by rotation is the first that fits; each commit begins with another one."""
-    known = {suite.name: passed.get(suite.name, Passed()) for suite in suites}
+    # What has never passed may take as long as it is let.
+    known = {suite.name: passed.get(suite.name, Passed("", "", suite.within_s)) for suite in suites}
     due = {suite.name for suite in suites if known[suite.name].tree != trees[suite.name]}
     spare = seconds - sum(_takes(suite, known[suite.name], in_full=not suite.smoke) for suite in suites)
     in_full = {suite.name for suite in suites if not suite.smoke}
