@@ -98,6 +98,14 @@ def test_a_queue_is_owed_what_it_waits_for_and_nothing_else() -> None:
     assert overview(small)["below_guarantee"]["rows"][0]["guaranteed"] == {"gpu": 2}
 
 
+def test_a_node_is_drained_once_its_time_has_come() -> None:
+    small = core()
+    act(small, "d", DrainNode("n1", NOW_MS + 1_000), NOW_MS)
+    assert overview(small)["drained"]["total"] == 0
+    small.handle(commands.Tick(), NOW_MS + 1_000)
+    assert [row["node"] for row in overview(small)["drained"]["rows"]] == ["n1"]
+
+
 def test_idle_devices_count_where_a_node_takes_asks_that_want_them() -> None:
     small = core()
     ask(small, "batch", "k", NOW_MS, pieces=2, vcore=4)

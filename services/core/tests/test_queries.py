@@ -282,6 +282,29 @@ def test_the_outcome_of_an_action_by_its_id() -> None:
     assert [row["action_id"] for row in rows(queries.actions, "actions", limit=1)] == ["ann/one", "ann/two"]
 
 
+def test_when_a_node_is_drained_next() -> None:
+    found, hour_ms = core(), 3_600_000
+
+    def node() -> dict[str, Any]:
+        return next(row for row in rows(Queries(found).nodes, "nodes") if row["id"] == "n0")
+
+    def update(leaves: str) -> None:
+        attributes = {"remuda/leavesAt": leaves}
+        found.handle(commands.UpdateNode(PARTITION, "n0", "UPDATE", attributes), NOW_MS + 1)
+
+    assert node()["leaving"] is None
+    drain = DrainNode("n0", NOW_MS + hour_ms)
+    found.handle(commands.Administer("ann", (), True, "disks", "ann/one", False, PARTITION, drain), NOW_MS)
+    by_ann = {"at_ms": NOW_MS + hour_ms, "operator": "ann", "reason": "disks", "since_ms": NOW_MS}
+    assert (node()["leaving"], node()["drained"], node()["status"]) == (by_ann, None, "Schedulable")
+    update(str(NOW_MS + 2 * hour_ms))
+    assert node()["leaving"] == by_ann, "the earlier time counts"
+    update(str(NOW_MS + hour_ms // 2))
+    assert node()["leaving"] == {"at_ms": NOW_MS + hour_ms // 2, "operator": "", "reason": "", "since_ms": 0}
+    found.handle(commands.Tick(), NOW_MS + hour_ms)
+    assert (node()["leaving"], node()["drained"]["operator"], node()["status"]) == (None, "ann", "Draining")
+
+
 def test_names_of_queues_are_compared_in_lower_case() -> None:
     queries = Queries(core(asks=6))
     for question, name in ((queries.applications, "applications"), (queries.asks, "asks"), (queries.explain, "asks")):

@@ -77,6 +77,13 @@ def test_an_action_becomes_a_command(action: str) -> None:
     )
 
 
+def test_a_node_is_drained_from_a_time_on() -> None:
+    command = read_request(message("drain_node", node_id="n1", from_ms=1_800_000_000_000)).command(True)
+    assert command.administer.drain_node == inbox_pb2.DrainNode(node_id="n1", from_ms=1_800_000_000_000)
+    command = read_request(message("drain_node", node_id="n1")).command(True)
+    assert command.administer.drain_node == inbox_pb2.DrainNode(node_id="n1")
+
+
 @pytest.mark.parametrize(
     ("request_", "reason"),
     [
@@ -96,6 +103,9 @@ def test_an_action_becomes_a_command(action: str) -> None:
         (message("kill_application"), "application_id None"),
         (message("change_ask_priority", application_id="a", allocation_key="k", priority=2**31), "expected a number"),
         (message("change_ask_priority", application_id="a", allocation_key="k", priority=True), "priority True"),
+        (message("drain_node", node_id="n", from_ms="18:00"), "from_ms '18:00': expected a number from 0 to 10+"),
+        (message("drain_node", node_id="n", from_ms=-1), "from_ms -1"),
+        (message("drain_node", node_id="n", from_ms=2**62), "from_ms 4611686018427387904"),
         (message("hold", queue="x"), "action 'hold': expected one of kill_application"),
         (Message(hold().subject, b"\xff"), "a request to hold_queue: not JSON"),
         (Message(hold().subject, b"[1]"), "a JSON object was expected"),
