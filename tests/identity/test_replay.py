@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from remuda.history import page
+from remuda.history import replay as replaying
 from remuda.history.changes import AddedNodes, Change, Quota, arrivals_of, nodes_of, quota_of, without_of
 from remuda.history.goal import Goal, goal_of, smallest
 from remuda.history.past import At, Past
@@ -23,6 +24,7 @@ from remuda_archive.store import Store
 from remuda_config import load
 from remuda_core.settings import Configuration
 from remuda_core.wire.configuration import read_configuration
+from remuda_replication import child
 from tests.identity import live, recorder
 
 QUEUES = """
@@ -55,6 +57,13 @@ async def past_of(one: live.Live, directory: Path) -> Past:
     for header, records in recorder.segments(live.RM, one.log, one.inbox):
         await store.put(segment_name(live.RM, header.since_ms, header.first, header.end.seq), encode(header, records))
     return await Past.open(store, live.RM)
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a child at the lowest priority takes minutes for what takes a tenth of a second."""
+    monkeypatch.setattr(child, "CHILD_NICENESS", 0)
+    monkeypatch.setattr(replaying, "NICENESS", 0)
 
 
 @pytest.fixture(scope="module", params=SEEDS)

@@ -20,6 +20,7 @@ from remuda_core.settings import Configuration, QueueSettings
 from remuda_core.state import Partition, State
 
 from .condition import amount_of
+from .spool import Event
 from .workload import Workload, clone_of
 
 NODE_SORTS = ("fair", "binpacking")
@@ -186,22 +187,22 @@ def arrivals_of(text: str) -> Decimal:
     return found
 
 
-def events_with(change: Change, core: Core, workload: Workload) -> Iterator[tuple[int, int, Command]]:
-    """The events of the workload as the change makes them, with their numbers in it. Changes of what there is at the
-    beginning come first, or as soon as the RM has registered. `core`: at the beginning. Raises NotThere."""
-    left_out = _Omitted(change, workload)
+def events_with(change: Change, core: Core, workload: Workload) -> Iterator[Event]:
+    """The events of the workload as the change makes them. Changes of what there is at the beginning come first, or as
+    soon as the RM has registered. `core`: at the beginning. Raises NotThere."""
+    left_out = _Omitted(change)
     if core.state.partitions:
         _sort_nodes(core, change)
         _set_quotas(core, change)
         for one in _first(change, core.state, workload, left_out):
-            yield workload.begin_ms, -1, one
-    for number, (at_ms, command) in enumerate(workload.events):
-        for one in left_out.of(_configured(change, command)):
+            yield Event(workload.begin_ms, one)
+    for event in workload.spool.events():
+        for one in left_out.of(_configured(change, event.command), event.queue):
             for each in _as_often(change, one, left_out):
-                yield at_ms, number, each
-        if isinstance(command, commands.Register):
+                yield event._replace(command=each)
+        if isinstance(event.command, commands.Register):
             for one in _first(change, core.state, workload, left_out):
-                yield at_ms, -1, one
+                yield Event(event.at_ms, one)
 
 
 def check(change: Change, core: Core, workload: Workload) -> None:
@@ -249,7 +250,7 @@ def _check_quota(quota: Quota, change: Change, state: State, workload: Workload)
         configurations = [change.queues]
         found = list[QueueSettings]()
     else:
-        known = (command for _, command in workload.events)
+        known = (event.command for event in workload.spool.events())
         configurations = [one.configuration for one in known if isinstance(one, commands.Register | commands.Configure)]
         found = [
             partition.queues[quota.queue].settings
@@ -331,7 +332,7 @@ def _like(partition: Partition, workload: Workload, one: AddedNodes) -> tuple[Ma
     """Attributes and capacity of a node that is there, or is reported later."""
     if (node := partition.nodes.get(one.like)) is not None:
         return node.attributes, node.capacity
-    for _, command in workload.events:
+    for command in (event.command for event in workload.spool.events()):
         if isinstance(command, commands.UpdateNode) and command.node_id == one.like and command.capacity is not None:
             return command.attributes, command.capacity
     raise NotThere(f"nodes: like={one.like[:100]!r}: there is no such node")
@@ -349,11 +350,10 @@ def _is_meant(name: str, node_id: str, attributes: Mapping[str, Any]) -> bool:
 class _Omitted:
     """Applications without which the period is played, and nodes that are not there."""
 
-    def __init__(self, change: Change, workload: Workload) -> None:
+    def __init__(self, change: Change) -> None:
         self.applications: set[str] = set()
         self.gangs: set[str] = set()
         self._change = change
-        self._workload = workload
 
     def omits(self, application: str, user: str, queue: str) -> bool:
         return any(
@@ -363,12 +363,11 @@ class _Omitted:
             for kind, name in self._change.without
         )
 
-    def of(self, command: Command) -> Iterator[Command]:
-        """The command, or nothing."""
+    def of(self, command: Command, queue: str) -> Iterator[Command]:
+        """The command, or nothing. `queue`: where the application was placed."""
         match command:
             case commands.SubmitApplication():
-                queue = self._workload.queues.get(command.application_id, command.queue)
-                if self.omits(command.application_id, command.user, queue):
+                if self.omits(command.application_id, command.user, queue or command.queue):
                     self.applications.add(command.application_id)
                     return
                 if command.placeholder_ask:

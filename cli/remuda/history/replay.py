@@ -32,7 +32,7 @@ UNCHANGED = Change()
 # A report of which more than this part of the run times was drawn is marked as unreliable.
 CENSORED_MOST = 0.2
 GAINED = 5
-_NICENESS = 19
+NICENESS = 19
 _PROGRESS_STEPS = 200
 # Lines of a child: how far it is, then its report.
 _PROGRESS, _REPORT, _REFUSED = b"p", b"r", b"x"
@@ -176,7 +176,7 @@ async def _in_child(period: Period, change: Change, progress: Callable[[float], 
 
 def _lines(period: Period, change: Change) -> Iterator[bytes]:
     """Yields what the child process of a variant writes."""
-    os.nice(_NICENESS - CHILD_NICENESS)
+    os.nice(max(0, NICENESS - CHILD_NICENESS))
     try:
         yield from _played(period, change)
     except NotThere as error:

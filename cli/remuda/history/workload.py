@@ -26,9 +26,13 @@ from remuda_core.wire.facts import read_fact
 from remuda_core.wire.schema import Fact as FactMessage
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 
-Key = tuple[str, str, str]  # partition, application, allocation key
+from .spool import Event, Key, Run, Sample, Spool
+
 # A user with fewer finished allocations than this is like all users.
 OWN_RUNS = 5
+# Run times that are remembered of each user, and of all.
+RUNS_OF_USER = 1_000
+RUNS_OF_ALL = 10_000
 # What an RM takes to confirm a release or to answer a question, where the period has no example.
 CONFIRMED_MS = 1_000
 ANSWERED_MS = 5
@@ -42,32 +46,20 @@ def clone_of(name: str, number: int) -> str:
     return f"{name}{CLONE}{number}" if number else name
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """`ms`: how long an allocation ran. `over`: it ended by itself then; else it would have run longer."""
-
-    ms: int
-    over: bool
-
-
 @dataclass(slots=True)
 class Workload:
-    """`events`: commands in the order in which they were decided, with their time. `runs`: of each ask, its allocations
-    in their order. `running`: by UUID, how long allocations ran that ran already at the beginning, from there.
-    `finished`: run times of allocations that ended by themselves, sorted, by user; "": all. `until_removed`: numbers of
-    the events that remove applications which had nothing left: the RM sends them when their work is done. `queues`:
-    where each application was placed. `preempted`, `asked_again`: how many allocations were preempted, and how many of
-    their asks came again under the same key. `unread`: requests that the archive does not have."""
+    """`spool`: events in the order in which they were decided, and run times by ask. `running`: by UUID, how long
+    allocations ran that ran already at the beginning, from there. `finished`: run times of allocations that ended by
+    themselves, sorted, by user; "": all; samples where there are many. `preempted`, `asked_again`: how many allocations
+    were preempted, and how many of their asks came again under the same key. `unread`: requests that the archive does
+    not have."""
 
     rm: str
     begin_ms: int
     end_ms: int
-    events: list[tuple[int, Command]] = field(default_factory=list)
-    runs: dict[Key, list[Run]] = field(default_factory=dict)
+    spool: Spool = field(default_factory=Spool)
     running: dict[str, Run] = field(default_factory=dict)
     finished: dict[str, list[int]] = field(default_factory=dict)
-    until_removed: set[int] = field(default_factory=set)
-    queues: dict[str, str] = field(default_factory=dict)
     confirm_ms: int = CONFIRMED_MS
     preempted: int = 0
     asked_again: int = 0
@@ -77,9 +69,9 @@ class Workload:
         """How long the allocation with this number (from 0) of an ask runs, and whether that is known. None: nothing
         is known of any."""
         partition, application, allocation_key = key
-        runs = self.runs.get((partition, application.partition(CLONE)[0], allocation_key.partition(CLONE)[0]), ())
-        run = runs[number] if number < len(runs) else Run(0, over=False)
-        return self.completed(run, (*key, number), user)
+        original = partition, application.partition(CLONE)[0], allocation_key.partition(CLONE)[0]
+        run = self.spool.run_of(original, number)
+        return self.completed(run or Run(0, over=False), (*key, number), user)
 
     def completed(self, run: Run, name: tuple[object, ...], user: str) -> tuple[int | None, bool]:
         if run.over:
@@ -107,7 +99,11 @@ class Extraction:
         self._dropped: dict[str, tuple[tuple[Key, int, str, int], int]] = {}
         self._alive: dict[str, tuple[Key, int, str, int]] = {}  # UUID -> ask, number, user, since
         self._numbers: dict[Key, int] = defaultdict(int)
+        self._keys: dict[tuple[str, str], set[Key]] = defaultdict(set)  # of those, by application
         self._asked: set[Key] = set()
+        self._known = {name for one in state.partitions.values() for name in one.applications}
+        self._finished: dict[str, Sample] = defaultdict(lambda: Sample(RUNS_OF_USER))
+        self._all_finished = Sample(RUNS_OF_ALL)
         self._preempted: set[Key] = set()
         self._requested: dict[str, int] = {}
         self._confirmed: list[int] = []
@@ -132,11 +128,23 @@ class Extraction:
                 else:
                     command = inbox_pb2.Command.FromString(message.payload)
                     for one in self._arrivals(CommitCodec().read(command)[1], decided):
-                        found.events.append((now_ms, one))
+                        found.spool.add_event(self._event(now_ms, one, decided))
             for fact in decided:
                 self._note(fact, decision.command, now_ms)
             self._core.replay(decided, now_ms)
         self._core.state.now_ms = now_ms
+
+    def _event(self, now_ms: int, command: Command, decided: list[facts.Fact]) -> Event:
+        match command:
+            case commands.SubmitApplication():
+                accepted = (one for one in decided if isinstance(one, facts.ApplicationAccepted))
+                queue = next((one.queue for one in accepted if one.application_id == command.application_id), "")
+                return Event(now_ms, command, queue)
+            case commands.RemoveApplication(_, application_id):
+                ended = facts.AskReleased | facts.AllocationReleased
+                had = any(isinstance(one, ended) and one.application_id == application_id for one in decided)
+                return Event(now_ms, command, until_done=not had)
+        return Event(now_ms, command)
 
     def _arrivals(self, asked: Iterable[Command], decided: list[facts.Fact]) -> Iterator[Command]:
         """What of a request is part of the world: not answers to the scheduler, and not what an RM repeats."""
@@ -147,9 +155,6 @@ class Extraction:
         }
         rejected = {fact.allocation_key for fact in decided if isinstance(fact, facts.AskRejected)}
         withdrawn = {fact.allocation_key for fact in decided if isinstance(fact, facts.AskReleased)}
-        killed = {
-            fact.application_id for fact in decided if isinstance(fact, facts.AskReleased | facts.AllocationReleased)
-        }
         recovered = {fact.allocation.uuid for fact in decided if isinstance(fact, facts.AllocationRecovered)}
         for command in asked:
             match command:
@@ -182,12 +187,9 @@ class Extraction:
                         else:
                             yield command
                         self._asked.add(key)
+                        self._keys[key[:2]].add(key)
                     elif ask.allocation_key in rejected:
                         yield command
-                case commands.RemoveApplication(_, application_id):
-                    if application_id not in killed:
-                        self.found.until_removed.add(len(self.found.events))
-                    yield command
                 case commands.ReleaseAsk(_, _, key_given):
                     if withdrawn and (not key_given or key_given in withdrawn):
                         yield command
@@ -209,7 +211,9 @@ class Extraction:
                 self._ended(placeholder, over=True, now_ms=now_ms)
                 self._started(allocation, now_ms)
             case facts.ApplicationAccepted():
-                self.found.queues[fact.application_id] = fact.queue
+                self._known.add(fact.application_id)
+            case facts.ApplicationRemoved():
+                self._forget(fact)
             case facts.ReleaseRequested():
                 self._requested[fact.uuid] = now_ms
             case facts.AllocationReleased():
@@ -222,7 +226,15 @@ class Extraction:
                 self._dropped |= {uuid: (one, now_ms) for uuid, one in self._alive.items()}
                 self._alive.clear()
                 if not self._reports:
-                    self._repeated |= {*self._asked, *self.found.queues}
+                    self._repeated |= {*self._asked, *self._known}
+
+    def _forget(self, fact: facts.ApplicationRemoved) -> None:
+        """What is remembered is bounded by what is alive."""
+        self._known.discard(fact.application_id)
+        for key in self._keys.pop((fact.partition, fact.application_id), ()):
+            self._asked.discard(key)
+            self._preempted.discard(key)
+            self._numbers.pop(key, None)
 
     def _started(self, fact: facts.Allocated, now_ms: int) -> None:
         if (dropped := self._dropped.pop(fact.uuid, None)) is not None:
@@ -233,6 +245,7 @@ class Extraction:
         application = partition.applications.get(fact.application_id) if partition is not None else None
         self._alive[fact.uuid] = key, self._numbers[key], application.user if application else "", now_ms
         self._numbers[key] += 1
+        self._keys[key[:2]].add(key)
 
     def _released(self, fact: facts.AllocationReleased, command: str, now_ms: int) -> None:
         if (requested_ms := self._requested.pop(fact.uuid, None)) is not None:
@@ -251,11 +264,10 @@ class Extraction:
         if uuid in self._at_begin:
             self.found.running[uuid] = run
         else:
-            runs = self.found.runs.setdefault(key, [])
-            runs.extend(Run(0, over=False) for _ in range(number + 1 - len(runs)))
-            runs[number] = run
+            self.found.spool.add_run(key, number, run)
             if over:
-                self.found.finished.setdefault(user, []).append(run.ms)
+                self._finished[user].add((*key, number), run.ms)
+                self._all_finished.add((*key, number), run.ms)
 
     def finish(self) -> Workload:
         found = self.found
@@ -264,9 +276,9 @@ class Extraction:
             self._ended(uuid, over=False, now_ms=at_ms)
         for uuid in list(self._alive):
             self._ended(uuid, over=False, now_ms=found.end_ms)
-        found.finished[""] = [one for some in found.finished.values() for one in some]
-        for some in found.finished.values():
-            some.sort()
+        found.finished = {user: some.values() for user, some in self._finished.items()}
+        found.finished[""] = self._all_finished.values()
+        found.spool.finish()
         if self._confirmed:
             found.confirm_ms = int(median(self._confirmed))
         return found

@@ -8,7 +8,7 @@ time again, or is lost (`lose`). The RM removes an application no earlier than i
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -23,7 +23,8 @@ from remuda_core.limits import ALLOCATIONS_PER_PASS, CLEAN_QUEUES_MS
 from remuda_core.state import Application
 
 from .measures import Measures
-from .workload import ANSWERED_MS, Key, Workload
+from .spool import Event, Key
+from .workload import ANSWERED_MS, Workload
 
 REQUEUE, LOSE = "requeue", "lose"
 # Passes at one moment. A pass that is bounded goes on; one that changes nothing ends it.
@@ -55,9 +56,7 @@ class Played:
 class World:
     """`core` is at the beginning of the workload, and changes. `events`: those of the workload, perhaps changed."""
 
-    def __init__(
-        self, core: Core, workload: Workload, events: Iterator[tuple[int, int, Command]], on_preemption: str = REQUEUE
-    ) -> None:
+    def __init__(self, core: Core, workload: Workload, events: Iterator[Event], on_preemption: str = REQUEUE) -> None:
         self._core = core
         self._workload = workload
         self._events = events
@@ -66,6 +65,7 @@ class World:
         self._number = 0
         self._started: Counter[Key] = Counter()
         self._asks: dict[Key, facts.Ask] = {}
+        self._keys: dict[tuple[str, str], set[Key]] = defaultdict(set)  # of those, by application
         self._to_remove: dict[tuple[str, str], commands.RemoveApplication] = {}
         self._last_tick_ms = 0
         self._clean_ms: int | None = None
@@ -79,6 +79,7 @@ class World:
             for application in partition.applications.values():
                 for key, pending in application.asks.items():
                     self._asks[partition.name, application.id, key] = pending.ask
+                    self._keys[partition.name, application.id].add((partition.name, application.id, key))
             for uuid, allocation in partition.allocations.items():
                 fact, application = allocation.fact, allocation.application
                 run = workload.running.get(uuid)
@@ -104,16 +105,16 @@ class World:
         while True:
             times = [one for one in (self._tick_ms(), self._clean_ms) if one is not None]
             if upcoming is not None:
-                times.append(upcoming[0])
+                times.append(upcoming.at_ms)
             if self._later:
                 times.append(self._later[0][0])
             if not times or (at_ms := max(now_ms, min(times))) > end_ms:
                 break
             now_ms = at_ms
             due = list[Command]()
-            while upcoming is not None and upcoming[0] <= now_ms:
-                due += self._arrived(upcoming[1], upcoming[2])
-                if isinstance(upcoming[2], commands.Register):  # what is changed follows when there are partitions
+            while upcoming is not None and upcoming.at_ms <= now_ms:
+                due += self._arrived(upcoming)
+                if isinstance(upcoming.command, commands.Register):  # what is changed follows when there are partitions
                     self._handle(due, now_ms)
                     due = []
                 upcoming = next(self._events, None)
@@ -156,8 +157,9 @@ class World:
 
     # The RM
 
-    def _arrived(self, number: int, command: Command) -> Iterator[Command]:
-        if isinstance(command, commands.RemoveApplication) and number in self._workload.until_removed:
+    def _arrived(self, event: Event) -> Iterator[Command]:
+        command = event.command
+        if isinstance(command, commands.RemoveApplication) and event.until_done:
             for partition in self._core.state.partitions.values():
                 application = partition.applications.get(command.application_id)
                 if application is not None and not _is_done(application):
@@ -184,19 +186,28 @@ class World:
             case facts.PlaceholderReplaced(allocation):
                 self._starts(allocation, now_ms)
             case facts.AskAccepted(ask) | facts.AskChanged(ask):
-                self._asks[ask.partition, ask.application_id, ask.allocation_key] = ask
+                self._remember(ask)
             case facts.ReleaseRequested():
                 later = Later(fact.partition, fact.application_id, fact.uuid, fact.termination_type)
                 self._in(now_ms + self._workload.confirm_ms, later)
             case facts.AllocationReleased():
                 self._released(fact, now_ms)
             case facts.ApplicationRemoved():
-                self._to_remove.pop((fact.partition, fact.application_id), None)
+                name = (fact.partition, fact.application_id)
+                self._to_remove.pop(name, None)
+                for key in self._keys.pop(name, ()):  # what is remembered is bounded by what is alive
+                    self._asks.pop(key, None)
+                    self._started.pop(key, None)
             case facts.PredicatesAsked():
                 verdicts = tuple(map(commands.Verdict, fact.node_ids))
                 self._answer(commands.AnswerPredicates(fact.partition, fact.question, verdicts), now_ms)
             case facts.PredicateAsked() | facts.ReplacementAsked() | facts.PreemptionAsked():
                 self._answer(commands.AnswerPredicate(fact.partition, fact.question, True), now_ms)
+
+    def _remember(self, ask: facts.Ask) -> None:
+        key = (ask.partition, ask.application_id, ask.allocation_key)
+        self._asks[key] = ask
+        self._keys[key[:2]].add(key)
 
     def _starts(self, fact: facts.Allocated, now_ms: int) -> None:
         if fact.placeholder:
