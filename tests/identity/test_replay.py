@@ -42,7 +42,7 @@ partitions:
 """
 A, B = QUEUES.format(20, 30, 4, 60), QUEUES.format(40, 60, 4, 30)
 HOURS, NODES, APPS = 1.0, 4, 6
-SEEDS = range(4)
+SEEDS = range(10)
 
 
 @cache
