@@ -1,8 +1,9 @@
 """How long a replay takes, and how much memory: `python bench/what_if.py --trace FOLDER --times 8`, `--asks 200000`.
 
 The archive of the period is made by the leader's own code: of the openb trace, each pod and node so many times, or of
-asks that come all week and run for an hour. Then `remuda replay` reads it, and plays it unchanged and with one change.
-The figures are seconds of a processor, which a loaded machine does not change much, and the most memory of one process.
+asks that come one by one and run for an hour. Then `remuda replay` reads it, and plays it unchanged, then also with one
+change. The figures are seconds of a processor, which a loaded machine does not change much, and the most memory of one
+process.
 """
 
 from __future__ import annotations
@@ -41,13 +42,12 @@ RM = "bench"
 PARTITION = f"[{RM}]default"
 NOON = 1_800_000_000_000
 QUEUES = 'partitions: [{name: default, queues: [{name: root, submitacl: "*", queues: [{name: a}]}]}]'
-WEEK_S = 7 * 86_400
 # Of an application without a pod of a trace: so many asks.
 ASKS_OF_APPLICATION = 100
 # The command, with variants at the priority of the benchmark.
 RUN = (
-    "from remuda.history import replay; from remuda_replication import child; replay.NICENESS = child.CHILD_NICENESS = 0;"
-    "from remuda.main import app; app()"
+    "from remuda.history import replay; from remuda_replication import child;"
+    "replay.NICENESS = child.CHILD_NICENESS = 0; from remuda.main import app; app()"
 )
 # Nodes of one request.
 AT_ONCE = 500
@@ -167,20 +167,14 @@ def of_trace(folder: Path, times: int) -> tuple[list[Amounts], Iterator[Pod]]:
     return nodes, each()
 
 
-def of_week(asks: int) -> tuple[list[Amounts], Iterator[Pod]]:
-    """As many nodes as an hour of asks needs, half as many again."""
-    alive = asks * 3_600 // WEEK_S + 1
+def of_asks(asks: int, alive: int) -> tuple[list[Amounts], Iterator[Pod]]:
+    """So many asks, of which about `alive` run at a time, for an hour each, on half as many processors again."""
 
     def each() -> Iterator[Pod]:
         for number in range(asks):
             application, key = divmod(number, ASKS_OF_APPLICATION)
-            yield (
-                number * WEEK_S / asks,
-                f"app-{application}",
-                f"k{key}",
-                {"vcore": 1_000},
-                1_800 + number * 7_919 % 3_600,
-            )
+            runs_s = 1_800 + number * 7_919 % 3_600
+            yield number * 3_600 / alive, f"app-{application}", f"k{key}", {"vcore": 1_000}, runs_s
 
     return [{"vcore": 32_000}] * (alive * 3 // 64 + 1), each()
 
@@ -196,7 +190,7 @@ async def write(period: Period, directory: str) -> int:
 
 
 def main(options: argparse.Namespace) -> None:
-    nodes, pods = of_trace(options.trace, options.times) if options.trace else of_week(options.asks)
+    nodes, pods = of_trace(options.trace, options.times) if options.trace else of_asks(options.asks, options.alive)
     period = Period()
     asyncio.run(period.live(nodes, pods))
     commits = len(period.log)
@@ -225,5 +219,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Measure how long a replay takes.")
     parser.add_argument("--trace", type=Path, help="the folder of the openb trace")
     parser.add_argument("--times", type=int, default=8, help="each pod and each node of the trace so many times")
-    parser.add_argument("--asks", type=int, default=100_000, help="without a trace: asks of a week")
+    parser.add_argument("--asks", type=int, default=100_000, help="without a trace: so many asks")
+    parser.add_argument("--alive", type=int, default=1_000, help="of which so many run at a time")
     main(parser.parse_args())

@@ -101,9 +101,9 @@ class World:
     def moments(self) -> Iterator[int]:
         """Play, and yield the virtual time after each moment at which something happened, in ms."""
         upcoming = next(self._events, None)
-        end_ms, now_ms = self._workload.end_ms, self._workload.begin_ms
+        end_ms, now_ms, tick_ms = self._workload.end_ms, self._workload.begin_ms, self._tick_ms()
         while True:
-            times = [one for one in (self._tick_ms(), self._clean_ms) if one is not None]
+            times = [one for one in (tick_ms, self._clean_ms) if one is not None]
             if upcoming is not None:
                 times.append(upcoming.at_ms)
             if self._later:
@@ -120,7 +120,8 @@ class World:
                 upcoming = next(self._events, None)
             while self._later and self._later[0][0] <= now_ms:
                 due += self._due(heappop(self._later)[2])
-            self._decide(due, now_ms)
+            self._decide(due, tick_ms, now_ms)
+            tick_ms = self._tick_ms()
             yield now_ms
         self.played.measures.finish()
 
@@ -129,17 +130,20 @@ class World:
     def _tick_ms(self) -> int | None:
         return next_tick_ms(self._core.state, self._last_tick_ms)
 
-    def _decide(self, due: list[Command], now_ms: int) -> None:
-        facts_before = self.played.decisions
+    def _decide(self, due: list[Command], tick_ms: int | None, now_ms: int) -> None:
+        """A moment at which queues are looked for that have become empty, and none is found, needs no pass: since the
+        last one nothing has changed."""
+        facts_before, needs_pass = self.played.decisions, bool(due)
         if due:
             self._handle(due, now_ms)
-        if (tick_ms := self._tick_ms()) is not None and tick_ms <= now_ms:
-            self._last_tick_ms = now_ms
+            tick_ms = self._tick_ms()
+        if tick_ms is not None and tick_ms <= now_ms:
+            self._last_tick_ms, needs_pass = now_ms, True
             self._handle([commands.Tick()], now_ms)
         if self._clean_ms is not None and self._clean_ms <= now_ms:
             self._clean_ms = None
-            self._handle([commands.CleanQueues()], now_ms)
-        for _ in range(PASSES_AT_ONCE):
+            needs_pass = self._handle([commands.CleanQueues()], now_ms) > 0 or needs_pass
+        for _ in range(PASSES_AT_ONCE if needs_pass else 0):
             count = self._handle([commands.Schedule(ALLOCATIONS_PER_PASS)], now_ms)
             if count < ALLOCATIONS_PER_PASS and not self._core.index.unfinished:
                 break
