@@ -6,13 +6,12 @@ from collections.abc import Iterable
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus
-from remuda_events.ledger import checkpoints
+from remuda_events.ledger.follower import read_checkpoint
 from remuda_events.ledger.projection import ClosedDay, Projection
 from remuda_operations.ledger import hours
 from remuda_operations.ledger.bookmark import bookmark_of
 from remuda_operations.ledger.hours import HOUR_MS
-from remuda_replication.log import LogEntry, LogReader
-from remuda_replication.snapshots import name_of
+from remuda_replication.log import START, LogEntry, LogReader
 
 
 async def account_of_ledger(bus: Bus, rm: str) -> list[str]:
@@ -20,13 +19,10 @@ async def account_of_ledger(bus: Bus, rm: str) -> list[str]:
     bookmark, _ = await bookmark_of(bus, rm)
     if bookmark is None:
         return [f"{rm} has no ledger"]
-    payload = await bus.get_object(subjects.LEDGERS.name, name_of(rm, bookmark.seq))
-    if payload is None:
-        return [f"the checkpoint {bookmark.seq} of the ledger of {rm} is gone"]
     reader = await LogReader.open(bus, rm)
     entries = [entry async for some in reader.read_to_end() for entry in some]
     await reader.close()
-    resumed, position = checkpoints.decode(payload)
+    resumed, position = await read_checkpoint(bus, rm, bookmark, ()) or (Projection(), START)
     whole = Projection()
     due = _closed(whole, entries)
     found = _closed(resumed, [entry for entry in entries if entry.seq > position.seq])

@@ -20,7 +20,7 @@ log = structlog.get_logger()
 
 
 async def _events(bus, settings: Settings) -> None:
-    await events_serve(bus, settings.instance)
+    await events_serve(bus, settings.instance, ledger_tags=())
 
 
 class Eager(CoreSettings):

@@ -29,6 +29,7 @@ from rich.text import Text
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, Message
 from remuda_bus.nats.jetstream import NO_MESSAGE_FOUND, JetStream, JetStreamError
+from remuda_operations.ledger.bookmark import note_rebuilt
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_replication.lease import leader_of
 from remuda_replication.rms import faults
@@ -120,6 +121,7 @@ async def delete_and_request_report(bus: Bus, rm_id: str, directory: Path) -> Pa
         if stream != subjects.REQUESTS.name and await bus.get(subjects.FAULTS.name, key) is not None:
             await bus.delete(subjects.FAULTS.name, key)  # REQUESTS keeps its messages
     if not subjects.is_peloton(rm_id):
+        await note_rebuilt(bus, rm_id)
         await _publish_event(bus, rm_id, path, now_ms)
         await _require_registration(bus, rm_id, now_ms)
     await bus.delete(subjects.HALTS.name, subjects.key_of(rm_id))

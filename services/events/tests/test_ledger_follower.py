@@ -17,7 +17,7 @@ from remuda_events.ledger import followers
 from remuda_events.ledger.follower import CheckpointMoved, Ledger, end_ledger
 from remuda_events.shell import publish
 from remuda_operations.ledger import hours
-from remuda_operations.ledger.bookmark import bookmark_of
+from remuda_operations.ledger.bookmark import bookmark_of, note_rebuilt
 from remuda_operations.ledger.hours import HOUR_MS
 from remuda_proto.remuda.v1 import log_pb2, snapshot_pb2
 from remuda_proto.si.v1 import si_pb2 as si
@@ -143,6 +143,9 @@ async def test_a_log_that_was_rebuilt_goes_on_with_what_is_reported_anew() -> No
     last = await bus.last_message(subjects.LOG.name, subjects.log(RM))
     assert last is not None
     await bus.trim(subjects.LOG.name, subjects.log(RM), last.seq + 1)
+    await note_rebuilt(bus, RM)
+    ledger = await follow_to_end(bus)  # nothing has come yet
+    assert ledger.position == Position()
     writer = LogWriter(bus, RM, Position(), 0)
     await writer.append(at(HOUR_MS + 3 * MINUTE, accepted("app")))
     recovered = log_pb2.AllocationRecovered(allocation=allocation("app", "u1", vcore=3))
@@ -195,10 +198,7 @@ async def store_snapshot(bus: Bus, position: Position) -> None:
     record.at_ms = BEGIN_MS
     made.complete = len(made.records)
 
-    async def parts():
-        yield made.SerializeToString()
-
-    await bus.put_object(subjects.SNAPSHOTS.name, name_of(RM, position.seq), parts())
+    await bus.put_object(subjects.SNAPSHOTS.name, name_of(RM, position.seq), parts_of(made.SerializeToString()))
 
 
 async def test_the_log_is_kept_from_the_checkpoint_on_and_the_one_before_is_kept_for_backups() -> None:
@@ -216,6 +216,28 @@ async def test_the_log_is_kept_from_the_checkpoint_on_and_the_one_before_is_kept
     assert len(await messages(bus)) == 5
     await follow_to_end(bus)  # and it may be kept again
     assert len(await messages(bus)) == 5
+
+
+@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("damage", [b"", None])
+async def test_a_damaged_checkpoint_costs_nothing_that_the_log_has(damage: bytes | None, both: bool) -> None:
+    alone = await bus_with(day())
+    await follow_to_end(alone)
+    bus = await bus_with(day()[:20])
+    await follow_to_end(bus)
+    bookmark, _ = await bookmark_of(bus, RM)
+    assert bookmark is not None
+    for seq in (bookmark.seq, *((bookmark.before,) if both else ())):
+        await bus.delete_object(subjects.LEDGERS.name, name_of(RM, seq))
+        if damage is not None:
+            await bus.put_object(subjects.LEDGERS.name, name_of(RM, seq), parts_of(damage))
+    await write(bus, day()[20:])
+    await follow_to_end(bus)
+    assert await messages(bus) == await messages(alone)
+
+
+async def parts_of(payload: bytes):
+    yield payload
 
 
 async def test_a_ledger_is_known_from_its_first_commit_on() -> None:

@@ -51,23 +51,22 @@ class Ledger:
         """Raises BusError."""
         bookmark, revision = await bookmark_of(bus, rm_id)
         tags = tuple(listed_tags)
-        found = await _checkpoint(bus, rm_id, bookmark, tags) if bookmark is not None else None
+        found = await read_checkpoint(bus, rm_id, bookmark, tags) if bookmark is not None else None
         projection, position = found or await _begun(bus, rm_id, tags, listing)
+        is_rebuilt = bookmark is not None and bookmark.rebuilt
+        if is_rebuilt:
+            log.warning("the log begins anew, and the ledger goes on", rm=rm_id)
+            projection.forget_state()
+            position = START
         ledger = cls(bus, rm_id, projection, position, bookmark if found else None, revision)
-        if found is None:  # from now on the log is kept
+        if found is None or is_rebuilt:  # from now on the log is kept
             await ledger.store_checkpoint()
         return ledger
 
     async def open_log(self, listing: SnapshotListing) -> LogReader:
-        """A reader of the commits that are not followed yet. Where the log begins anew, or no longer holds them, the
-        ledger goes on with what runs then. Raises BusError, HistoryChanged."""
-        first = await self._bus.first_message(subjects.LOG.name, subjects.log(self._rm_id))
-        parent = await first_parent(self._bus, self._rm_id)
-        if first is not None and parent == 0 and first.seq > self.position.seq > 0:  # it was rebuilt
-            log.warning("the log begins anew, and the ledger goes on", rm=self._rm_id, log_seq=first.seq)
-            self._projection.forget_state()
-            self.position = START
-        elif parent > self.position.seq:
+        """A reader of the commits that are not followed yet. Where the log no longer holds them, the ledger goes on
+        with what runs behind them. Raises BusError, HistoryChanged."""
+        if await first_parent(self._bus, self._rm_id) > self.position.seq:
             log.error("the log was trimmed before it was in the ledger", rm=self._rm_id, log_seq=self.position.seq)
             await self._go_on_from(*await _begun(self._bus, self._rm_id, self._projection.listed_tags, listing))
         return await LogReader.open(self._bus, self._rm_id, self.position)
@@ -154,19 +153,20 @@ async def _parts(payload: bytes) -> AsyncIterator[bytes]:
     yield payload
 
 
-async def _checkpoint(
+async def read_checkpoint(
     bus: Bus, rm_id: str, bookmark: Bookmark, tags: tuple[str, ...]
 ) -> tuple[Projection, Position] | None:
-    """None: it is missing or cannot be read, and the ledger goes on from a snapshot."""
-    payload = await bus.get_object(subjects.LEDGERS.name, name_of(rm_id, bookmark.seq))
-    if payload is None:
-        log.error("the checkpoint of the ledger is missing", rm=rm_id, log_seq=bookmark.seq)
-        return None
-    try:
-        return checkpoints.decode(payload, tags)
-    except ValueError as error:
-        log.error("the checkpoint of the ledger is unreadable", rm=rm_id, log_seq=bookmark.seq, error=str(error))
-        return None
+    """The checkpoint of the bookmark, or the one before: an upload may be damaged by that of another process. None:
+    neither can be read, and the ledger goes on from the log or a snapshot."""
+    for seq in (bookmark.seq, bookmark.before):
+        try:
+            payload = await bus.get_object(subjects.LEDGERS.name, name_of(rm_id, seq))
+            if payload is not None:
+                return checkpoints.decode(payload, tags)
+            log.error("a checkpoint of the ledger is missing", rm=rm_id, log_seq=seq)
+        except (Unreadable, ValueError) as error:
+            log.error("a checkpoint of the ledger is unreadable", rm=rm_id, log_seq=seq, error=str(error))
+    return None
 
 
 async def _begun(bus: Bus, rm_id: str, tags: tuple[str, ...], listing: SnapshotListing) -> tuple[Projection, Position]:

@@ -3,6 +3,7 @@ import { html, useEffect, useRef, useState } from "./html.js";
 
 const HEIGHT = 220;
 const LEFT = 64;
+const DAY_S = 86400;
 const LEAST_S = 60; // of time on the axis, of a single sample: uPlot takes a day
 
 // The library comes when the first chart is shown: it is larger than the rest of the page.
@@ -35,9 +36,9 @@ export function Chart({ label, times, series, text, most }) {
     chart.current = new uPlot({
       width: box.current.clientWidth, height: HEIGHT, cursor: { y: false },
       scales: { x: { range: (plot, low, high) => (plot.data[0].length === 1 ? [low - LEAST_S, low] : [low, high]) }, y: { range: (_, low, high) => [0, most || Math.max(high, 1) * 1.05] } },
-      axes: [{ ...axis, values: (_, at) => at.map((one) => new Date(one * 1000).toLocaleTimeString("en-GB")), space: 90 },
+      axes: [{ ...axis, values: (plot, at) => at.map(clockOf(plot.data[0])), space: 90 },
         { ...axis, size: LEFT, values: (_, at) => at.map(text) }],
-      series: [{ label: "time", value: (_, at) => (at ? new Date(at * 1000).toLocaleTimeString("en-GB") : "-") },
+      series: [{ label: "time", value: (plot, at) => (at ? clockOf(plot.data[0])(at) : "-") },
         ...series.map((one) => ({
           label: one.name, stroke: of(one.color), fill: one.fill ? of(one.color).replace("rgb(", "rgba(").replace(")", ", 0.18)") : undefined, dash: one.dash, width: 2,
           points: { show: false }, value: (_, value) => (value === null || value === undefined ? "-" : text(value)),
@@ -55,6 +56,12 @@ export function Chart({ label, times, series, text, most }) {
   });
   const last = series.map((one) => `${one.name} ${one.values.length ? text(one.values.at(-1) ?? 0) : "-"}`).join(", ");
   return html`<div class="chart" ref=${box} role="img" aria-label=${`${label}: now ${last}`}></div>`;
+}
+
+// A time on the axis: of day, and with the day where there are several.
+function clockOf(times) {
+  const several = times.length > 1 && times.at(-1) - times[0] > DAY_S;
+  return (at) => (several ? new Date(at * 1000).toLocaleString("en-GB", { day: "2-digit", month: "2-digit", hour: "2-digit", minute: "2-digit" }) : new Date(at * 1000).toLocaleTimeString("en-GB"));
 }
 
 // What a variable of the style sheet is in the scheme of now: `rgb(...)`.
