@@ -30,6 +30,11 @@ def report(**changed: object) -> Report:
         "allocated": 12, "allocated_without": 0, "preempted": 0, "preempted_without": 1,
     }  # fmt: skip
     victim = {"application": "app-1", "key": "k1", "node": "n1", "for_application": "app-2", "for_key": "k2"}
+    group = {
+        "partition": "gpu", "queue": "root.b", "application": "train-7", "key": "w", "level": "rack", "waiting": 16,
+        "placed": 16, "placed_without": 0, "domain": "b1/r2", "domain_without": "", "preempted": 3,
+        "preempted_without": 0, "reason": "",
+    }  # fmt: skip
     whole: dict[str, object] = {
         "state": "Running",
         "passes": 3,
@@ -39,6 +44,7 @@ def report(**changed: object) -> Report:
         "allocations": Rows(12, [], without=0),
         "preemptions": Rows(1, [victim], without=1),
         "by_queue": Rows(1, [by_queue]),
+        "groups": Rows(1, [group]),
     }
     return Report("rm-1", 7, **(whole | changed))  # type: ignore[arg-type]
 
@@ -64,6 +70,8 @@ def test_everything_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
         "the next 3 passes: 12 allocations (0 without the change), 1 preempted (1)",
         "gpu: root.b",
         "app-1/k1",
+        "groups that wait: 1",
+        "train-7/w 16 of 16 0 in b1/r2, 3 preempted for it",
     ):
         assert said in " ".join(text.split()), said
     assert max(map(len, text.splitlines())) <= 80

@@ -35,7 +35,7 @@ DOMAINS = [
 WAITING = {
     "application": "train-7", "queue": "root.a", "group": "workers", "required": "rack", "preferred": "", "spread": "",
     "slice": "rack/16", "waiting": 16, "placed": 2, "since_ms": 1_000, "waits_for": ["domain", "b1/r2", ""],
-    "domain": ["b1", "r2"],
+    "domain": ["b1", "r2"], "avoided": ["b1", "r1"], "avoided_since_ms": 700_000,
 }  # fmt: skip
 PARTITION = msgspec.convert(
     {"name": "default", "levels": LEVELS, "devices": {"gpu": 1_000}, "waiting": [WAITING], "waiting_count": 4},
@@ -78,7 +78,7 @@ def test_what_is_told_at_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert next(line for line in lines if line and line[0] == "n1") == ["n1", "█▆░×"]
     joined = " ".join(text.split())
     told = "train-7/workers: 16 wait, 2 placed in b1/r2 (required rack; slice rack/16), waits for domain"
-    assert told in joined and "and 3 more; `remuda explain` shows all" in joined
+    assert told in joined and "; others avoid b1/r1" in joined and "and 3 more; `remuda explain` shows all" in joined
 
 
 def test_a_domain_by_its_path_or_its_end() -> None:

@@ -54,6 +54,7 @@ class RackCluster(Cluster):
 class RackRm(Rm):
     CONFIGURATION = RACK_CONFIGURATIONS[0]
     CONFIGURATIONS = RACK_CONFIGURATIONS
+    EXTRA_CONFIG = {"timing.domain_delay": "1s"}  # so that racks are avoided
 
     def __init__(self, rm_id: str, random: Random, story: Story, neighbours: list[Cluster]) -> None:
         super().__init__(rm_id, random, story, neighbours)

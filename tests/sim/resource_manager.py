@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from random import Random
 
 from remuda_bus.bus import Bus, BusError
@@ -44,6 +44,7 @@ Act = Callable[..., Awaitable[None]]
 class Rm(Liar):
     CONFIGURATION = CONFIGURATIONS[0]
     CONFIGURATIONS = CONFIGURATIONS  # it changes between them
+    EXTRA_CONFIG: Mapping[str, str] = {}  # of its registrations
     QUEUES: tuple[str, ...] = QUEUES
     SIZES: tuple[int, ...] = (4, 8)  # of new nodes
     PREEMPTION: si.PreemptionPolicy | None = None  # of its asks
@@ -64,6 +65,7 @@ class Rm(Liar):
             bus,
             self.cluster.rm_id,
             config=self.CONFIGURATION,
+            extra_config=self.EXTRA_CONFIG,
             resync=(resync := self._resync()),
             heartbeat_s=self._heartbeat_s,
             retry_for_s=20.0,
