@@ -13,16 +13,26 @@ import pytest
 
 from remuda.history import page
 from remuda.history import replay as replaying
-from remuda.history.changes import AddedNodes, Change, Quota, arrivals_of, nodes_of, quota_of, without_of
+from remuda.history.changes import (
+    AddedNodes,
+    Change,
+    Quota,
+    arrivals_of,
+    events_with,
+    nodes_of,
+    quota_of,
+    without_of,
+)
 from remuda.history.goal import Goal, goal_of, smallest
 from remuda.history.past import At, Past
-from remuda.history.replay import Period, Refused, period_of, replay, search
-from remuda.history.world import LOSE, REQUEUE
+from remuda.history.replay import UNCHANGED, Period, Refused, period_of, replay, search
+from remuda.history.world import LOSE, REQUEUE, World
 from remuda_archive.holdings import segment_name
 from remuda_archive.segments import encode
 from remuda_archive.store import Store
 from remuda_config import load
 from remuda_core.settings import Configuration
+from remuda_core.trials.play import copy_of
 from remuda_core.wire.configuration import read_configuration
 from remuda_replication import child
 from tests.identity import live, recorder
@@ -127,6 +137,21 @@ async def test_an_rm_that_registers_again_and_reports_all_is_no_other_world(tmp_
     assert played["count"] >= waits["count"] and not played["still_waiting"]
     for resource, use in report["actual"]["use"].items():
         assert abs(use["mean"] - report["unchanged"]["use"][resource]["mean"]) <= 0.01 * use["mean"]
+
+
+async def test_what_is_remembered_ends_with_its_application(tmp_path: Path) -> None:
+    """So memory follows from what is alive, and not from the length of the period."""
+    with_a, _ = lives(0)
+    found = await period(with_a, tmp_path / "a", with_a.end_ms)
+    world = World(copy_of(found.start), found.workload, events_with(UNCHANGED, found.start, found.workload))
+    most = 0
+    for _ in world.moments():
+        most = max(most, len(world._asks))
+    alive = {
+        (partition.name, name) for partition in world._core.state.partitions.values() for name in partition.applications
+    }
+    assert most > 0 and {key[:2] for key in (*world._asks, *world._started)} <= alive
+    assert {*world._keys} <= alive
 
 
 async def test_preempted_work_is_asked_for_again_or_lost(tmp_path: Path) -> None:

@@ -16,8 +16,7 @@ import msgspec
 
 from remuda_core.core import Core
 from remuda_core.trials.play import copy_of
-from remuda_core.wire.facts import read_fact
-from remuda_core.wire.schema import Fact as FactMessage
+from remuda_core.wire import schema
 from remuda_replication.child import CHILD_NICENESS, Child, ChildFailed
 
 from .changes import Change, NotThere, check, events_with
@@ -68,12 +67,9 @@ async def period_of(
     extraction.found.begin_ms, extraction.found.end_ms = begin.now_ms or (await past.span())[0], end_ms
     actual = Measures(start.state, extraction.found.begin_ms, end_ms)
     span = max(1, end_ms - extraction.found.begin_ms)
-    async for step in past.steps(begin, until):
+    async for step in past.steps(begin, until, schema.Commit):
         commit = step.entry.commit
-        for decision in commit.decisions:
-            decided = [read_fact(FactMessage.FromString(one.SerializeToString())) for one in decision.facts]
-            actual.take_all(decided, commit.now_ms)
-        extraction.take(commit, step.inbox)
+        actual.take_all(extraction.take(commit, step.inbox), commit.now_ms)
         progress("reading", (commit.now_ms - extraction.found.begin_ms) / span)
     actual.finish()
     workload = extraction.finish()

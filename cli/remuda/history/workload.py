@@ -23,7 +23,6 @@ from remuda_core.commands import Command
 from remuda_core.core import Core
 from remuda_core.wire.codec import CommitCodec
 from remuda_core.wire.facts import read_fact
-from remuda_core.wire.schema import Fact as FactMessage
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 
 from .spool import Event, Key, Run, Sample, Spool
@@ -114,14 +113,18 @@ class Extraction:
                 self._alive[uuid] = key, -1, one.application.user, state.now_ms
                 self._at_begin.add(uuid)
             for application in partition.applications.values():
-                self._asked.update((partition.name, application.id, one) for one in application.asks)
+                keys = {(partition.name, application.id, one) for one in application.asks}
+                self._asked |= keys
+                self._keys[partition.name, application.id] |= keys
 
-    def take(self, commit: log_pb2.Commit, inbox: Iterable[Message]) -> None:
-        now_ms, found = commit.now_ms, self.found
+    def take(self, commit: log_pb2.Commit, inbox: Iterable[Message]) -> list[facts.Fact]:
+        """`commit`: read as `wire.schema.Commit`. Returns its facts."""
+        now_ms, found, every = commit.now_ms, self.found, list[facts.Fact]()
         found.end_ms = max(found.end_ms, now_ms)
         messages = {message.seq: message for message in inbox}
         for decision in commit.decisions:
-            decided = [read_fact(FactMessage.FromString(one.SerializeToString())) for one in decision.facts]
+            decided = [read_fact(one) for one in decision.facts[:]]
+            every += decided
             if decision.inbox_seq and decision.command != "Unreadable":
                 if (message := messages.get(decision.inbox_seq)) is None:
                     found.unread += 1
@@ -133,6 +136,7 @@ class Extraction:
                 self._note(fact, decision.command, now_ms)
             self._core.replay(decided, now_ms)
         self._core.state.now_ms = now_ms
+        return every
 
     def _event(self, now_ms: int, command: Command, decided: list[facts.Fact]) -> Event:
         match command:
