@@ -20,7 +20,7 @@ import msgspec
 import structlog
 
 from remuda_bus import health
-from remuda_bus.bus import Bus, Refused
+from remuda_bus.bus import Bus, BusError, Refused
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.client import (
     BUDGETS,
@@ -333,7 +333,7 @@ class Controller:
             if not any(entry.is_asked and entry.is_waiting for entry in self._shim.cache.pods.values()):
                 continue
             found: list[Forecast] = []
-            with suppress(NoAnswer, RequestRefused):
+            with suppress(BusError):
                 async for page in pages_of(self._bus, "forecasts", ForecastsPage, rm=rm.rm_id):
                     found += page.forecasts
             now_ms = time.time_ns() // 1_000_000
