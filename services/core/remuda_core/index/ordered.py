@@ -383,11 +383,14 @@ class LazyRanking(Generic[M]):
                 yield entry
 
     def ranks(self) -> dict[M, tuple[Any, ...]]:
-        """The rank of each member as the ranking has it, for `check`."""
+        """The rank of each member as the ranking has it, for `check`; of an outdated entry, which is a bound, the
+        present one. A look does not rank it again."""
         if len(self.members) < 2:
             return {member: member.rank() for member in self.members}
-        for member in self.members:
-            if member.entry is not None and member.entry[-2] <= self._outdated:
-                self.touch(member)
         self._settle()
-        return {entry[-1]: entry[:-2] for entry in self._valid()}
+        found = {entry[-1]: entry[:-2] for entry in self._valid()}
+        for member, bound in found.items():
+            if member.entry is not None and member.entry[-2] <= self._outdated:
+                found[member] = member.rank()
+                assert bound <= found[member], f"{member} ranked {bound}, and ranks {found[member]} by now"
+        return found
