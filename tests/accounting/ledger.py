@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
+from typing import Final
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus
 from remuda_events.ledger.follower import read_checkpoint
 from remuda_events.ledger.projection import ClosedDay, Projection
 from remuda_operations.ledger import hours
-from remuda_operations.ledger.bookmark import bookmark_of
+from remuda_operations.ledger.bookmark import Bookmark, bookmark_of
 from remuda_operations.ledger.hours import HOUR_MS
 from remuda_replication.log import START, LogEntry, LogReader
+from tests.patience import PATIENCE
+
+BEGINS_WITHIN_S: Final = 120.0
 
 
 async def account_of_ledger(bus: Bus, rm: str) -> list[str]:
     """The inconsistencies. The log has to be whole."""
-    bookmark, _ = await bookmark_of(bus, rm)
+    bookmark = await _begun(bus, rm)
     if bookmark is None:
         return [f"{rm} has no ledger"]
     reader = await LogReader.open(bus, rm)
@@ -34,6 +40,16 @@ async def account_of_ledger(bus: Bus, rm: str) -> list[str]:
         if at[0] + HOUR_MS <= bookmark.closed_ms and not at[1] and kept != messages:
             problems.append(f"the hour {at[0]} of the ledger of {rm} is not that of the log")
     return problems
+
+
+async def _begun(bus: Bus, rm: str) -> Bookmark | None:
+    """Event services come last after a kill."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(BEGINS_WITHIN_S * PATIENCE):
+            while (found := (await bookmark_of(bus, rm))[0]) is None or not found.begun_ms:
+                await asyncio.sleep(0.2)
+            return found
+    return None
 
 
 def _closed(projection: Projection, entries: Iterable[LogEntry]) -> dict[tuple[int, bool], list[bytes]]:
