@@ -46,9 +46,11 @@ async def _begun(bus: Bus, rm: str) -> Bookmark | None:
     """Event services come last after a kill."""
     with suppress(TimeoutError):
         async with asyncio.timeout(BEGINS_WITHIN_S * PATIENCE):
-            while (found := (await bookmark_of(bus, rm))[0]) is None or not found.begun_ms:
+            while True:
+                found, _ = await bookmark_of(bus, rm)
+                if found is not None and found.begun_ms:
+                    return found
                 await asyncio.sleep(0.2)
-            return found
     return None
 
 
