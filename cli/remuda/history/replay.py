@@ -7,6 +7,7 @@ Variants run in forked children at the lowest priority, several at once; they re
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -173,6 +174,8 @@ async def _in_child(period: Period, change: Change, progress: Callable[[float], 
 def _lines(period: Period, change: Change) -> Iterator[bytes]:
     """Yields what the child process of a variant writes."""
     os.nice(max(0, NICENESS - CHILD_NICENESS))
+    gc.freeze()  # what is shared with the parent stays so
+    gc.enable()  # it lives longer than other children: what ends is in cycles, and would add up
     try:
         yield from _played(period, change)
     except NotThere as error:
