@@ -117,6 +117,8 @@ class GroupMembers:
             group = self.by_key[key] = Group(key, application, counts=counts)
             self.of_application.setdefault(application.id, {})[group] = None
             self.changed[group] = None
+        elif group.application is not application:
+            group.application = application  # the former application with this ID has ended, with all members
         return group
 
     def add_ask(self, ask: PendingAsk, demand: Demand) -> None:
