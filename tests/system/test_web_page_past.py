@@ -69,7 +69,8 @@ async def test_the_slider_shows_what_there_was_and_a_configuration_is_played(
 async def _shows_the_past(found: Tab, until_ms: int, axe: str) -> None:
     """With the slider, and by an address. Nothing acts there."""
     await found.page.get_by_role("slider").press("Home")
-    await found.shows("As it was at")
+    await found.shows("As it was at", "0 nodes")
+    assert await found.nonsense() == []
     await found.page.get_by_role("slider").press("End")
     await found.shows("As it was at", "vcore 0.001 of 0.002")
     assert "at=" in await found.page.evaluate("location.hash")

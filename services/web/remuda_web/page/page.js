@@ -5,8 +5,7 @@ import { paths } from "./api.js";
 import { askRowsAhead, useData } from "./data.js";
 import { Login, WhoIsIt } from "./login.js";
 import { Choice, State } from "./parts.js";
-import { PAST_VIEWS, Past, showMoment } from "./past.js";
-import { go, here, link, usePlace } from "./place.js";
+import { PAST_VIEWS, go, here, link, showMoment, usePlace } from "./place.js";
 
 const VIEWS = ["overview", "queues", "applications", "nodes", "users", "events", "configuration", "system"];
 // Views of all resource managers: they are there before there is one.
@@ -38,11 +37,22 @@ function useView(view) {
   return { View: loaded.get(view), error: state.view === view ? state.error : undefined };
 }
 
+// The slider over the past, once it is here: with the view that shows a moment of it, otherwise behind the first view.
+function usePastSlider(at) {
+  const [Past, set] = useState();
+  useEffect(() => {
+    const waiting = setTimeout(() => import("./past.js").then((module) => set(() => module.Past), () => {}), at ? 0 : OTHERS_AFTER_MS);
+    return () => clearTimeout(waiting);
+  }, [Boolean(at)]);
+  return Past;
+}
+
 let last = ""; // the resource manager that was shown last: views of all lead back to it
 
 function Page() {
   const place = usePlace();
   showMoment(place);
+  const Past = usePastSlider(place.options.at);
   const { data, error } = useData(paths.rms);
   const rms = data ? data.rms : [], view = viewOf(place);
   const rm = place.rm || (rms.includes(last) ? last : rms[0] || "");
@@ -57,7 +67,7 @@ function Page() {
     <header><h1><a href=${link("overview")}>remuda</a></h1>${rms.length + Boolean(rm) > 0 && html`<${Choice} label="RM" value=${view === "overview" ? "" : rm} options=${options} onChoice=${(one) => go(view === "overview" ? "queues" : view, one)} />`}
       <nav aria-label="Views">${VIEWS.map((one) => html`<a href=${link(one, one === "overview" ? "" : rm)} aria-current=${one === view ? "page" : null}>${one}</a>`)}</nav>
       <${WhoIsIt} /></header>
-    <main id="main" tabindex="-1">${PAST_VIEWS.includes(view) && !isUnknown && html`<${Past} key=${`past ${rm}`} rm=${data ? rm : ""} />`}<${State} ready=${(data || !needsRm) && (View || isUnknown)} error=${error || notLoaded} />
+    <main id="main" tabindex="-1">${Past && PAST_VIEWS.includes(view) && !isUnknown && html`<${Past} key=${`past ${rm}`} rm=${data ? rm : ""} />`}<${State} ready=${(data || !needsRm) && (View || isUnknown)} error=${error || notLoaded} />
       ${isUnknown ? html`<h2>${rm}</h2><p class="problem" role="alert">No resource manager ${rm} is registered.</p><p>Registered: ${rms.map((one, index) => html`${index ? ", " : ""}<a href=${link(view, one)}>${one}</a>`)}</p>`
         : (data || !needsRm) && View && html`<${View} key=${`${view} ${rm} ${place.item} ${place.visit}`} rm=${rm} item=${place.item} />`}</main>`;
 }

@@ -5,16 +5,10 @@ import { useData } from "./data.js";
 import { time } from "./format.js";
 import { here, link } from "./place.js";
 
-// Views that show what there was then.
-export const PAST_VIEWS = ["queues", "applications", "nodes", "users"];
+// A step of the slider is a minute, of a short past less. Both ends are steps.
 const STEP_MS = 60000;
+const LEAST_STEPS = 100;
 const SPAN_EVERY_MS = 60000;
-
-// Shows the moment of the address in views that can; before anything is asked for.
-export function showMoment({ view, options }) {
-  const ms = PAST_VIEWS.includes(view) && options.at ? Date.parse(options.at) : 0;
-  showAt(ms || 0);
-}
 
 function goTo(ms) {
   const { view, rm, item, options } = here();
@@ -34,12 +28,13 @@ export function Past({ rm }) {
   const [moved, move] = useState(0);
   const at = shownAt();
   if (!at && (!data || !open)) return data ? html`<p class="past"><button onClick=${() => turn(true)}>Look back</button></p>` : null;
-  const since = data ? Math.floor(data.since_ms / STEP_MS) * STEP_MS : at, until = data ? Math.ceil(data.until_ms / STEP_MS) * STEP_MS : at;
+  const since = data ? data.since_ms : at, until = data ? data.until_ms : at;
+  const step = (until - since) / Math.max(LEAST_STEPS, Math.round((until - since) / STEP_MS)) || 1;
   const shown = Math.min(until, Math.max(since, moved || at || until));
   const choose = (event) => { move(0); goTo(Math.max(data.since_ms, Math.min(Number(event.target.value), data.until_ms))); };
   const close = () => { turn(false); move(0); goTo(0); };
   return html`<section class=${`past ${at ? "then" : ""}`} aria-label="The past"><label for="moment">${at ? html`<strong>As it was at ${time(moved || at)}</strong>` : `Show ${time(shown)}`}</label>
-    ${data && html`<input id="moment" type="range" min=${since} max=${until} step=${STEP_MS} value=${shown} aria-valuetext=${time(shown)}
+    ${data && html`<input id="moment" type="range" min=${since} max=${until} step=${step} value=${shown} aria-valuetext=${time(shown)}
       onInput=${(event) => move(Number(event.target.value))} onChange=${choose} /><span class="dim small">since ${time(since)}</span>`}
     <button onClick=${close}>Now</button></section>`;
 }

@@ -1,6 +1,9 @@
 // The place in the page is the fragment of its address: #VIEW/RM/ITEM?OPTION=VALUE. So a link shows what its sender saw.
 import { useEffect, useState } from "./html.js";
-import { shownAt } from "./api.js";
+import { showAt, shownAt } from "./api.js";
+
+// Views that show what there was at a moment of the past.
+export const PAST_VIEWS = ["queues", "applications", "nodes", "users"];
 
 export function here() {
   const [path, query] = location.hash.slice(1).split("?");
@@ -18,6 +21,12 @@ export function link(view, rm, item = "", options = {}) {
   const query = new URLSearchParams(Object.entries({ ...at, ...options }).filter(([, value]) => value)).toString();
   const path = [view, rm, item].map((part) => encodeURIComponent(part || "")).join("/").replace(/\/+$/, "");
   return `#${path}${query ? `?${query}` : ""}`;
+}
+
+// Shows the moment of the address in views that can; before anything is asked for.
+export function showMoment({ view, options }) {
+  const ms = PAST_VIEWS.includes(view) && options.at ? Date.parse(options.at) : 0;
+  showAt(ms || 0);
 }
 
 export function go(view, rm, item) {

@@ -45,7 +45,7 @@ function Tree({ rm, rows, partitions, error }) {
   const amountsOf = (all, row) => (chosen ? (chosen in all ? amount(chosen, all[chosen]) : "-") : listed(all, binding(row, row.max_in_force)));
   const columns = useMemo(() => [
     { name: "queue", cell: nameOf, width: isNarrow() ? "50%" : "max(17rem, 20%)" },
-    { name: "used", cell: ({ row, whole }) => { const name = chosen || binding(row, whole)[0]; return html`<${Bar} name=${name} used=${row.allocated[name]} whole=${whole[name]} pending=${row.pending[name]} guaranteed=${row.guaranteed[name]} owed=${owed(row, now())[name]} />`; } },
+    { name: "used", cell: ({ row, whole }) => { const name = chosen || binding(row, whole)[0]; return name ? html`<${Bar} name=${name} used=${row.allocated[name]} whole=${whole[name]} pending=${row.pending[name]} guaranteed=${row.guaranteed[name]} owed=${owed(row, now())[name]} />` : "-"; } },
     { name: "waiting", cell: ({ row }) => (row.waiting ? number(row.waiting) : "-"), by: ({ row }) => row.waiting, width: isNarrow() ? "4.2rem" : "5.2rem" },
     { name: "longest wait", cell: ({ row }) => since(row.waiting_since_ms), by: ({ row }) => (row.waiting_since_ms ? -row.waiting_since_ms : -Infinity), width: "7.5rem", extra: true },
     { name: "waits for", cell: ({ row }) => amountsOf(row.pending, row), width: "16rem", extra: "wide" },
