@@ -46,7 +46,7 @@ def test_the_metadata_is_complete() -> None:
     assert found["Summary"] and found["Requires-Python"] == ">=3.11"
     assert found["Description-Content-Type"] == "text/markdown"
     extras = set(found.get_all("Provides-Extra") or [])
-    assert extras == {"archive", "kubernetes", "peloton", "telemetry", "plot", "dev"}
+    assert extras == {"archive", "kubernetes", "parquet", "peloton", "telemetry", "plot", "dev"}
     [command] = distribution(NAME).entry_points
     assert (command.group, command.name) == ("console_scripts", "remuda")
 
