@@ -185,8 +185,9 @@ class LaterPaths(Kind):
     """Paths of later versions are served
 
     Newer web interfaces of the family ask for paths that the reference does not know, such as
-    `scheduler/node-utilizations`, `placementrules` and applications by state. One of their pages asks for the queues of the partition
-    `default` whatever there is: of several RMs that have one the first is shown, and without an RM a root queue alone.
+    `scheduler/node-utilizations`, `placementrules` and applications by state. One of their pages asks for the queues of
+    the partition `default` whatever there is: of several RMs that have one the first is shown, and without an RM a root
+    queue alone.
     """
 
     PATHS: Final = re.compile(

@@ -19,10 +19,11 @@ from tests.patience import PATIENCE
 
 COMMITS, FACTS = 6, 200  # in each life; in each commit
 START = """
-from remuda_bus.settings import Settings, load
+from remuda_bus.settings import load
+from remuda_events.settings import EventsSettings
 from remuda_events.shell import main
 from remuda_replication.process import run
-run("events", main, load(Settings).settings)
+run("events", main, load(EventsSettings).settings)
 """
 
 

@@ -139,6 +139,11 @@ def answers(schema: Schema, kind: str = "application/json") -> Schema:
     }  # fmt: skip
 
 
+def also_csv(answers_as_json: Schema) -> Schema:
+    content = {**answers_as_json["200"]["content"], "text/csv": {"schema": {"type": "string"}}}
+    return {**answers_as_json, "200": {**answers_as_json["200"], "content": content}}
+
+
 def streamed() -> Schema:
     return answers({"type": "string"}, "text/event-stream")
 
