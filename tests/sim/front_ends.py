@@ -9,8 +9,9 @@ from random import Random
 from unittest.mock import patch
 
 import grpc
+from google.protobuf.message import Message
 
-from remuda_bus.bus import Bus
+from remuda_bus.bus import Bus, Unanswered
 from remuda_grpc.identity import Clients
 from remuda_grpc.resource_manager import ResourceManager
 from remuda_grpc.scheduler import Scheduler
@@ -154,9 +155,17 @@ class OverGrpc(RequestsOfRm, ResourceManagerCallback):
         for payload in payloads:
             while not self._registered.is_set():  # the interface knows no RM while it registers again
                 await self._registered.wait()  # returns although another registration has begun
-            request = KINDS[kind].FromString(payload)
-            await getattr(self._scheduler, f"update_{kind}")(request)
+            await self._update(kind, KINDS[kind].FromString(payload))
         return 0
+
+    async def _update(self, kind: str, request: Message) -> None:
+        try:
+            await getattr(self._scheduler, f"update_{kind}")(request)
+        except Unanswered:
+            if self._registered.is_set():
+                raise
+            await self._registered.wait()  # another registration has begun meanwhile
+            await self._update(kind, request)
 
     async def register(self, resync: Resync) -> None:
         request = si.RegisterResourceManagerRequest(

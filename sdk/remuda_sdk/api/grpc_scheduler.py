@@ -164,6 +164,8 @@ class GrpcSession:
             try:
                 await asyncio.wait([task, self.failed], return_when=asyncio.FIRST_COMPLETED)
                 if not task.done():
+                    if self.failed.cancelled():  # not the caller is: this session is closed
+                        raise Unanswered("the RM registers again, or its connection is closed")
                     self.failed.result()
                 await task
             finally:

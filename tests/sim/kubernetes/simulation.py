@@ -35,8 +35,8 @@ from .world import MAPS, MODES, World
 
 RM = "kubernetes"
 # Of the API server. Objects are listed in pages, or streamed, or a streaming list is refused.
-OLDEST, NEWEST = 20, 36
-MINORS = (OLDEST, limits.GATES_SINCE, limits.STREAMS_SINCE, NEWEST, NEWEST)
+NEWEST = 36
+MINORS = (limits.GATES_SINCE, limits.STREAMS_SINCE, NEWEST, NEWEST)
 REFUSES_STREAMS = 0.3
 BOOKMARK_S = 5.0
 REPLACED_MEANWHILE = 0.15  # how often a pod is replaced while its binding is on the way
@@ -115,8 +115,7 @@ class KubernetesSimulation(Simulation):
 
     def __init__(self, random: Random, story: Story, minor: int | None = None) -> None:
         self.mode = random.choice(MODES)
-        minors = [one for one in MINORS if one >= limits.GATES_SINCE or self.mode.hold != "gates"]
-        self.minor = random.choice(minors) if minor is None else minor
+        self.minor = random.choice(MINORS) if minor is None else minor
         self.api = ApiServer(story, self.minor)
         self.api.streams = self.minor >= limits.STREAMS_SINCE and random.random() >= REFUSES_STREAMS
         story.tell(f"mode: {self.mode}, version 1.{self.minor}, streaming lists: {self.api.streams}")

@@ -10,6 +10,7 @@ from integrations.kubernetes.tests.control_plane.existing import Plane
 from integrations.kubernetes.tests.manifests import pod
 from integrations.kubernetes.tests.suite.modes import Mode
 from remuda.embedded import NatsServer
+from remuda_events.settings import EventsSettings
 from remuda_events.shell import main as events_main
 from remuda_kubernetes import limits
 from remuda_kubernetes.shim import names
@@ -163,7 +164,7 @@ async def test_events_tell_what_the_scheduler_records(plane: Plane, server: Nats
     """Of the pod that others make room for, and of the node that has come."""
     queues = tmp_path / "queues.yaml"
     queues.write_text(TWO_QUEUES)
-    events = running(server.url, "events", events_main)
+    events = running(server.url, "events", events_main, EventsSettings)
     async with cluster(plane, server.url, queues, informational=True) as it, events:
         await it.add_nodes("n1")
         names = [f"a{number}" for number in range(4)]
