@@ -41,7 +41,7 @@ def test_what_the_reference_accepts_can_be_imported() -> None:
         if is_valid(text):
             assert {note.what for note in made.notes} <= ADVISED, name
             changed = remuda_config.difference(remuda_config.load(text), remuda_config.load(made.text))
-            assert all(one.endswith("application.sort.policy random -> fifo") for one in changed), name
+            assert all(one.endswith("application.sort.policy random → fifo") for one in changed), name
         else:
             assert len(made.notes), name
     assert refused == WITHOUT_PARTITIONS
