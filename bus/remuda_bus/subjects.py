@@ -112,7 +112,7 @@ def dead_letter(rm_id: str) -> str:
 
 
 def ledger(rm_id: str, hour: int | str) -> str:
-    """What was used in an hour. `hour`: its number since 1970, or `*`."""
+    """The subject of the use in an hour. `hour`: its number since 1970, or `*`."""
     return f"remuda.ledger.{rm_id}.{hour}"
 
 

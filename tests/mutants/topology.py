@@ -27,7 +27,7 @@ TOPOLOGY: Final = (
         ("groups_without_quota", "21: maxima have room for all members of a start", "        if not self._begins(group, wish):\n            return demand.resource\n", "        return demand.resource\n"),
         ("groups_before_all_were_asked", "21: a start waits for all its members", "        if not together or count < self._starts(group, wish) or self._comes_later(group, wish):", "        if not together:"),
         ("gangs_without_their_placeholders", "21: the size of a gang is what its placeholders ask for", "count < self._starts(group, wish) or self._comes_later(group, wish):", "count < self._starts(group, wish):"),
-        ("groups_of_levels_that_are_gone", "21: asks that name a level which was removed wait", "        if any(level and place_of(self.levels, level) < 0 for level in (wish.required, wish.slice_level, wish.outer)):", "        if False:"),
+        ("groups_of_levels_that_are_gone", "21: asks that name a level which was removed wait", "        if self._unknown_level(wish):\n            return []", "        if False:\n            return []"),
         ("groups_keep_the_quota_of_a_start", "21: maxima have room for all members of a start", "                    self._measure(one, demand)  # the first", "                    pass  # the first"),
         ("slices_lose_their_place", "21: a slice gets its members back where the others are", "            for path in self._incomplete(group, wish):", "            for path in sorted(group.counts[place_of(self.levels, wish.slice_level)]):"),
         ("slices_only_in_finer_domains", "21: a slice that lost members gets them back where the others are", "                if domain is not None and scope.is_in(domain):", "                if False:"),

@@ -52,8 +52,8 @@ class Order:
 
 
 def run_times(default_s: int | None, *longest_s: int | None) -> dict[str, str]:
-    """Properties of a queue: its bounds on run times. What names no time gets the default; without a default the
-    longest, so that no ask is refused for naming none."""
+    """Properties of a queue: its bounds on run times. An ask that names no time gets the default; without a default the
+    longest time, so that none is refused for naming none."""
     longest = least(*(one or 0 for one in longest_s))
     default = min(default_s, longest or default_s) if default_s else longest
     found = {"runtime.default": default, "runtime.most": longest}

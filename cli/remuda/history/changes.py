@@ -37,7 +37,7 @@ _QUOTA_EXPECTED = (
     "expected QUEUE:max.RESOURCE=AMOUNT or QUEUE:guaranteed.RESOURCE=AMOUNT, such as root.prod:max.vcore=60, with =+8 "
     "or =-8 for a difference, and =+? or =+?*4 for what is searched, in steps of 4"
 )
-# What a step of a searched amount is where nothing is said: 1, but of bytes this.
+# The step of a searched amount of bytes where the change names none; that of other amounts is 1.
 _STEPS = {"memory": "1Gi"}
 # More than any cluster has.
 MOST_NODES = 1_000_000

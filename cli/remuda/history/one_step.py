@@ -1,11 +1,11 @@
 """Decides commits of the past with another configuration, each on the state that it really met: where would that
 configuration have decided otherwise?
 
-A look at a commit decides its commands in a forked child. What then differs from the record is decided once more, with
-the configuration in force: what differs between these two follows from the configuration alone, because both have an
-index that is built anew.
-A look is one step: the next commit is decided on the real state again, so a difference has no consequences. What would
-have become of it is what a replay plays.
+A look at a commit decides its commands in a forked child. Where that differs from the record, they are decided once
+more with the configuration in force. Both have an index that is built anew, so their differences follow from the
+configuration alone.
+A look is one step: the next commit is decided on the real state again, so a difference has no consequences. A replay
+plays what would have become of it.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class OneStep(msgspec.Struct):
         return sum(self.by_kind.values())
 
     def add(self, other: OneStep) -> None:
-        """What follows."""
+        """Add what was found in the commits that follow."""
         self.commits += other.commits
         self.looked += other.looked
         self.unread += other.unread
@@ -156,8 +156,8 @@ def _recorded(commit: log_pb2.Commit) -> Decided:
 
 
 def _decided(core: Core, step: Step, configuration: Configuration | None) -> Decided:
-    """What is decided of the commit's commands, with this configuration or with that in force. It changes the core. The
-    leader's own Tick comes whenever it is due: one without a fact is not recorded, and may have facts with another
+    """The decisions about the commit's commands, with this configuration or with that in force. It changes the core.
+    The leader's own Tick comes whenever it is due: one without a fact is not recorded, and may have facts with another
     configuration."""
     end_within(LOOK_WITHIN_S)
     core.index = Index()
@@ -210,8 +210,8 @@ def _kind(kind: str, in_force: list[str], other: list[str]) -> str:
 
 
 def _said(fact: Fact) -> Iterator[tuple[str, str, str]]:
-    """What a fact decides: its kind, about whom, and what. Explanations, promised times, and what follows from the
-    configuration itself are no decisions here."""
+    """The decisions of a fact: of which kind, about whom, and what. Explanations, promised times, and what follows from
+    the configuration itself are no decisions here."""
     match fact:
         case facts.Allocated() | facts.PredicateAsked() | facts.NodeReserved():
             kind = "reservation" if isinstance(fact, facts.NodeReserved) else PLACEMENT

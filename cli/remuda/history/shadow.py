@@ -165,7 +165,7 @@ class Shadow:
         self._failures = 0
 
     def _against(self) -> str:
-        """What the shadow decides with, for people; another text of a configuration is another one."""
+        """The configuration and the version of the shadow, for people; another text is another configuration."""
         queues = self._settings.queues
         text = f"{queues} ({hashlib.sha256(queues.read_bytes()).hexdigest()[:12]})" if queues is not None else ""
         version = f"version {self._version.name}" if self._settings.version is not None else ""

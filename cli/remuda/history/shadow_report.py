@@ -1,4 +1,4 @@
-"""What a shadow has found, as a file: it is rewritten after each interval, and a shadow that starts again goes on from
+"""The findings of a shadow as a file: it is rewritten after each interval, and a shadow that starts again goes on from
 it."""
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ShadowReport(msgspec.Struct):
     is_over: bool = False
 
     def add(self, found: Mapping[str, Any]) -> None:
-        """What was found in the commits that follow."""
+        """Add what was found in the commits that follow."""
         for name in _COUNTS:
             setattr(self, name, getattr(self, name) + found.get(name, found["commits"] if name == "looked" else 0))
         for kind, count in found["by_kind"].items():

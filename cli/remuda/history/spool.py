@@ -1,7 +1,7 @@
-"""What a replay has read of an archive, in a directory of its own: events in their order, and run times by ask.
+"""The part of an archive that a replay has read, in a directory of its own: events in order, and run times by ask.
 
-A week has millions of both, and a replay needs one event at a time, and the run time of what starts. So its memory
-follows from what is alive, and not from the length of the period. The directory is deleted with the last reader.
+A week has millions of both, and a replay needs one event at a time, and the run time of what starts. So it does not
+keep them in memory. The directory is deleted with the last reader.
 """
 
 from __future__ import annotations

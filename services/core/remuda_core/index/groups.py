@@ -224,12 +224,25 @@ class Groups(GroupMembers):
 
     def placed_with(self, ask: PendingAsk) -> Resource | None:
         """What the next step of the group of the ask places together; None: it is in no group, or in no line."""
-        line = self.index.lines.get(ask)
-        demand = line.ask_class.demand if line is not None and hasattr(line, "ask_class") else None
+        demand = self._demand_of(ask)
         group = demand.group_of_asks if demand is not None else None
         return self._quota(group, demand) if demand is not None and isinstance(group, Group) else None
 
+    def _demand_of(self, ask: PendingAsk) -> Demand | None:
+        """The demand of the line of the ask. None: it is in no line, or in one of asks that wait for placeholders."""
+        line = self.index.lines.get(ask)
+        return line.ask_class.demand if line is not None and hasattr(line, "ask_class") else None
+
     # What is placed next
+
+    def _unknown_level(self, wish: Wish) -> str:
+        """A level that members have to share and that is not configured; "": there is none."""
+        named = (wish.required, wish.slice_level, wish.outer)
+        return next((level for level in named if level and place_of(self.levels, level) < 0), "")
+
+    def _level_of_start(self, wish: Wish, scope: Domain) -> int:
+        """The level of the domain in which all members that start together are placed."""
+        return max(*(place_of(self.levels, one) for one in (wish.required, wish.outer) if one), ALL_LEVEL, scope.level)
 
     def _begins(self, group: Group, wish: Wish) -> bool:
         """Whether the next step is a start: of the group, of another slice of it, or of the whole application."""
@@ -272,7 +285,7 @@ class Groups(GroupMembers):
         group, wish = demand.group_of_asks, demand.wish
         assert isinstance(group, Group) and wish is not None, "only asks of groups are placed here"
         self.failed = None
-        if any(level and place_of(self.levels, level) < 0 for level in (wish.required, wish.slice_level, wish.outer)):
+        if self._unknown_level(wish):
             return []
         if self._begins(group, wish):
             return self._start(group, wish)
@@ -399,9 +412,7 @@ class Groups(GroupMembers):
         """What the group of the ask places next, and what is in its way. Changes nothing."""
         group, wish = demand.group_of_asks, demand.wish
         assert isinstance(group, Group) and wish is not None, "only asks of groups have steps"
-        known = (wish.required, wish.slice_level, wish.outer)
-        unknown = next((level for level in known if level and place_of(self.levels, level) < 0), "")
-        if unknown:
+        if unknown := self._unknown_level(wish):
             return Step(False, unknown)
         failed, starts = self.failed, self._begins(group, wish)
         fits, awaited, self.failed = bool(self.next_places(demand, ask)), self.failed, failed
@@ -432,8 +443,7 @@ class Groups(GroupMembers):
         scope = self._scope(group, wish)
         if scope is None:
             return []
-        named = [place_of(self.levels, one) for one in (wish.required, wish.outer) if one]
-        level = max(*named, ALL_LEVEL, scope.level)
+        level = self._level_of_start(wish, scope)
         if wish.slice_size:
             return self._start_slices(group, wish, together, scope, level)
         shapes = [
@@ -603,13 +613,11 @@ class Groups(GroupMembers):
 
     def start_of(self, ask: PendingAsk) -> Start | str:
         """What the group of the ask places next; or why that needs more than room."""
-        line = self.index.lines.get(ask)
-        demand = line.ask_class.demand if line is not None and hasattr(line, "ask_class") else None
+        demand = self._demand_of(ask)
         if demand is None or demand.wish is None or not isinstance(demand.group_of_asks, Group):
             return "the RM is asked about all of its allocations"
         group, wish = demand.group_of_asks, demand.wish
-        named = (wish.required, wish.slice_level, wish.outer)
-        if any(level and place_of(self.levels, level) < 0 for level in named):
+        if self._unknown_level(wish):
             return "a level that it names is not configured"
         scope = self._scope(group, wish)
         if scope is None:
@@ -632,7 +640,7 @@ class Groups(GroupMembers):
             return MORE_THAN_ALL_NODES
         if wish.outer and not self._is_bound(group.application):
             return "all asks of its application start in one domain"
-        level = max(*(place_of(self.levels, one) for one in (wish.required, wish.outer) if one), ALL_LEVEL, scope.level)
+        level = self._level_of_start(wish, scope)
         if wish.slice_size and sum(asks.values()) % wish.slice_size:
             return "a slice of it was not asked for in full yet"
         members = [(one, sum(n for _, n in some)) for one, some in self.in_order(asks)]
@@ -700,8 +708,7 @@ class Groups(GroupMembers):
 
     def has_room_for(self, ask: PendingAsk) -> bool:
         """Whether some domain has room for what the group of the ask places next."""
-        line = self.index.lines.get(ask)
-        demand = line.ask_class.demand if line is not None and hasattr(line, "ask_class") else None
+        demand = self._demand_of(ask)
         failed = self.failed
         found = demand is not None and demand.possible and bool(self.next_places(demand, ask))
         self.failed = failed

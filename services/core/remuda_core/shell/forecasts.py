@@ -110,7 +110,7 @@ class Forecasts:
     def resolve(self, state: State) -> None:
         """Learn from what has started since it was forecast. Forecasts of asks that are gone are dropped."""
         for name, (one, since_ms) in list(self._open.items()):
-            partition = state.partitions.get(f"[{state.rm_id}]{name[0]}")
+            partition = state.partitions.get(state.partition_name(name[0]))
             application = partition.applications.get(name[1]) if partition is not None else None
             if application is None:
                 del self._open[name]
