@@ -14,6 +14,8 @@ from .topology_storm import RACK, ZONE, TopologyStorm
 
 
 @given(seed=st.integers(0, 10**6))
+@example(seed=138)  # a core that goes on from a snapshot has to know the groups that wait before it asks for the oldest
+@example(seed=401)  # so has one whose groups have changed since the last search
 @example(seed=122)  # another application with the ID of one that has just ended
 @example(seed=2148)  # a member has preempted on the node that it is bound to, before its group did
 @example(seed=2181)  # a reason for which the index knew names of nodes that are gone

@@ -22,9 +22,9 @@ def avoid(state: State, partition: Partition, index: PartitionIndex, groups: Gro
     """Choose the domain that is avoided, or none. What is avoided stays so while its group waits longest, and is chosen
     anew after the delay. Looks at GROUPS_LOOKED_AT groups."""
     delay_ms, known, avoidance = state.timing.domain_delay_ms, partition.avoided, groups.avoidance
+    groups.settle()  # an index that is new knows the groups from here on
     if known is None and not avoidance.by_age:
         return
-    groups.settle()
     for ask in islice(avoidance.waiting_since(now_ms - delay_ms), GROUPS_LOOKED_AT):
         start = waits_for(index, groups, ask)
         if start is None:
