@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
+from typing import TypeVar
 
 import structlog
 from nats.aio.msg import Msg
@@ -149,20 +150,12 @@ class NatsBus:
             self._reader_groups[stream] = ReaderGroup(self._jetstream, stream)
         single = not ("*" in subject or subject.endswith(">"))
         group = self._reader_groups[stream] if single else None
-        reader = StreamReader(self._jetstream, stream, subject, after, digest, group)
-        try:
-            await reader.open()
-        except BaseException:
-            await reader.close()
-            raise
-        return reader
+        return await _opened(StreamReader(self._jetstream, stream, subject, after, digest, group))
 
     async def consumer(
         self, stream: str, subject: str, durable: str, ack_wait_s: float = limits.ACK_WAIT_S
     ) -> Consumer:
-        consumer = DurableConsumer(self._jetstream, stream, subject, durable, ack_wait_s)
-        await consumer.open()
-        return consumer
+        return await _opened(DurableConsumer(self._jetstream, stream, subject, durable, ack_wait_s))
 
     async def create_consumer(self, stream: str, subject: str, durable: str, after: int, metadata: Headers) -> None:
         await create_consumer(self._jetstream, stream, subject, durable, after, metadata)
@@ -171,9 +164,7 @@ class NatsBus:
         await delete_consumer(self._jetstream, stream, durable)
 
     async def join_consumer(self, stream: str, durable: str, metadata: Headers) -> Consumer:
-        consumer = DurableConsumer(self._jetstream, stream, "", durable, limits.ACK_WAIT_S, metadata)
-        await consumer.open()
-        return consumer
+        return await _opened(DurableConsumer(self._jetstream, stream, "", durable, limits.ACK_WAIT_S, metadata))
 
     async def consumer_state(self, stream: str, durable: str) -> ConsumerState | None:
         return await self._jetstream.consumer_state(stream, durable)
@@ -280,6 +271,20 @@ def _refusal(answered: Headers) -> Refused:
     except Malformed as problem:
         return Refused(f"{reason} ({problem})", INTERNAL)
     return Refused(reason, code)
+
+
+Opened = TypeVar("Opened", StreamReader, DurableConsumer)
+
+
+async def _opened(reader: Opened) -> Opened:
+    """Open it. A reader that is given up meanwhile is closed: it would go on in the background, and a consumer would
+    take messages that nobody hears."""
+    try:
+        await reader.open()
+    except BaseException:
+        await reader.close()
+        raise
+    return reader
 
 
 async def connect(

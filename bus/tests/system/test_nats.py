@@ -15,6 +15,7 @@ from remuda_bus import limits, subjects
 from remuda_bus.bus import Consumer, HistoryChanged, Message, NoResponders, Reader, Refused, Unanswered
 from remuda_bus.nats import NatsBus, connect
 from remuda_bus.nats.jetstream import failure
+from tests.patience import PATIENCE
 
 INBOX = subjects.INBOX.name
 REQUESTS = subjects.REQUESTS.name
@@ -427,3 +428,26 @@ async def test_a_flush_confirms_all_messages_sent_before(
         await other.request("remuda.api.test.late", timeout_s=0.2)
     assert not isinstance(failed.value, NoResponders)
     await other.close()
+
+
+async def test_a_consumer_that_is_given_up_while_it_joins_takes_no_messages(bus: NatsBus) -> None:
+    """At whatever step: the next one that joins hears everything at once."""
+    durable, metadata, subject = "rm-a", {"number": "1"}, subjects.callback("a", "node")
+    await bus.create_consumer(subjects.CALLBACKS.name, subjects.callback("a", "*"), durable, 0, metadata)
+    for steps in range(0, 400, 7):
+        joining = asyncio.create_task(bus.join_consumer(subjects.CALLBACKS.name, durable, metadata))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        joining.cancel()
+        for given_up in await asyncio.gather(joining, return_exceptions=True):
+            if not isinstance(given_up, BaseException):  # it was faster
+                await given_up.close()
+    consumer = await bus.join_consumer(subjects.CALLBACKS.name, durable, metadata)
+    for number in range(3):
+        await bus.append(subject, b"%d" % number)
+    heard: list[bytes] = []
+    async with asyncio.timeout(5 * PATIENCE):
+        while len(heard) < 3:
+            heard += [message.payload for message in await consumer.batch()]
+    assert heard == [b"0", b"1", b"2"]
+    await consumer.close()
