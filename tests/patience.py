@@ -7,3 +7,4 @@ import os
 from typing import Final
 
 PATIENCE: Final = float(os.environ.get("REMUDA_PATIENCE", "1"))
+READY_S: Final = 60.0 * PATIENCE  # until the services of a test have started as processes and answer

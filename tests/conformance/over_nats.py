@@ -26,6 +26,7 @@ from remuda_core.shell import replay
 from remuda_core.wire import schema
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_replication.log import LogReader
+from tests.patience import READY_S
 
 from .answer import Answer, Answers
 from .dump import Watch, dump
@@ -51,7 +52,7 @@ async def whole_system(grpc_port: int | None = None) -> AsyncIterator[Bus]:
     has none."""
     with tempfile.TemporaryDirectory(prefix="remuda-conformance-") as folder:
         async with System(Layout(Path(folder), grpc_port=grpc_port, log_level="error")) as system:
-            await system.ready()
+            await system.ready(READY_S)
             bus = await connect(system.url, "conformance", timeout_s=10)
             try:
                 yield bus

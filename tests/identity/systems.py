@@ -23,6 +23,7 @@ from remuda_bus.bus import Bus
 from remuda_bus.nats import connect
 from tests.chaos import OFTEN, Chaos
 from tests.identity.archived import until_archived
+from tests.patience import READY_S
 
 SOON = ("archive.write=1s",)
 
@@ -34,7 +35,7 @@ async def system_with(archive: Path, queues: str) -> AsyncIterator[tuple[System,
         (data / "queues.yaml").write_text(queues)
         layout = Layout(data, config=data / "queues.yaml", archive=str(archive), log_level="warning", assignments=SOON)
         async with System(layout) as system:
-            await system.ready()
+            await system.ready(READY_S)
             bus = await connect(system.url, "identity", timeout_s=30.0)
             try:
                 yield system, bus

@@ -19,7 +19,7 @@ from remuda_bus.bus import Bus
 from remuda_bus.nats import connect
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import ResourceManager, application, ask, node
-from tests.patience import PATIENCE
+from tests.patience import READY_S
 from tests.system.grpc_client import client, port_of
 from tests.system.running import placed, until
 from tests.system.web_client import address_of
@@ -37,7 +37,7 @@ async def test_every_process_and_transport(tmp_path: Path) -> None:
         archive=str(archive), assignments=("archive.write=0.2",),
     )  # fmt: skip
     async with System(layout) as system:
-        await system.ready(60.0 * PATIENCE)
+        await system.ready(READY_S)
         assert {process.name for process in system.processes} == PROCESSES
         bus = await connect(system.url, "test", timeout_s=WITHIN_S)
         await over_nats(system.url)

@@ -12,6 +12,7 @@ from remuda.local.supervisor import Process
 from remuda.local.system import Layout, System
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import ResourceManager, application, ask, node
+from tests.patience import READY_S
 
 RM = "rm:events"
 NODES = 20
@@ -26,7 +27,7 @@ NODE_ALLOC = (si.EventRecord.NODE, si.EventRecord.NODE_ALLOC)
 
 async def test_an_rm_hears_of_every_allocation_once_though_events_is_killed(tmp_path: Path):
     async with System(Layout(tmp_path)) as system:
-        await system.ready()
+        await system.ready(READY_S)
         async with ResourceManager.connect(system.url, RM, events=True) as rm:
             heard: dict[Kind, Counter[str]] = {APP_REQUEST: Counter(), APP_ALLOC: Counter(), NODE_ALLOC: Counter()}
             allocated: list[str] = []

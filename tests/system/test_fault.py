@@ -152,7 +152,7 @@ async def is_halted(bus: NatsBus, rms: list[str]) -> bool:
 
 
 class Cores:
-    """Processes that are started again, and how often they have ended."""
+    """Processes that are started again, and how often they have ended. Between two of them the process ID is 0."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -172,6 +172,7 @@ class Cores:
                 if process.returncode is None:
                     process.terminate()
                     await process.wait()
+            self.pid = 0
             self.ends += 1
 
 
@@ -216,12 +217,17 @@ async def test_a_core_that_is_killed_again_and_again_halts_nothing(server: NatsS
         await place(one, "first")
         for kill in range(KILLS):
             ends = core.ends
+            await until(partial(is_running, core))
             os.kill(core.pid, signal.SIGKILL)
             await one.report_nodes([node(f"n{kill}", vcore=1)])
             await until(partial(has_ended, core, ends))
             await asyncio.sleep(0.2 * (kill % 4))
         await place(one, "last")
         assert await halted(bus) == []
+
+
+async def is_running(core: Cores) -> bool:
+    return core.pid != 0
 
 
 async def has_ended(core: Cores, ends: int) -> bool:

@@ -14,6 +14,7 @@ from remuda_operations.queries.core import nodes as query_nodes
 from remuda_operations.queries.core import queues as query_queues
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import ResourceManager, application, ask, node
+from tests.patience import READY_S
 
 NODES, SLOTS, ASKS = 200, 100, 20_000
 QUEUES = """
@@ -45,7 +46,7 @@ class Told:
 
 async def test_every_ask_is_allocated_exactly_once_though_the_core_is_killed(tmp_path):
     async with System(Layout(tmp_path, log_level="warning")) as system:
-        await system.ready()
+        await system.ready(READY_S)
         assert_separate_processes(system)
         async with ResourceManager.connect(system.url, "killed", config=QUEUES) as rm:
             told = Told()

@@ -19,13 +19,14 @@ from remuda_bus.nats import connect
 from remuda_proto.remuda.v1 import predicates_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import ResourceManager, application, ask, node
+from tests.patience import READY_S
 from tests.system.running import QUEUES, TWO_QUEUES
 
 
 @pytest.fixture
 async def system(tmp_path: Path) -> AsyncIterator[System]:
     async with System(Layout(tmp_path, log_level="warning")) as system:
-        await system.ready()
+        await system.ready(READY_S)
         yield system
 
 

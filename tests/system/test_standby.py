@@ -24,6 +24,7 @@ from remuda_proto.si.v1 import si_pb2 as si
 from remuda_replication.lease import HOLDER_CHECK_INTERVAL_S, leader_of
 from remuda_sdk import ResourceManager, application, ask, node
 from tests.accounting import AccountingRm, Books, Plan, verify
+from tests.patience import READY_S
 from tests.system.running import around_the_core, running, until
 
 KILLS = 3
@@ -149,7 +150,7 @@ async def one_rm(data: Path, cores: int) -> AsyncIterator[tuple[System, NatsBus,
     allocated keys."""
     async with AsyncExitStack() as stack:
         system = await stack.enter_async_context(System(Layout(data, cores=cores)))
-        await system.ready()
+        await system.ready(READY_S)
         bus = await connect(system.url, "test", timeout_s=5)
         stack.push_async_callback(bus.close)
         rm = await stack.enter_async_context(ResourceManager.connect(system.url, "rm-1"))
@@ -235,7 +236,7 @@ async def copies(bus: NatsBus, rm: str, *cores: str) -> int:
 async def test_a_leader_that_hangs_is_replaced_and_does_no_harm_when_it_wakes_up(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         system = await stack.enter_async_context(System(Layout(tmp_path / "system", cores=2)))
-        await system.ready()
+        await system.ready(READY_S)
         bus = await connect(system.url, "test", timeout_s=5)
         stack.push_async_callback(bus.close)
         rm = AccountingRm(system.url, "rm-1", Books.open(Plan(asks=2_000, rate=300, nodes=10), tmp_path / "books"))

@@ -11,6 +11,7 @@ import pytest
 
 from remuda.local.system import Layout, System
 from remuda_bus import tracing
+from tests.patience import READY_S
 
 from .otlp import Receiver, Span
 
@@ -41,7 +42,7 @@ async def test_an_ask_is_one_trace_from_the_rm_to_its_callback(
     monkeypatch.setenv(tracing.ENDPOINT, receiver.url)
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")  # ms; by default a span waits 5 s for company
     async with System(Layout(tmp_path)) as system:
-        await system.ready()
+        await system.ready(READY_S)
         node, _ = await one_ask(system.url)
         assert node == "n1"
         spans = await asyncio.to_thread(receiver.wait_until, complete, WITHIN_S)
@@ -86,7 +87,7 @@ async def importers_of(package: str, data: Path, monkeypatch: pytest.MonkeyPatch
     """Which of the processes have imported it once an ask has gone through all of them."""
     monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")  # every import is a line on stderr, and in the process's log
     async with System(Layout(data)) as system:
-        await system.ready()
+        await system.ready(READY_S)
         _, errors = await one_ask(system.url)
         services = [process for process in system.processes if process.name != "nats-server"]
     imports = {"rm": imported(errors)} | {process.name: imported(process.log.read_text()) for process in services}

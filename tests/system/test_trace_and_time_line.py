@@ -14,6 +14,7 @@ import pytest
 from remuda.client.connections import bus_at
 from remuda.local.system import Layout, System
 from remuda_bus import tracing
+from tests.patience import READY_S
 from tests.system.grpc_client import port_of
 from tests.system.otlp import Receiver, Span
 
@@ -50,7 +51,7 @@ async def test_a_trace_and_the_time_line_agree(tmp_path: Path, monkeypatch: pyte
         monkeypatch.setenv(tracing.ENDPOINT, receiver.url)
         monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")  # ms; by default a span waits 5 s for company
         async with System(Layout(tmp_path, grpc_port=0, web_port=0)) as system:
-            await system.ready()
+            await system.ready(READY_S)
             await run_rm(system.url)
             spans = await asyncio.to_thread(receiver.wait_until, is_complete, WITHIN_S)
             async with httpx.AsyncClient(base_url=system.web_page) as web:

@@ -14,6 +14,7 @@ from remuda.local.system import Layout, System
 from remuda_bus import subjects
 from remuda_bus.bus import Bus
 from remuda_bus.nats import connect
+from tests.patience import READY_S
 
 MB = 1024 * 1024
 
@@ -79,7 +80,7 @@ async def watched(
         peloton_engines=peloton_engines, log_level="info", assignments=assignments,
     )  # fmt: skip
     async with System(layout) as system:
-        await system.ready()
+        await system.ready(READY_S)
         bus = await connect(system.url, "watching", timeout_s=10)
         try:
             yield Watched(system, bus)

@@ -15,6 +15,7 @@ import pytest
 
 from cli.tests.running import Lines, children, eventually, finished, gone, remuda, stopped
 from remuda.local.system import Layout, System
+from tests.patience import READY_S
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -90,7 +91,7 @@ async def test_a_signal_that_comes_at_the_moment_it_is_ready_is_heard(tmp_path: 
     system = System(Layout(tmp_path))
 
     async def until_stopped() -> None:
-        await system.ready()
+        await system.ready(READY_S)
         await asyncio.Event().wait()
 
     work = asyncio.create_task(until_stopped())

@@ -12,6 +12,7 @@ import pytest
 from remuda.local.system import Layout, System
 from remuda_bus.nats import connect
 from tests.accounting import AccountingRm, Books, Plan, verify
+from tests.patience import READY_S
 
 PLAN = Plan(asks=1_000, nodes=5, applications=3, lives_ms=100)
 
@@ -49,7 +50,7 @@ def test_nonsense_is_a_fault(tmp_path: Path, uuid: str, key: str, fault: str) ->
 
 async def test_a_run_adds_up_and_a_false_book_does_not(tmp_path: Path) -> None:
     async with System(Layout(tmp_path / "system", log_level="warning")) as system:
-        await system.ready()
+        await system.ready(READY_S)
         books = Books.open(PLAN, tmp_path / "journal")
         rm = AccountingRm(system.url, "rm-1", books)
         working = asyncio.create_task(rm.run())

@@ -12,6 +12,7 @@ from remuda_bus.nats import connect
 from tests.accounting import AccountingRm, Books, Plan
 from tests.accounting.books import OPERATOR
 from tests.accounting.operator import AccountingOperator, Asked, KeyedSystem, queues_yaml
+from tests.patience import READY_S
 from tests.system.running import until
 
 PLAN = Plan(asks=100, nodes=2, applications=2)
@@ -23,7 +24,7 @@ async def test_actions_and_changes_add_up_and_false_ones_do_not(tmp_path: Path) 
     layout = Layout(tmp_path / "system", config=file, assignments=(f"scheduler.acl={OPERATOR}",), log_level="warning")
     system = KeyedSystem(layout)
     async with system:
-        await system.ready()
+        await system.ready(READY_S)
         books = Books.open(PLAN, tmp_path / "journal")
         rm = AccountingRm(system.url, RM, books, queues="")
         working = asyncio.create_task(rm.run())
