@@ -71,8 +71,34 @@ async def test_placeholder_that_exists_is_created_if_it_is_our_own(owner: str, f
     assert await failures_of(server, CreatePlaceholder("default.app", manifest)) == failures
 
 
+@pytest.mark.parametrize(
+    ("change", "deletions"),
+    [({"status": {"phase": "Failed"}}, 1), ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, 0)],
+)
+async def test_placeholder_of_before_does_not_stand_for_the_new_one(change: dict[str, Any], deletions: int) -> None:
+    """It is created as soon as that one is gone, which is deleted if nobody has."""
+    it = shim("n1")
+    it.pod_changed(pod("driver", app="app", cpu="1", annotations=GROUPS))
+    it.application(si.ApplicationResponse(accepted=[si.AcceptedApplication(applicationID="default.app")]))
+    (create,) = [one for one in it.take() if isinstance(one, CreatePlaceholder)]
+    there = create.manifest | change
+    there["metadata"] = create.manifest["metadata"] | change.get("metadata", {}) | {"uid": "uid-left"}
+    (report,) = await reports_of(Taken(there), create)
+    report(it)
+    assert [one.pod.uid for one in it.take() if isinstance(one, DeletePod)] == ["uid-left"] * deletions
+    again = []
+    for _ in range(limits.DELETION_SWEEPS):
+        it.sweep()
+        again += [one for one in it.take() if isinstance(one, CreatePlaceholder)]
+    assert again == [create]
+
+
 async def failures_of(server: Taken | Changed, change: Effect) -> int:
     """How often the shim hears of the change, whose conflict the server is asked about."""
+    return len(await reports_of(server, change))
+
+
+async def reports_of(server: Taken | Changed, change: Effect) -> list[Callable[[Shim], None]]:
     reported: list[Callable[[Shim], None]] = []
     calls = Calls(server, "here", reported.append, Traces(), Places())  # type: ignore[arg-type]
     calls.add([change])
@@ -83,7 +109,7 @@ async def failures_of(server: Taken | Changed, change: Effect) -> int:
     running.cancel()
     with suppress(asyncio.CancelledError):
         await running
-    return len(reported)
+    return reported
 
 
 class Refusing:

@@ -6,9 +6,10 @@ import json
 
 from integrations.kubernetes.tests.objects import pod
 from integrations.kubernetes.tests.reporting_shim import shim
+from remuda_kubernetes import limits
 from remuda_kubernetes.shim import names
 from remuda_kubernetes.shim.cache import ShimPolicy
-from remuda_kubernetes.shim.effects import Ask, CreatePlaceholder, RecordEvent, Submit
+from remuda_kubernetes.shim.effects import Ask, CreatePlaceholder, DeletePod, RecordEvent, Submit
 from remuda_kubernetes.shim.resume import ApplicationRow, KeptState
 from remuda_kubernetes.shim.shim import Shim
 from remuda_proto.si.v1 import si_pb2 as si
@@ -93,6 +94,22 @@ def test_placeholder_that_nobody_saw_is_created_again() -> None:
     it.pod_gone(placeholder)
     it.pods_listed()
     assert placeholders(it) == [second]
+
+
+def test_placeholder_of_before_is_replaced_when_it_is_gone() -> None:
+    """An application that begins again has the names of its placeholders again, and pods that have ended stay."""
+    it = shim("n1")
+    it.pod_changed(MEMBER)
+    it.application(ACCEPTED)
+    first, _ = placeholders(it)
+    annotations = {names.PLACEHOLDER: "true", names.TASK_GROUP: "workers"}
+    it.applications.placeholder_left("default.app", pod(first, app="app", annotations=annotations, phase="Succeeded"))
+    assert [effect.pod.uid for effect in it.take() if isinstance(effect, DeletePod)] == [f"uid-{first}"]
+    again = []
+    for _ in range(limits.DELETION_SWEEPS):
+        it.sweep()
+        again += placeholders(it)
+    assert again == [first]
 
 
 def test_gang_that_begins_again_has_placeholders_again() -> None:

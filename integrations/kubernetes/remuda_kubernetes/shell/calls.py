@@ -210,8 +210,8 @@ class Calls:
             case FailPod(pod, reason, message):
                 status = {"phase": "Failed", "reason": reason, "message": message[: limits.EVENT_CHARACTERS]}
                 await self._patch_status(pod, status)
-            case CreatePlaceholder(_, manifest):
-                await self._create_placeholder(manifest)
+            case CreatePlaceholder():
+                await self._create_placeholder(change)
             case BindVolumes():
                 await self._bind_volumes(change)
 
@@ -258,8 +258,10 @@ class Calls:
             if not is_done(await self._client.get(path, kind)):
                 raise
 
-    async def _create_placeholder(self, manifest: dict[str, Any]) -> None:
-        """Create it, unless an earlier attempt has. Raises Conflict when another pod has its name."""
+    async def _create_placeholder(self, change: CreatePlaceholder) -> None:
+        """Create it, unless an earlier attempt has. A placeholder of before that has ended, or is being deleted, does
+        not stand for the new one. Raises Conflict when another pod has its name."""
+        manifest = change.manifest
         path = f"/api/v1/namespaces/{manifest['metadata']['namespace']}/pods"
         try:
             await self._client.create(path, manifest)
@@ -270,6 +272,8 @@ class Calls:
                 raise Away(gone.reason, gone.code) from None
             if not is_placeholder_of(there, manifest):
                 raise Conflict(f"{conflict.reason}, and is no placeholder of this gang", conflict.code) from None
+            if there.has_ended or there.metadata.deletion_timestamp is not None:
+                self._on_shim(lambda shim: shim.applications.placeholder_left(change.application, there))
 
     async def _patch_status(self, pod: PodName, status: Mapping[str, object]) -> None:
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"

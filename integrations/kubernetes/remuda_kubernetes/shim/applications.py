@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from remuda_kubernetes import limits
+from remuda_kubernetes.api.objects import Pod
 from remuda_kubernetes.shim import messages, names
 from remuda_kubernetes.shim.cache import ApplicationEntry, Cache, PodEntry
 from remuda_kubernetes.shim.effects import (
@@ -17,6 +18,7 @@ from remuda_kubernetes.shim.effects import (
     Release,
     SetCondition,
     Submit,
+    name_of,
 )
 from remuda_kubernetes.shim.other_gangs import GroupObject
 from remuda_kubernetes.shim.pod_reading import (
@@ -44,6 +46,7 @@ class Applications:
         self._undeleted: dict[str, None] = {}  # UIDs, an ordered set
         self._put_off: dict[str, None] = {}  # the same
         self._awaiting: dict[str, None] = {}  # applications with `awaits`; the same
+        self._to_create_again: dict[str, None] = {}  # applications; the same
 
     # Pods
 
@@ -329,6 +332,18 @@ class Applications:
                 application.unseen.clear()
                 self.advance(application)
 
+    def placeholder_left(self, application_id: str, there: Pod) -> None:
+        """The name of a placeholder belongs to one of before, which has ended or is being deleted: for example, the
+        application has begun again. The placeholder is created when that one is gone."""
+        application = self._cache.applications.get(application_id)
+        if application is None or not application.is_reserving:
+            return
+        application.created.discard(there.metadata.name)
+        application.unseen.discard(there.metadata.name)
+        self._to_create_again[application_id] = None
+        if there.metadata.deletion_timestamp is None:
+            self._cache.emit(DeletePod(name_of(there.metadata)))
+
     def placeholder_failed(self, application_id: str, reason: str) -> None:
         """A placeholder cannot be created: the application goes on without a gang."""
         application = self._cache.applications.get(application_id)
@@ -360,6 +375,7 @@ class Applications:
 
     def sweep(self) -> None:
         self._delete_again()
+        self._create_again()
         for uid in list(self._put_off):
             entry = self._cache.pods.get(uid)
             if entry is not None and self._is_put_off(entry):
@@ -379,6 +395,15 @@ class Applications:
                     is_preempted = release is not None and release.terminationType == si.PREEMPTED_BY_SCHEDULER
                     is_evicted = is_preempted and not entry.is_placeholder
                     self._cache.emit(Evict(entry.name) if is_evicted else DeletePod(entry.name))
+
+    def _create_again(self) -> None:
+        """Placeholders whose names belonged to others."""
+        if self._to_create_again and self._cache.sweeps % limits.DELETION_SWEEPS == 0:
+            again, self._to_create_again = self._to_create_again, {}
+            for name in again:
+                application = self._cache.applications.get(name)
+                if application is not None:
+                    self.advance(application)
 
     # Answers of the scheduler
 
