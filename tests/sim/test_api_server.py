@@ -118,7 +118,13 @@ async def test_nomination_ends_with_the_binding() -> None:
 
 
 @pytest.mark.parametrize(
-    ("api", "since"), [("policy/v1/poddisruptionbudgets", 21), ("resource.k8s.io/v1/deviceclasses", 34)]
+    ("api", "since"),
+    [
+        ("policy/v1/poddisruptionbudgets", 21),
+        ("storage.k8s.io/v1beta1/csistoragecapacities", 21),
+        ("storage.k8s.io/v1/csistoragecapacities", 24),
+        ("resource.k8s.io/v1/deviceclasses", 34),
+    ],
 )
 async def test_api_is_there_since_its_version(api: str, since: int) -> None:
     refused(404, "could not find", server(since - 1), "GET", f"/apis/{api}", None)

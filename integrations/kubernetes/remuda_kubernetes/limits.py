@@ -215,7 +215,9 @@ METRIC_SWEEPS = 10
 
 # Volumes
 
-# The first minor version of Kubernetes 1 that reports storage capacities.
+# The first minor versions of Kubernetes 1 that report storage capacities: as a beta, and for good. Before, no scheduler
+# looks at them.
+STORAGE_CAPACITIES_BETA_SINCE = 21
 STORAGE_CAPACITIES_SINCE = 24
 
 # The time until the claims of a pod that was placed count as not bound: a provisioner may take minutes for a volume.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -9,6 +11,7 @@ import pytest
 
 from integrations.kubernetes.tests.objects import node, pod
 from integrations.kubernetes.tests.reporting_shim import shim
+from remuda_kubernetes.api.client import Resource
 from remuda_kubernetes.api.objects import (
     BIND_COMPLETED,
     Claim,
@@ -21,6 +24,8 @@ from remuda_kubernetes.api.objects import (
     VolumeAttachment,
 )
 from remuda_kubernetes.predicates.volumes import MIGRATED
+from remuda_kubernetes.settings import KubernetesSettings
+from remuda_kubernetes.shell.controller import Controller
 from remuda_kubernetes.shim.effects import Ask
 from remuda_kubernetes.shim.shim import Shim
 
@@ -281,8 +286,47 @@ def test_new_volume_needs_room_where_its_driver_says_how_much_is_left() -> None:
     assert feasible(it) == {"n1"}
     it.volumes.capacity_gone(capacity("a", "a"))
     assert feasible(it) == set()
+    it.cache.storage.has_capacities = False  # the API server is too old for them
+    assert feasible(it) == {"n1", "n2"}
+    it.cache.storage.has_capacities = True
     it.volumes.driver_gone(driver)
     assert feasible(it) == {"n1", "n2"}
+
+
+@pytest.mark.parametrize(("minor", "api"), [(20, None), (21, "v1beta1"), (23, "v1beta1"), (24, "v1"), (36, "v1")])
+async def test_room_for_volumes_is_read_where_the_api_server_has_it(minor: int, api: str | None) -> None:
+    """Before 1.21, no object says how much is left: a driver that says it reports that keeps no pod waiting."""
+    client = Listed()
+    controller = Controller(object(), client, KubernetesSettings(), it := shim(), minor)  # type: ignore[arg-type]
+    for one in controller._reflectors():
+        with suppress(Stop):
+            await one.run()
+    expected = [] if api is None else [f"/apis/storage.k8s.io/{api}/csistoragecapacities"]
+    assert [path for path in client.paths if "capacities" in path] == expected
+    assert it.cache.storage.has_capacities == bool(expected)
+
+
+class Stop(Exception):
+    pass
+
+
+class Listed:
+    """A client that is asked for one list of each kind."""
+
+    namespace = "remuda"
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+        self.eviction_version = "policy/v1"
+
+    async def list(self, resource: Resource[Any]) -> None:
+        self.paths.append(resource.path)
+        raise Stop
+
+    async def watch(self, resource: Resource[Any], _: str) -> AsyncIterator[None]:
+        self.paths.append(resource.path)
+        raise Stop
+        yield
 
 
 @pytest.mark.parametrize("more", ["limit", "detached"])

@@ -33,7 +33,12 @@ _UNSERVED = re.compile(
     r"/apis/(scheduling\.k8s\.io/v1alpha\d|(scheduling|jobset)\.x-k8s\.io|scheduling\.volcano\.sh)/.*"
 )
 # The minor version since when an API is there.
-_SINCE = {"/apis/policy/v1/": 21, "/apis/resource.k8s.io/v1/": 34}
+_SINCE = {
+    "/apis/policy/v1/": 21,
+    "/apis/resource.k8s.io/v1/": 34,
+    "/apis/storage.k8s.io/v1/csistoragecapacities": 24,
+    "/apis/storage.k8s.io/v1beta1/csistoragecapacities": 21,
+}
 KEPT_VERSIONS = 5
 TOLD = ("pods", "nodes", "persistentvolumes", "persistentvolumeclaims")
 

@@ -31,12 +31,12 @@ from .api_client import SimulatedClient
 from .api_server import ApiServer
 from .books import Books
 from .default_scheduler import DefaultScheduler
-from .world import MAPS, MODES, World
+from .world import MAPS, MODES, Mode, World
 
 RM = "kubernetes"
 # Of the API server. Objects are listed in pages, or streamed, or a streaming list is refused.
-NEWEST = 36
-MINORS = (limits.GATES_SINCE, limits.STREAMS_SINCE, NEWEST, NEWEST)
+OLDEST, NEWEST = 20, 36
+MINORS = (OLDEST, limits.GATES_SINCE, limits.STREAMS_SINCE, NEWEST, NEWEST)
 REFUSES_STREAMS = 0.3
 BOOKMARK_S = 5.0
 REPLACED_MEANWHILE = 0.15  # how often a pod is replaced while its binding is on the way
@@ -114,8 +114,8 @@ class KubernetesSimulation(Simulation):
     settled_within_s = 240.0  # gangs that want the same nodes time out one after the other
 
     def __init__(self, random: Random, story: Story, minor: int | None = None) -> None:
-        self.mode = random.choice(MODES)
-        self.minor = random.choice(MINORS) if minor is None else minor
+        self.mode = random.choice([one for one in MODES if minor is None or _can(one, minor)])
+        self.minor = random.choice([one for one in MINORS if _can(self.mode, one)]) if minor is None else minor
         self.api = ApiServer(story, self.minor)
         self.api.streams = self.minor >= limits.STREAMS_SINCE and random.random() >= REFUSES_STREAMS
         story.tell(f"mode: {self.mode}, version 1.{self.minor}, streaming lists: {self.api.streams}")
@@ -212,6 +212,10 @@ class KubernetesSimulation(Simulation):
         self.api.is_up = True
         if self.random.random() < 0.5:
             self.api.compact()
+
+
+def _can(mode: Mode, minor: int) -> bool:
+    return mode.hold != "gates" or minor >= limits.GATES_SINCE
 
 
 def _expected(error: BaseException) -> bool:

@@ -10,6 +10,7 @@ from random import Random
 from typing import Any, Final
 
 from integrations.kubernetes.tests import manifests
+from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 
 from .api_server import ApiServer, Json
@@ -43,7 +44,9 @@ class Storage:
         self.is_scarce = random.random() < 0.5
         self._collects = random.choice((0.05, 0.5))  # how often the collector gets to a claim without its pod
         self.reports_capacity = random.random() < 0.5
-        self.full_zones = tuple(zone for zone in ZONES if self.reports_capacity and random.random() < 0.3)
+        # Where nobody can know that a zone is full, its volumes are tried there for ever.
+        is_known = self.reports_capacity and server.minor >= limits.STORAGE_CAPACITIES_BETA_SINCE
+        self.full_zones = tuple(zone for zone in ZONES if is_known and random.random() < 0.3)
         for name in CLASSES:
             self._add_class(name)
         server.add("csidrivers", {"metadata": {"name": DRIVER}, "spec": {"storageCapacity": self.reports_capacity}})

@@ -327,6 +327,7 @@ STORAGE_CLASSES: Final = Resource("/apis/storage.k8s.io/v1/storageclasses", Stor
 CSI_NODES: Final = Resource("/apis/storage.k8s.io/v1/csinodes", CsiNode)
 CSI_DRIVERS: Final = Resource("/apis/storage.k8s.io/v1/csidrivers", CsiDriver)
 STORAGE_CAPACITIES: Final = Resource("/apis/storage.k8s.io/v1/csistoragecapacities", StorageCapacity)
+STORAGE_CAPACITIES_BETA: Final = Resource("/apis/storage.k8s.io/v1beta1/csistoragecapacities", StorageCapacity)
 VOLUME_ATTACHMENTS: Final = Resource("/apis/storage.k8s.io/v1/volumeattachments", VolumeAttachment)
 PRIORITY_CLASSES: Final = Resource("/apis/scheduling.k8s.io/v1/priorityclasses", PriorityClass)
 # Of other schedulers and controllers; an API server need not have them.

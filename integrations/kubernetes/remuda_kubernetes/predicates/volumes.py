@@ -59,7 +59,8 @@ class Storage:
     """Claims and capacities by namespace and name, attachments by node and name, all others by name.
 
     `reserved`: volume -> the claim that gets it. `selected`: UID of a claim -> the node for which its volume is made.
-    Both hold what was decided and has not been observed yet, so that the next decision counts it."""
+    Both hold what was decided and has not been observed yet, so that the next decision counts it. `has_capacities`: the
+    API server has objects that say how much storage is left."""
 
     claims: dict[tuple[str, str], Claim] = field(default_factory=dict)
     volumes: dict[str, Volume] = field(default_factory=dict)
@@ -70,6 +71,7 @@ class Storage:
     attached: dict[str, dict[str, VolumeAttachment]] = field(default_factory=dict)
     reserved: dict[str, ClaimReference] = field(default_factory=dict)
     selected: dict[str, str] = field(default_factory=dict)
+    has_capacities: bool = True
 
     def claims_of(self, pod: Pod) -> Iterator[tuple[str, Claim | None]]:
         """The names of the claims, and the claims that there are."""
@@ -158,7 +160,7 @@ class Storage:
         """By what the driver reports of its storage, if it does."""
         size = _requested(claim)
         driver = self.csi_drivers.get(of.provisioner)
-        if not size or driver is None or not driver.spec.storage_capacity:
+        if not size or not self.has_capacities or driver is None or not driver.spec.storage_capacity:
             return True
         labels = node.metadata.labels or NOTHING
         return any(

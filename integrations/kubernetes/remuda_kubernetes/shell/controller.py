@@ -35,6 +35,7 @@ from remuda_kubernetes.api.client import (
     PODS,
     PRIORITY_CLASSES,
     STORAGE_CAPACITIES,
+    STORAGE_CAPACITIES_BETA,
     STORAGE_CLASSES,
     VOLUME_ATTACHMENTS,
     VOLUMES,
@@ -238,8 +239,11 @@ class Controller:
             if found
             else []
         )
-        if found and self._minor >= limits.STORAGE_CAPACITIES_SINCE:
-            volumes.append((STORAGE_CAPACITIES, claims.capacity_changed, claims.capacity_gone))
+        shim.cache.storage.has_capacities = self._minor >= limits.STORAGE_CAPACITIES_BETA_SINCE
+        if found and shim.cache.storage.has_capacities:
+            is_beta = self._minor < limits.STORAGE_CAPACITIES_SINCE
+            capacities = STORAGE_CAPACITIES_BETA if is_beta else STORAGE_CAPACITIES
+            volumes.append((capacities, claims.capacity_changed, claims.capacity_gone))
         return [
             of(PRIORITY_CLASSES, shim.priority_class_changed, shim.priority_class_gone),
             of(NAMESPACES, shim.namespace_changed, shim.namespace_gone),
