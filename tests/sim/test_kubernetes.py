@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from .kubernetes.simulation import NEWEST, run
+from .kubernetes.simulation import NEWEST, OLDEST, run
 
 # Seeds, with the version of the API server; None: that of the seed. The last one holds pods by gates.
-SEEDS = ((2, None), (3, None), (15, NEWEST))
+SEEDS = ((1, None), (0, OLDEST), (15, NEWEST))
 
 
 @pytest.mark.parametrize(("seed", "minor"), SEEDS)
@@ -16,5 +16,5 @@ def test_each_pod_that_fits_is_bound_once(seed: int, minor: int | None) -> None:
     said = "\n".join([*story.lines[-100:], *story.violations])
     assert not story.violations, f"{said}\nall of it: python -m tests.sim --kubernetes --seed {seed}"
     assert any(" is killed" in line for line in story.lines)
-    if minor is not None:
+    if minor == NEWEST:
         assert any("hold='gates'" in line and f"version 1.{minor}" in line for line in story.lines)

@@ -10,6 +10,7 @@ from remuda_kubernetes.api.client import MERGE_PATCH
 from remuda_kubernetes.api.objects import Claim, Node, Pod, PodVolume, Volume
 from remuda_kubernetes.plugin.plugin import PluginShim
 from remuda_kubernetes.predicates import on_node, volumes
+from remuda_kubernetes.predicates.places import EVERYWHERE
 from remuda_kubernetes.shell.calls import Calls
 from remuda_kubernetes.shim import pod_reading
 from remuda_kubernetes.shim.effects import Bind
@@ -41,6 +42,7 @@ def pods_do_not_wait_for_their_volumes(patch: pytest.MonkeyPatch) -> None:
 def volumes_are_everywhere(patch: pytest.MonkeyPatch) -> None:
     """Where a volume is does not count."""
     patch.setattr(volumes, "_is_near", lambda *_: True)
+    patch.setattr(volumes, "places_of_terms", lambda _: [EVERYWHERE])
 
 
 def provisioners_are_not_heard(patch: pytest.MonkeyPatch) -> None:

@@ -186,10 +186,12 @@ class VolumeBooks:
         return ""
 
     def suit(self, pod: Json, node: Json) -> bool:
-        """Whether its claims let the pod run there. A pod with two late claims may not get both: not, to be sure."""
+        """Whether its claims let the pod run there. The default scheduler may not find volumes for two late claims: not,
+        to be sure."""
         claims = [claim for name in claims_of(pod) if (claim := self._server.find(CLAIMS, name)) is not None]
         late = [claim for claim in claims if not is_bound(claim)]
-        if len(late) > 1 or any(self._is_used(claim, pod) for claim in claims):
+        is_theirs = pod["spec"]["schedulerName"] == OTHER
+        if (is_theirs and len(late) > 1) or any(self._is_used(claim, pod) for claim in claims):
             return False
         for claim in claims:
             volume = volume_of(self._server, claim)
@@ -200,7 +202,7 @@ class VolumeBooks:
         new |= {claim["metadata"]["name"] for claim in late if claim["spec"]["storageClassName"] != "local"}
         if new and len(attached | self._left(node)) + len(new) > self._limit(node):
             return False
-        return all(self._can_have(claim, node) for claim in late)
+        return self._can_have(late, node, frozenset())
 
     def _left(self, node: Json) -> set[str]:
         name = node["metadata"]["name"]
@@ -213,14 +215,22 @@ class VolumeBooks:
         others = [one for one in self._server.all("pods") if runs(one) and name in claims_of(one)]
         return EXCLUSIVE in claim["spec"]["accessModes"] and bool(others)
 
-    def _can_have(self, claim: Json, node: Json) -> bool:
+    def _can_have(self, claims: list[Json], node: Json, taken: frozenset[str]) -> bool:
+        """In any way, each its own volume."""
+        if not claims:
+            return True
+        claim, *others = claims
         of, size = claim["spec"]["storageClassName"], storage_size(claim["spec"]["resources"]["requests"])
-        return self._storage.can_make(of, node) or any(
-            volume["spec"]["storageClassName"] == of
+        if self._storage.can_make(of, node) and self._can_have(others, node, taken):
+            return True
+        return any(
+            self._can_have(others, node, taken | {volume["metadata"]["name"]})
+            for volume in self._server.all(VOLUMES)
+            if volume["spec"]["storageClassName"] == of
+            and volume["metadata"]["name"] not in taken
             and not volume["spec"].get("claimRef")
             and storage_size(volume["spec"]["capacity"]) >= size
             and reaches(volume, node)
-            for volume in self._server.all(VOLUMES)
         )
 
     def compare(self) -> None:

@@ -122,7 +122,7 @@ class PluginShim(Shim):
         storage, on = self.cache.storage, self.cache.nodes.get(node)
         if on is None or not self._plugin.predicates:
             return ()
-        plan = storage.plan(pod, on.node)
+        plan = storage.plan(pod, on.node, jointly=False)
         claims = [claim for claim in (*(one for _, one in plan.given), *plan.made) if not storage.is_assumed(claim)]
         storage.assume(plan, on.node)
         return claims
@@ -339,6 +339,9 @@ class PluginPolicy(ShimPolicy):
         return not is_ignored and pod_reading.names_application(pod)
 
     def leaves_devices(self, pod: Pod) -> bool:
+        return self.holds(pod)
+
+    def leaves_volumes(self, pod: Pod) -> bool:
         return self.holds(pod)
 
     def problem_of(self, pod: Pod) -> str:

@@ -100,7 +100,7 @@ class Predicates:
             checks.append(Spread(pod, cache.groups, self._eligible(pod), gone).refusal)
         has_ports, has_volumes = bool(among_pods.host_ports(pod)), _has_volumes(pod)
         in_use = self._in_use(pod, gone)
-        storage = cache.storage
+        storage, is_ours = cache.storage, not cache.policy.leaves_volumes(pod)
 
         def on_its_pods(on: NodeEntry) -> str:
             here = [one.pod for one in cache.on_node(on.node.metadata.name)]
@@ -110,7 +110,7 @@ class Predicates:
                 among_pods.ports_refusal(pod, there)
                 or volumes.disks_refusal(pod, there)
                 or volumes.limits_refusal(pod, storage, on.node, there, leaving)
-                or storage.refusal(pod, on.node)
+                or storage.refusal(pod, on.node, jointly=is_ours)
             )
 
         def check(on: NodeEntry) -> str:

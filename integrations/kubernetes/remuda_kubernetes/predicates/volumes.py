@@ -30,8 +30,10 @@ from remuda_kubernetes.api.objects import (
     VolumeAttachment,
 )
 from remuda_kubernetes.predicates.on_node import NOTHING, Labels, node_selected, selects, topology_selected
+from remuda_kubernetes.predicates.places import Placed, place_of_labels, places_of_terms
 from remuda_kubernetes.shim.quantities import quantity
 
+Key = tuple[str, str]  # namespace, name
 WAITS: Final = "WaitForFirstConsumer"
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 _ZONES: Final = (
@@ -60,18 +62,29 @@ class Storage:
 
     `reserved`: volume -> the claim that gets it. `selected`: UID of a claim -> the node for which its volume is made.
     Both hold what was decided and has not been observed yet, so that the next decision counts it. `has_capacities`: the
-    API server has objects that say how much storage is left."""
+    API server has objects that say how much storage is left.
 
-    claims: dict[tuple[str, str], Claim] = field(default_factory=dict)
+    Volumes and capacities change by `put_…` and `remove_…` only: so a decision finds them without looking at all."""
+
+    claims: dict[Key, Claim] = field(default_factory=dict)
     volumes: dict[str, Volume] = field(default_factory=dict)
     classes: dict[str, StorageClass] = field(default_factory=dict)
     csi_nodes: dict[str, CsiNode] = field(default_factory=dict)
     csi_drivers: dict[str, CsiDriver] = field(default_factory=dict)
-    capacities: dict[tuple[str, str], StorageCapacity] = field(default_factory=dict)
+    capacities: dict[Key, StorageCapacity] = field(default_factory=dict)
     attached: dict[str, dict[str, VolumeAttachment]] = field(default_factory=dict)
     reserved: dict[str, ClaimReference] = field(default_factory=dict)
     selected: dict[str, str] = field(default_factory=dict)
     has_capacities: bool = True
+    # Volumes without a claim by class and mode, with their sizes; volumes by the claim that they name, and that they
+    # get; capacities by class.
+    _free: dict[tuple[str, str], Placed[tuple[Decimal, str]]] = field(default_factory=dict)
+    _named: dict[Key, dict[str, None]] = field(default_factory=dict)
+    _reserved_for: dict[Key, dict[str, None]] = field(default_factory=dict)
+    _rooms: dict[str, Placed[Key]] = field(default_factory=dict)
+    # What volumes that are being made will take, in all by capacity, and of each claim (UID) with its capacities.
+    _promised: dict[Key, Decimal] = field(default_factory=dict)
+    _promises: dict[str, tuple[Decimal, list[Key]]] = field(default_factory=dict)
 
     def claims_of(self, pod: Pod) -> Iterator[tuple[str, Claim | None]]:
         """The names of the claims, and the claims that there are."""
@@ -120,18 +133,19 @@ class Storage:
 
     def _has_volume(self, claim: Claim) -> bool:
         """Although the claim does not name it yet."""
-        references = (volume.spec.claim_ref for volume in self.volumes.values())
+        references = (self.volumes[name].spec.claim_ref for name in self._named.get(claim.key, ()))
         return any(one is not None and one.names(claim) for one in references)
 
     # Predicates
 
-    def refusal(self, pod: Pod, node: Node) -> str:
-        """Why the volumes of the pod keep it off the node; empty: they do not."""
+    def refusal(self, pod: Pod, node: Node, *, jointly: bool = True) -> str:
+        """Why the volumes of the pod keep it off the node; empty: they do not. `jointly`: as for `plan()`."""
         problem = self.waits_for(pod) or self._bound_refusal(pod, node)
-        if problem:
-            return problem
-        refusals = (self._made_refusal(claim, node) for claim in self.plan(pod, node).made)
-        return next((one for one in refusals if one), "")
+        return problem or self._plan_refusal(self.plan(pod, node, jointly=jointly), node)
+
+    def _plan_refusal(self, plan: Plan, node: Node) -> str:
+        refusals = (self._made_refusal(claim, node) for claim in plan.made)
+        return next((one for one in refusals if one), "") or self._room_refusal(plan, node)
 
     def _bound_refusal(self, pod: Pod, node: Node) -> str:
         for name, claim in self.claims_of(pod):
@@ -159,16 +173,36 @@ class Storage:
     def _has_room(self, of: StorageClass, claim: Claim, node: Node) -> bool:
         """By what the driver reports of its storage, if it does."""
         size = _requested(claim)
-        driver = self.csi_drivers.get(of.provisioner)
-        if not size or not self.has_capacities or driver is None or not driver.spec.storage_capacity:
+        if not size or not self._says_room(of):
             return True
-        labels = node.metadata.labels or NOTHING
-        return any(
-            one.storage_class_name == of.metadata.name
-            and _size({"storage": one.maximum_volume_size or one.capacity or "0"}) >= size
-            and selects(one.node_topology, labels)
-            for one in self.capacities.values()
-        )
+        rooms = self._rooms_at(of.metadata.name, node)
+        return any(_size({"storage": one.maximum_volume_size or one.capacity or "0"}) >= size for _, one in rooms)
+
+    def _says_room(self, of: StorageClass) -> bool:
+        driver = self.csi_drivers.get(of.provisioner)
+        return self.has_capacities and driver is not None and driver.spec.storage_capacity
+
+    def _rooms_at(self, class_name: str, node: Node) -> Iterator[tuple[Key, StorageCapacity]]:
+        labels, rooms = node.metadata.labels or NOTHING, self._rooms.get(class_name)
+        found = ((key, self.capacities[key]) for key in (rooms.near(labels) if rooms is not None else ()))
+        return ((key, one) for key, one in found if selects(one.node_topology, labels))
+
+    def _room_refusal(self, plan: Plan, node: Node) -> str:
+        """The volumes that a plan has made must fit together, beside those that are being made for other pods. The
+        default scheduler looks at each alone, and leaves it to the provisioner to say no."""
+        wanted: dict[str, Decimal] = defaultdict(Decimal)
+        for claim in plan.made:
+            if claim.metadata.uid not in self._promises:
+                wanted[claim.storage_class] += _requested(claim)
+        for name, size in wanted.items():
+            rooms = list(self._rooms_at(name, node)) if size and self._says_room(self.classes[name]) else []
+            if not rooms or any(one.capacity is None for _, one in rooms):
+                continue
+            left = sum(max(_size({"storage": one.capacity or "0"}) - self._promised.get(key, 0), Decimal(0))
+                       for key, one in rooms)  # fmt: skip
+            if size > left:
+                return f"too little storage is left there for new volumes of class {name}"
+        return ""
 
     def lost(self, pod: Pod, node: Node) -> str:
         """Why the claims of a pod, which are being bound for the node, will not suit it; empty: they may."""
@@ -181,11 +215,21 @@ class Storage:
 
     # Claims that bind late
 
-    def plan(self, pod: Pod, node: Node) -> Plan:
+    def plan(self, pod: Pod, node: Node, *, jointly: bool = True) -> Plan:
+        """As the default scheduler chooses: one claim after the other, the smallest first. `jointly`: where that leaves
+        a claim without a volume, the claims are looked at together. The default scheduler does not."""
+        claims = self.late_claims(pod)
+        plan = self._one_by_one(claims, node)
+        if jointly and len(claims) > 1 and self._plan_refusal(plan, node):
+            return self._together(claims, node)
+        return plan
+
+    def _one_by_one(self, claims: Iterable[Claim], node: Node) -> Plan:
         plan = Plan([], [])
         taken: set[str] = set()
-        for claim in self.late_claims(pod):
-            volume = None if self.node_of(claim) else self._volume_for(claim, node, taken)
+        for claim in claims:
+            free = (one for one in self._volumes_for(claim, node) if one.metadata.name not in taken)
+            volume = next(free, None)
             if volume is None:
                 plan.made.append(claim)
             else:
@@ -193,17 +237,46 @@ class Storage:
                 plan.given.append((volume, claim))
         return plan
 
-    def _volume_for(self, claim: Claim, node: Node, taken: Collection[str]) -> Volume | None:
-        """The volume that is reserved for the claim, else the smallest one that is free. None also if the reserved one
-        is not for the node."""
-        candidates = [one for one in self.volumes.values() if one.metadata.name not in taken and _may_be_of(one, claim)]
-        for volume in candidates:
+    def _together(self, claims: Iterable[Claim], node: Node) -> Plan:
+        """A matching of claims and volumes: all claims have a volume whose volumes cannot be made, if any matching
+        does that, and what is left to be made is as small as it can be. For that, a claim keeps a volume once it has
+        one, and those come first that need it most."""
+        given: dict[str, tuple[Volume, Claim]] = {}
+
+        def give(claim: Claim, seen: set[str]) -> bool:
+            for volume in self._volumes_for(claim, node):
+                name = volume.metadata.name
+                if name in seen:
+                    continue
+                seen.add(name)
+                if name not in given or give(given[name][1], seen):
+                    given[name] = volume, claim
+                    return True
+            return False
+
+        def need(claim: Claim) -> tuple[bool, Decimal]:
+            return bool(self._made_refusal(claim, node)), _requested(claim)
+
+        made = [claim for claim in sorted(claims, key=need, reverse=True) if not give(claim, set())]
+        return Plan(list(given.values()), made)
+
+    def _volumes_for(self, claim: Claim, node: Node) -> Iterator[Volume]:
+        """The volume that is reserved for the claim, else those that are free, the smallest first. None if the reserved
+        one is not for the node, or a volume is made for the claim."""
+        if self.node_of(claim):
+            return
+        for name in (*self._named.get(claim.key, ()), *self._reserved_for.get(claim.key, ())):
+            volume = self.volumes[name]
             reference = self.claim_of(volume)
-            if reference is not None and reference.names(claim):
-                return volume if _is_near(volume, node) else None
-        free = (one for one in candidates if self.claim_of(one) is None and _is_free_for(one, claim))
-        near = (one for one in free if _is_near(one, node))
-        return min(near, key=lambda one: (_size(one.spec.capacity), one.metadata.name), default=None)
+            if reference is not None and reference.names(claim) and _may_be_of(volume, claim):
+                if _is_near(volume, node):
+                    yield volume
+                return
+        free = self._free.get((claim.storage_class, _mode(claim)))
+        for _, name in free.near(node.metadata.labels or NOTHING, (_requested(claim), "")) if free is not None else ():
+            volume = self.volumes[name]
+            if name not in self.reserved and _is_free_for(volume, claim) and _is_near(volume, node):
+                yield volume
 
     def claim_of(self, volume: Volume) -> ClaimReference | None:
         return volume.spec.claim_ref or self.reserved.get(volume.metadata.name)
@@ -215,19 +288,46 @@ class Storage:
         """Count a plan as done until it is observed, or dropped."""
         for volume, claim in plan.given:
             namespace, name = claim.key
+            self._unreserve(volume.metadata.name)
             self.reserved[volume.metadata.name] = ClaimReference(namespace=namespace, name=name, uid=claim.metadata.uid)
+            self._reserved_for.setdefault(claim.key, {})[volume.metadata.name] = None
         for claim in plan.made:
             self.selected[claim.metadata.uid] = node.metadata.name
+            self._promise(claim, node)
+
+    def _promise(self, claim: Claim, node: Node) -> None:
+        of = self.classes.get(claim.storage_class)
+        if of is not None and claim.metadata.uid not in self._promises and self._says_room(of):
+            keys, size = [key for key, _ in self._rooms_at(of.metadata.name, node)], _requested(claim)
+            self._promises[claim.metadata.uid] = size, keys
+            for key in keys:
+                self._promised[key] = self._promised.get(key, Decimal(0)) + size
+
+    def _break_promise(self, claim: Claim) -> None:
+        size, keys = self._promises.pop(claim.metadata.uid, (Decimal(0), []))
+        for key in keys:
+            self._promised[key] -= size
+            if not self._promised[key]:
+                del self._promised[key]
 
     def is_assumed(self, claim: Claim) -> bool:
-        return claim.metadata.uid in self.selected or any(one.names(claim) for one in self.reserved.values())
+        return claim.metadata.uid in self.selected or any(True for _ in self._reserved_volumes(claim))
 
-    def drop(self, claims: Collection[Claim]) -> None:
+    def drop(self, claims: Iterable[Claim]) -> None:
         """Forget what was assumed of these claims."""
         for claim in claims:
             self.selected.pop(claim.metadata.uid, None)
-        for name in [name for name, one in self.reserved.items() if any(one.names(claim) for claim in claims)]:
-            del self.reserved[name]
+            self._break_promise(claim)
+            for name in list(self._reserved_volumes(claim)):
+                self._unreserve(name)
+
+    def _reserved_volumes(self, claim: Claim) -> Iterator[str]:
+        return (name for name in self._reserved_for.get(claim.key, ()) if self.reserved[name].names(claim))
+
+    def _unreserve(self, volume: str) -> None:
+        one = self.reserved.pop(volume, None)
+        if one is not None:
+            _remove(self._reserved_for, (one.namespace, one.name), volume)
 
     # Observations
 
@@ -239,13 +339,55 @@ class Storage:
             self.selected.pop(claim.metadata.uid, None)
 
     def put_volume(self, volume: Volume) -> None:
-        self.volumes[volume.metadata.name] = volume
-        if volume.spec.claim_ref is not None:
-            self.reserved.pop(volume.metadata.name, None)
+        name, of = volume.metadata.name, volume.spec.claim_ref
+        self._remove_volume(name)
+        self.volumes[name] = volume
+        if of is not None:
+            self._unreserve(name)
+            self._named.setdefault((of.namespace, of.name), {})[name] = None
+        elif volume.status.phase == "Available" and volume.metadata.deletion_timestamp is None:
+            affinity = volume.spec.node_affinity
+            places = places_of_terms(affinity.required if affinity is not None else None)
+            free = self._free.setdefault((volume.storage_class, _mode(volume)), Placed())
+            free.put((_size(volume.spec.capacity), name), places)
+
+    def _remove_volume(self, name: str) -> None:
+        before = self.volumes.pop(name, None)
+        if before is None:
+            return
+        if (of := before.spec.claim_ref) is not None:
+            _remove(self._named, (of.namespace, of.name), name)
+        elif (free := self._free.get(kind := (before.storage_class, _mode(before)))) is not None:
+            free.remove((_size(before.spec.capacity), name))
+            if not free:
+                del self._free[kind]
 
     def remove_volume(self, name: str) -> None:
-        self.volumes.pop(name, None)
-        self.reserved.pop(name, None)
+        self._remove_volume(name)
+        self._unreserve(name)
+
+    def put_capacity(self, capacity: StorageCapacity) -> None:
+        self.remove_capacity(capacity)
+        key = capacity.metadata.namespace, capacity.metadata.name
+        self.capacities[key] = capacity
+        rooms = self._rooms.setdefault(capacity.storage_class_name, Placed())
+        rooms.put(key, [place_of_labels(capacity.node_topology)])
+
+    def remove_capacity(self, capacity: StorageCapacity) -> None:
+        key = capacity.metadata.namespace, capacity.metadata.name
+        before = self.capacities.pop(key, None)
+        if before is not None:
+            rooms = self._rooms[before.storage_class_name]
+            rooms.remove(key)
+            if not rooms:
+                del self._rooms[before.storage_class_name]
+
+
+def _remove(names: dict[Key, dict[str, None]], key: Key, name: str) -> None:
+    of = names[key]
+    del of[name]
+    if not of:
+        del names[key]
 
 
 def claim_names(pod: Pod) -> Iterator[str]:
@@ -286,17 +428,19 @@ def _may_be_of(volume: Volume, claim: Claim) -> bool:
     return (
         volume.metadata.deletion_timestamp is None
         and volume.storage_class == claim.storage_class
-        and (volume.spec.volume_mode or "Filesystem") == (claim.spec.volume_mode or "Filesystem")
+        and _mode(volume) == _mode(claim)
         and _size(volume.spec.capacity) >= _requested(claim)
     )
 
 
 def _is_free_for(volume: Volume, claim: Claim) -> bool:
-    return (
-        volume.status.phase == "Available"
-        and (claim.spec.selector is None or selects(claim.spec.selector, volume.metadata.labels or NOTHING))
-        and set(claim.spec.access_modes) <= set(volume.spec.access_modes)
-    )
+    return (claim.spec.selector is None or selects(claim.spec.selector, volume.metadata.labels or NOTHING)) and set(
+        claim.spec.access_modes
+    ) <= set(volume.spec.access_modes)
+
+
+def _mode(of: Volume | Claim) -> str:
+    return of.spec.volume_mode or "Filesystem"
 
 
 def _requested(claim: Claim) -> Decimal:

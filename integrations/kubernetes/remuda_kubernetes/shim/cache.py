@@ -56,6 +56,10 @@ class ShimPolicy:
         """Whether another scheduler allocates the devices of the pod."""
         return False
 
+    def leaves_volumes(self, pod: Pod) -> bool:
+        """Whether another scheduler chooses the volumes of the pod."""
+        return False
+
     def gates_of(self, pod: Pod) -> list[str]:
         """The scheduling gates that a pod waits for before it is asked for."""
         return [gate.name for gate in pod.spec.scheduling_gates]

@@ -169,11 +169,11 @@ class Volumes:
         self._cache.is_room_changed = True
 
     def capacity_changed(self, capacity: StorageCapacity) -> None:
-        self._cache.storage.capacities[capacity.metadata.namespace, capacity.metadata.name] = capacity
+        self._cache.storage.put_capacity(capacity)
         self._cache.is_room_changed = True
 
     def capacity_gone(self, capacity: StorageCapacity) -> None:
-        self._cache.storage.capacities.pop((capacity.metadata.namespace, capacity.metadata.name), None)
+        self._cache.storage.remove_capacity(capacity)
 
     def _look_again(self, key: tuple[str, str]) -> None:
         self._cache.is_room_changed = True
