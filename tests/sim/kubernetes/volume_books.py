@@ -186,8 +186,8 @@ class VolumeBooks:
         return ""
 
     def suit(self, pod: Json, node: Json) -> bool:
-        """Whether its claims let the pod run there. The default scheduler may not find volumes for two late claims: not,
-        to be sure."""
+        """Whether its claims let the pod run there. The default scheduler may not find volumes for two late claims:
+        not, to be sure."""
         claims = [claim for name in claims_of(pod) if (claim := self._server.find(CLAIMS, name)) is not None]
         late = [claim for claim in claims if not is_bound(claim)]
         is_theirs = pod["spec"]["schedulerName"] == OTHER
