@@ -6,7 +6,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from heapq import merge
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from remuda_kubernetes.api.objects import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement
 from remuda_kubernetes.predicates.on_node import NOTHING, Labels
@@ -14,13 +14,7 @@ from remuda_kubernetes.predicates.on_node import NOTHING, Labels
 HOST: Final = "kubernetes.io/hostname"
 
 
-class Ordered(Protocol):
-    def __lt__(self, other: object, /) -> bool: ...
-
-    def __hash__(self) -> int: ...
-
-
-K = TypeVar("K", bound=Ordered)
+K = TypeVar("K", bound=tuple[Any, ...])
 
 
 class Place(NamedTuple):
