@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -63,8 +63,8 @@ def asking(of: Shim, *claims: dict[str, Any], volumes: tuple[Volume, ...], sched
     """A pod p with the claims c0, c1 …"""
     for one in volumes:
         of.volumes.volume_changed(one)
-    for number, one in enumerate(claims):
-        of.volumes.claim_changed(claim(name=f"c{number}", **one))
+    for number, wanted in enumerate(claims):
+        of.volumes.claim_changed(claim(name=f"c{number}", **wanted))
     names = [f"c{number}" for number in range(len(claims))]
     of.pod_changed(pod("p", app="app", scheduler=scheduler, **with_claims(*names)))
     of.take()
@@ -192,7 +192,9 @@ OF_VOLUME = st.fixed_dictionaries(
 ROOM = st.none() | st.tuples(st.integers(0, 9), st.none() | st.integers(0, 4))
 
 
-def ways(claims: list[Mapping[str, Any]], volumes: list[Mapping[str, Any]], where: str) -> Iterator[list[int | None]]:
+def ways(
+    claims: Sequence[Mapping[str, Any]], volumes: Sequence[Mapping[str, Any]], where: str
+) -> Iterator[list[int | None]]:
     """The volume of each claim, by number; None: one is made."""
     for way in itertools.product([None, *range(len(volumes))], repeat=len(claims)):
         given_away = [number for number in way if number is not None]
@@ -215,8 +217,8 @@ def suits(name: str, one: Mapping[str, Any], there: Mapping[str, Any], where: st
 
 
 def is_possible(
-    claims: list[Mapping[str, Any]],
-    volumes: list[Mapping[str, Any]],
+    claims: Sequence[Mapping[str, Any]],
+    volumes: Sequence[Mapping[str, Any]],
     room: tuple[int, int | None] | None,
     where: str,
 ) -> bool:
