@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from remuda.show.cores import table
+from remuda.show.status import cores_table
 from remuda.show.wait_reasons import position_of, waiting_time
 from remuda_operations.queries.cores import Core, RmOfCore, behind_s
 from remuda_operations.queries.rows import Constraint, ExplainedAsk, Position, Turn
@@ -21,7 +21,7 @@ def test_who_leads_and_who_is_behind() -> None:
     dead = Core("dead", error="nobody listens")
     assert behind_s([one, two, dead]) == {("two", "b"): 2.5}
     console = Console(width=60, record=True, file=io.StringIO())
-    console.print(table([one, two, dead]))
+    console.print(cores_table([one, two, dead]))
     lines = [line.split() for line in console.export_text().splitlines()]
     assert lines[1:] == [
         ["one", "a,", "b", "c"],

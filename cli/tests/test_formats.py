@@ -104,7 +104,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, width: int) -> list[str]:
     def cells(row: dict[str, str]) -> list[str]:
         return [row["id"], row["memory"], "many", "bob"]
 
-    monkeypatch.setattr("remuda.show.listings.event_loop.run", lambda _: rows)
+    monkeypatch.setattr("remuda.show.listings.answered", lambda *_: rows)
     _show("", ask, False, ("application", "used", "allocations", "user"), cells, ("reason",), lambda _: ["because"])
     return console.export_text().splitlines()
 

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from remuda.errors import UserError
-from remuda.show import ledger as shown
 from remuda.show.ledger import USED_SINCE, Asked, hours_of, ledger, with_past
 from remuda_bus import subjects
 from remuda_bus.memory import MemoryBus
@@ -53,7 +52,7 @@ def show(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
         async def bus_at(_: str) -> AsyncIterator[MemoryBus]:
             yield await kept()
 
-        monkeypatch.setattr(shown, "bus_at", bus_at)
+        monkeypatch.setattr("remuda.client.connections.bus_at", bus_at)
         ledger("nats://nowhere", rm, Asked(**{**{n: getattr(NOTHING, n) for n in Asked.__slots__}, **changed}), as_json)
         return capsys.readouterr().out
 

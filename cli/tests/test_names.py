@@ -18,7 +18,7 @@ from remuda_proto.remuda.v1 import admin_pb2 as admin
 
 Run = Callable[..., tuple[int, str, str]]
 # The last is what the others import.
-PATCHED = ("show.queues", "show.explain", "show.listings", "show.dump", "admin.act", "client.connections")
+PATCHED = ("show.dump", "admin.act", "client.connections")
 ASK = {
     "application": "app-1", "key": "k", "partition": "default", "queue": "root.a", "pending": 1, "since_ms": 1,
     "resource": {"vcore": 1}, "priority": 0, "constraints": [], "reason": "queue root.a is full",

@@ -13,9 +13,9 @@ from rich.text import Text
 
 from remuda.local.process_table import table
 from remuda.local.supervisor import Process, State
-from remuda.show import configuration_status
 from remuda.show.queue_tree import bar, is_owed, scarcest, tree
 from remuda.show.queues import _notes
+from remuda.show.status import configuration_lines
 from remuda.show.top import Moment
 from remuda.show.top import screen as top_screen
 from remuda.simulated_rm.demo.screen import screen
@@ -195,9 +195,9 @@ def test_a_staged_change_is_part_of_the_status() -> None:
     until_ms = time.time_ns() // 1_000_000 + 90_000
     version = {"number": 7, "by": "alice", "until_ms": until_ms, "falls_back_to": 6}
     found = {"path": "queues.yaml", "revision": 7, "problems": [], "version": version}
-    said = [line.plain for line in configuration_status.lines(found)]
+    said = [line.plain for line in configuration_lines(found)]
     assert re.fullmatch(
         r"configuration version 7 by alice is staged: rolled back to version 6 in (90|89|8\d) s unless confirmed",
         said[0],
     ), said
-    assert list(configuration_status.lines({**found, "version": {**version, "confirmed_at_ms": 1}})) == []
+    assert list(configuration_lines({**found, "version": {**version, "confirmed_at_ms": 1}})) == []

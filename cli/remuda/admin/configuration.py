@@ -12,10 +12,9 @@ from remuda_config.load import decode
 from remuda_operations.queries import configuration
 from remuda_operations.queries.configuration import Document
 
-from ..client.connections import bus_at
+from ..client.connections import answered
 from ..client.operators import operator
 from ..errors import UserError
-from ..terminal import event_loop
 from ..terminal.arguments import quoted
 from ..terminal.output import console
 from ..terminal.units import time_of
@@ -50,12 +49,7 @@ def assignments(given: Sequence[str]) -> dict[str, str]:
 
 def change(url: str, verb: str, request: Mapping[str, Any], as_json: bool, what: str = "") -> None:
     """Asks for a change of the configuration. Raises UserError when the change is not made."""
-
-    async def ask() -> Document:
-        async with bus_at(url) as bus:
-            return await configuration.change(bus, operator(), verb, request)
-
-    answer = event_loop.run(ask)
+    answer = answered(url, lambda bus: configuration.change(bus, operator(), verb, request))
     if as_json:
         print(json.dumps(answer))
     if "version" not in answer:

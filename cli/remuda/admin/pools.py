@@ -12,10 +12,10 @@ from remuda_bus.nats import Access
 from remuda_operations.queries import peloton
 from remuda_peloton.shell.pools_file import PoolsFileError, fields_of_respool
 
-from ..client.connections import bus_at
+from ..client.connections import answered
 from ..errors import UserError
 from ..show.pool_preview import show
-from ..terminal import arguments, event_loop
+from ..terminal import arguments
 from .asking import ask, check_that_it_can_ask
 from .configuration import assignments
 
@@ -42,11 +42,7 @@ def preview(url: str, cluster: str, file: Path, as_json: bool) -> None:
 
 
 def ask_preview(url: str, cluster: str, text: str) -> dict[str, Any]:
-    async def request() -> dict[str, Any]:
-        async with bus_at(url) as bus:
-            return await peloton.preview_pools(bus, cluster, text)
-
-    return event_loop.run(request)
+    return answered(url, lambda bus: peloton.preview_pools(bus, cluster, text))
 
 
 def text_of(file: Path) -> str:
@@ -73,13 +69,9 @@ def delete(url: str, cluster: str, path: str, as_json: bool) -> None:
 
 
 def change(url: str, cluster: str, request: Mapping[str, Any], as_json: bool) -> None:
-    async def answered() -> dict[str, Any]:
-        async with bus_at(url) as bus:
-            has_key = Access.from_environment().seed is not None
-            by = peloton.change_pools_by_key if has_key else peloton.change_pools
-            return await by(bus, cluster, request)
-
-    answer = event_loop.run(answered)
+    has_key = Access.from_environment().seed is not None
+    by = peloton.change_pools_by_key if has_key else peloton.change_pools
+    answer = answered(url, lambda bus: by(bus, cluster, request))
     if as_json:
         print(json.dumps(answer))
         return

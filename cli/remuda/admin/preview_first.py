@@ -13,10 +13,9 @@ from remuda_operations.queries.preview import Report, preview
 from remuda_proto.remuda.v1 import config_pb2
 
 from .. import limits
-from ..client.connections import bus_at
+from ..client.connections import answered
 from ..errors import UserError
 from ..show.preview import proposed, show
-from ..terminal import event_loop
 from ..terminal.output import console
 from .asking import ask, check_that_it_can_ask
 
@@ -27,7 +26,7 @@ def preview_first(url: str, file: Path, yes: bool) -> None:
     """Returns if the file is to be put in force. Raises UserError if not, or if it has problems."""
     check_that_it_can_ask(yes)
     configuration = proposed(file, False)
-    rms, reports = event_loop.run(lambda: _look(url, configuration))
+    rms, reports = answered(url, lambda bus: _look(bus, configuration))
     for report in reports:
         show(report, str(file))
     if (more := len(rms) - len(reports)) > 0:
@@ -37,12 +36,11 @@ def preview_first(url: str, file: Path, yes: bool) -> None:
     ask(f"Put {file} in force?", yes)
 
 
-async def _look(url: str, configuration: config_pb2.Configuration) -> tuple[list[str], list[Report]]:
+async def _look(bus: Bus, configuration: config_pb2.Configuration) -> tuple[list[str], list[Report]]:
     """The resource managers that use the file, and reports about the first of them."""
-    async with bus_at(url) as bus:
-        rms = await _users_of_file(bus)
-        previewed = rms[: limits.PREVIEWED_RMS]
-        return rms, [(await preview(bus, rm, configuration, PASSES, ROWS))[0] for rm in previewed]
+    rms = await _users_of_file(bus)
+    previewed = rms[: limits.PREVIEWED_RMS]
+    return rms, [(await preview(bus, rm, configuration, PASSES, ROWS))[0] for rm in previewed]
 
 
 async def _users_of_file(bus: Bus) -> list[str]:

@@ -41,7 +41,7 @@ from ..client.connections import bus_at, jetstream_at
 from ..client.stream_messages import messages_of
 from ..errors import UserError
 from ..terminal import arguments, event_loop
-from ..terminal.output import console
+from ..terminal.output import console, table_of
 from ..terminal.units import size
 
 
@@ -239,9 +239,7 @@ async def _since(jetstream: JetStream, stream: str, subject: str) -> str:
 
 
 def table(found: Plan) -> Table:
-    result = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("will be deleted", "messages", "bytes", "since"):
-        result.add_column(name, justify="right" if name in ("messages", "bytes") else "left", overflow="fold")
+    result = table_of("will be deleted", "messages", "bytes", "since", numbers=("messages", "bytes"))
     for share in found.shares:
         result.add_row(share.stream, f"{share.messages:,}", size(share.bytes), share.since or "-")
     result.add_row("snapshots", f"{len(found.snapshots):,}", "", Text(", ".join(found.snapshots) or "-"))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -19,13 +19,23 @@ from remuda_operations.queries import NoAnswer, RequestRefused
 
 from .. import limits
 from ..errors import NoSystem, UserError
-from ..terminal import arguments
+from ..terminal import arguments, event_loop
 from . import past
 
 T = TypeVar("T")
 NO_SYSTEM = (
     "`remuda up` starts a system, --nats selects another; a secured one needs REMUDA_NATS_CA and REMUDA_NATS_SEED"
 )
+
+
+def answered(url: str, ask: Callable[[Bus], Awaitable[T]]) -> T:
+    """Returns what `ask` returns, which gets a connection of its own (`bus_at`). Raises UserError, Stopped."""
+
+    async def asked() -> T:
+        async with bus_at(url) as bus:
+            return await ask(bus)
+
+    return event_loop.run(asked)
 
 
 @contextlib.asynccontextmanager

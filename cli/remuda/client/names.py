@@ -109,15 +109,10 @@ def _only(rms: list[str], url: str, command: str, given: str | None = None) -> s
 
 def _registered(url: str) -> list[str]:
     """Raises UserError."""
-    from ..terminal import event_loop
-    from .connections import bus_at
-
-    async def ask() -> list[str]:
-        async with bus_at(url) as bus:
-            return await registered(bus)
+    from .connections import answered
 
     try:
-        return event_loop.run(ask)
+        return answered(url, registered)
     except TimeoutError:
         raise UserError(f"{url}: no list of resource managers; name the RM, before the other arguments") from None
 

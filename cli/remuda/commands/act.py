@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
 import typer
 
@@ -47,80 +50,79 @@ ActionId = Annotated[
 ]
 
 
-def kill(
+Fields = Mapping[str, str | int]
+
+
+def _options(
     rm: DefaultRm,
-    application: Application,
     reason: Reason = "",
     partition: PartitionOption = "",
     action_id: ActionId = None,
     nats: Nats = DEFAULT_URL,
     json: AsJson = False,
 ) -> None:
+    """The parameters of every action. The RM is the first argument."""
+
+
+def _action(kind: str) -> Callable[[Callable[..., tuple[Fields, str]]], Callable[..., None]]:
+    """Makes a command of a function of an action's own arguments, which returns the fields of the action's message in
+    `inbox.proto` and what holds once the action is accepted. The argument `force` is an option of the action."""
+    rm, *options = inspect.signature(_options, eval_str=True).parameters.values()
+
+    def command(described: Callable[..., tuple[Fields, str]]) -> Callable[..., None]:
+        signature = inspect.signature(described, eval_str=True)
+
+        @functools.wraps(described)
+        def run(rm: str, reason: str, partition: str, action_id: str | None, nats: str, json: bool, **own: Any) -> None:
+            from ..admin.act import Attempt, act
+
+            fields, done = described(**own)
+            attempt = Attempt(rm, kind, fields, reason, partition, own.get("force", False), action_id)
+            act(nats, attempt, done, json)
+
+        parameters = [rm, *signature.parameters.values(), *options]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {one.name: one.annotation for one in parameters}
+        return run
+
+    return command
+
+
+@_action("kill_application")
+def kill(application: Application) -> tuple[Fields, str]:
     """End an application: withdraw its asks and have the resource manager release its allocations. Needs the adminacl
     of its queue or of one above."""
-    from ..admin.act import Attempt, act
-
-    attempt = Attempt(rm, "kill_application", {"application_id": application}, reason, partition, action_id=action_id)
-    act(nats, attempt, f"application {application} is killed", json)
+    return {"application_id": application}, f"application {application} is killed"
 
 
+@_action("move_application")
 def move(
-    rm: DefaultRm,
     application: Application,
     queue: Queue,
     force: Annotated[
         bool, typer.Option("--force", help="Although it breaks soft rules, which the refusal names.")
     ] = False,
-    reason: Reason = "",
-    partition: PartitionOption = "",
-    action_id: ActionId = None,
-    nats: Nats = DEFAULT_URL,
-    json: AsJson = False,
-) -> None:
+) -> tuple[Fields, str]:
     """Move an application to another queue, with its asks and allocations. Needs the adminacl of both queues, or of
     queues above."""
-    from ..admin.act import Attempt, act
-
-    fields: dict[str, str | int] = {"application_id": application, "queue": queue}
-    attempt = Attempt(rm, "move_application", fields, reason, partition, force, action_id)
-    act(nats, attempt, f"application {application} is in queue {queue}", json)
+    return {"application_id": application, "queue": queue}, f"application {application} is in queue {queue}"
 
 
-def hold(
-    rm: DefaultRm,
-    queue: Queue,
-    reason: Reason = "",
-    partition: PartitionOption = "",
-    action_id: ActionId = None,
-    nats: Nats = DEFAULT_URL,
-    json: AsJson = False,
-) -> None:
+@_action("hold_queue")
+def hold(queue: Queue) -> tuple[Fields, str]:
     """Hold a queue: nothing new is allocated or started in it and below it. Allocations stay. Needs the adminacl of
     the queue or of one above."""
-    from ..admin.act import Attempt, act
-
-    attempt = Attempt(rm, "hold_queue", {"queue": queue}, reason, partition, action_id=action_id)
-    act(nats, attempt, f"queue {queue} is held", json)
+    return {"queue": queue}, f"queue {queue} is held"
 
 
-def unhold(
-    rm: DefaultRm,
-    queue: Queue,
-    reason: Reason = "",
-    partition: PartitionOption = "",
-    action_id: ActionId = None,
-    nats: Nats = DEFAULT_URL,
-    json: AsJson = False,
-) -> None:
+@_action("resume_queue")
+def unhold(queue: Queue) -> tuple[Fields, str]:
     """End the hold of a queue."""
-    from ..admin.act import Attempt, act
-
-    attempt = Attempt(rm, "resume_queue", {"queue": queue}, reason, partition, action_id=action_id)
-    act(nats, attempt, f"queue {queue} is no longer held", json)
+    return {"queue": queue}, f"queue {queue} is no longer held"
 
 
+@_action("drain_node")
 def drain(
-    rm: DefaultRm,
     node: Node,
     at: Annotated[
         str | None,
@@ -130,42 +132,25 @@ def drain(
             help="From then on: in so long (2h), or a time such as 2027-03-01T08:00 (+01:00, Z).",
         ),
     ] = None,
-    reason: Reason = "",
-    partition: PartitionOption = "",
-    action_id: ActionId = None,
-    nats: Nats = DEFAULT_URL,
-    json: AsJson = False,
-) -> None:
+) -> tuple[Fields, str]:
     """Drain a node: nothing new is allocated there. Allocations stay. With --at, only what ends before that time starts
     there until then. Needs the access list `scheduler.acl`."""
-    from ..admin.act import Attempt, act
     from ..terminal.units import time_of
 
-    from_ms = arguments.time_ahead(at) if at is not None else 0
-    fields: dict[str, str | int] = {"node_id": node, **({"from_ms": from_ms} if from_ms else {})}
-    attempt = Attempt(rm, "drain_node", fields, reason, partition, action_id=action_id)
-    when = f"will be drained at {time_of(from_ms)}" if from_ms else "is drained"
-    act(nats, attempt, f"node {node} {when}", json)
+    if at is None:
+        return {"node_id": node}, f"node {node} is drained"
+    from_ms = arguments.time_ahead(at)
+    return {"node_id": node, "from_ms": from_ms}, f"node {node} will be drained at {time_of(from_ms)}"
 
 
-def undrain(
-    rm: DefaultRm,
-    node: Node,
-    reason: Reason = "",
-    partition: PartitionOption = "",
-    action_id: ActionId = None,
-    nats: Nats = DEFAULT_URL,
-    json: AsJson = False,
-) -> None:
+@_action("undrain_node")
+def undrain(node: Node) -> tuple[Fields, str]:
     """End the draining of a node by an operator. If the resource manager drains the node as well, it stays drained."""
-    from ..admin.act import Attempt, act
-
-    attempt = Attempt(rm, "undrain_node", {"node_id": node}, reason, partition, action_id=action_id)
-    act(nats, attempt, f"node {node} is no longer drained by an operator", json)
+    return {"node_id": node}, f"node {node} is no longer drained by an operator"
 
 
+@_action("change_ask_priority")
 def priority(
-    rm: DefaultRm,
     application: Application,
     key: Annotated[
         str,
@@ -176,22 +161,14 @@ def priority(
     value: Annotated[
         int, typer.Argument(metavar="N", min=-(2**31), max=2**31 - 1, help="The new priority. After --: a negative.")
     ],
-    reason: Reason = "",
-    partition: PartitionOption = "",
-    action_id: ActionId = None,
-    nats: Nats = DEFAULT_URL,
-    json: AsJson = False,
-) -> None:
+) -> tuple[Fields, str]:
     """Change the priority of a pending ask. Needs the adminacl of its queue or of one above."""
-    from ..admin.act import Attempt, act
-
-    fields: dict[str, str | int] = {"application_id": application, "allocation_key": key, "priority": value}
-    attempt = Attempt(rm, "change_ask_priority", fields, reason, partition, action_id=action_id)
-    act(nats, attempt, f"ask {application}/{key} has priority {value}", json)
+    fields: Fields = {"application_id": application, "allocation_key": key, "priority": value}
+    return fields, f"ask {application}/{key} has priority {value}"
 
 
+@_action("release_one_allocation")
 def release(
-    rm: DefaultRm,
     uuid: Annotated[
         str,
         typer.Argument(
@@ -201,14 +178,6 @@ def release(
             autocompletion=completion.allocations,
         ),
     ],
-    reason: Reason = "",
-    partition: PartitionOption = "",
-    action_id: ActionId = None,
-    nats: Nats = DEFAULT_URL,
-    json: AsJson = False,
-) -> None:
+) -> tuple[Fields, str]:
     """Have the resource manager release one allocation. Needs the adminacl of its queue or of one above."""
-    from ..admin.act import Attempt, act
-
-    attempt = Attempt(rm, "release_one_allocation", {"uuid": uuid}, reason, partition, action_id=action_id)
-    act(nats, attempt, f"the release of {uuid} is requested", json)
+    return {"uuid": uuid}, f"the release of {uuid} is requested"

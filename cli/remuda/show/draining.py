@@ -10,20 +10,20 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
+from remuda_bus.bus import Bus
 from remuda_operations.queries.core import pages_of
 from remuda_operations.queries.rows import Draining, DrainingApplication, Queue, Rows
 
 from ..client import past
-from ..client.connections import bus_at
-from ..terminal import event_loop
-from ..terminal.output import console
+from ..client.connections import answered
+from ..terminal.output import console, table_of
 from ..terminal.units import amounts, number
 
 Row = dict[str, Any]
 
 
 def draining(url: str, rm: str, as_json: bool) -> None:
-    found = event_loop.run(lambda: _query(url, rm))
+    found = answered(url, lambda bus: _query(bus, rm))
     if as_json:
         print(json.dumps(found))
     elif found:
@@ -32,17 +32,14 @@ def draining(url: str, rm: str, as_json: bool) -> None:
         console.print(f"{rm}: no queue is draining", markup=False)
 
 
-async def _query(url: str, rm: str) -> list[Row]:
-    async with bus_at(url) as bus:
-        return [row async for page in pages_of(bus, "queues", Rows, rm=rm, draining=True) for row in page.queues]
+async def _query(bus: Bus, rm: str) -> list[Row]:
+    return [row async for page in pages_of(bus, "queues", Rows, rm=rm, draining=True) for row in page.queues]
 
 
 def table(rows: list[Row], now_ms: float) -> Table:
     """A row for each queue: how long it has been draining, its applications with their users, what they use, and the
     access lists of its administrators."""
-    shown = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("queue", "draining for", "applications", "used", "administrators"):
-        shown.add_column(name, overflow="fold")
+    shown = table_of("queue", "draining for", "applications", "used", "administrators")
     for queue in msgspec.convert(rows, list[Queue]):
         details = queue.draining or Draining()
         cells = (

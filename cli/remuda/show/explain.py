@@ -10,7 +10,6 @@ from itertools import zip_longest
 
 import msgspec
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from remuda_bus.bus import Bus
@@ -24,10 +23,9 @@ from remuda_operations.queries.rows import ExplainedAsk, Explanation, WhatIf
 
 from .. import limits
 from ..client import past
-from ..client.connections import bus_at
+from ..client.connections import answered
 from ..errors import UserError
-from ..terminal import event_loop
-from ..terminal.output import console
+from ..terminal.output import console, table_of
 from ..terminal.units import at, number
 from .wait_reasons import (
     alike,
@@ -58,7 +56,7 @@ class Result:
 
 
 def explain(url: str, rm: str, application: str | None, key: str | None, as_json: bool, what_if: bool = False) -> None:
-    found = event_loop.run(lambda: _ask(url, rm, application, key, what_if))
+    found = answered(url, lambda bus: _ask(bus, rm, application, key, what_if))
     if as_json:
         last = {"at_ms": found.last.at_ms, "text": found.last.text} if found.last else None
         document = {**msgspec.to_builtins(found.explanation), "last": last}
@@ -71,28 +69,27 @@ def explain(url: str, rm: str, application: str | None, key: str | None, as_json
         _show_explanation(f"{application} {key}" if key else application, found)
 
 
-async def _ask(url: str, rm: str, application: str | None, key: str | None, what_if: bool) -> Result:
-    async with bus_at(url) as bus:
-        try:
-            found = Result(await queries.explain(bus, rm, application, key))
-        except RequestRefused as unknown:
-            if unknown.code != NOT_FOUND:
-                raise
-            last = await _last(bus, rm, application, key)
-            if last is None:
-                raise UserError(f"{unknown}, and the log of {rm} has no fact about it") from None
-            return Result(Explanation(), last)
-        if found.waiting or application is None:
-            if application is not None:
-                found = await _forecast(bus, rm, application, key, found)
-            if not (what_if and application and key):
-                return found
-            changes = await queries.what_if(bus, rm, application, key, found.waiting[0].partition)
-            return replace(found, changes=changes)
+async def _ask(bus: Bus, rm: str, application: str | None, key: str | None, what_if: bool) -> Result:
+    try:
+        found = Result(await queries.explain(bus, rm, application, key))
+    except RequestRefused as unknown:
+        if unknown.code != NOT_FOUND:
+            raise
         last = await _last(bus, rm, application, key)
-        if last is None and key is not None:
-            raise UserError(f"{application} has no ask {key!r}, and the log of {rm} has no fact about one")
-        return Result(found.explanation, last)
+        if last is None:
+            raise UserError(f"{unknown}, and the log of {rm} has no fact about it") from None
+        return Result(Explanation(), last)
+    if found.waiting or application is None:
+        if application is not None:
+            found = await _forecast(bus, rm, application, key, found)
+        if not (what_if and application and key):
+            return found
+        changes = await queries.what_if(bus, rm, application, key, found.waiting[0].partition)
+        return replace(found, changes=changes)
+    last = await _last(bus, rm, application, key)
+    if last is None and key is not None:
+        raise UserError(f"{application} has no ask {key!r}, and the log of {rm} has no fact about one")
+    return Result(found.explanation, last)
 
 
 async def _forecast(bus: Bus, rm: str, application: str, key: str | None, found: Result) -> Result:
@@ -131,12 +128,8 @@ def _show_waiting(rm: str, found: Explanation) -> None:
         pieces[row] += max(1, ask.pending)
         since_ms[row] = min(ask.since_ms, since_ms.get(row, ask.since_ms))
     now_ms = past.now_ms()
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("queue", "application"):
-        table.add_column(name, overflow="fold")
-    table.add_column("waiting", justify="right")
-    table.add_column("longest", justify="right", no_wrap=True)
-    table.add_column("first reason", overflow="fold")
+    table = table_of("queue", "application", "waiting", "longest", "first reason", numbers=("waiting", "longest"))
+    table.columns[3].no_wrap = True
     for row, count in sorted(pieces.items()):
         queue, application, reason = row
         longest = elapsed((now_ms - since_ms[row]) / 1_000) if since_ms[row] else "-"

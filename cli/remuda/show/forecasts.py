@@ -12,18 +12,13 @@ from remuda_operations.queries import core as queries
 from remuda_operations.queries.forecasts import held, span, starts
 from remuda_operations.queries.rows import Forecasts, Node
 
-from ..client.connections import bus_at
-from ..terminal import event_loop
-from ..terminal.output import console
+from ..client.connections import answered
+from ..terminal.output import console, table_of
 from ..terminal.units import number, time_of
 
 
 def eta(url: str, rm: str, application: str | None, key: str | None, as_json: bool) -> None:
-    async def ask() -> Forecasts:
-        async with bus_at(url) as bus:
-            return await queries.eta(bus, rm, application or "", key or "")
-
-    found = event_loop.run(ask)
+    found = answered(url, lambda bus: queries.eta(bus, rm, application or "", key or ""))
     if as_json:
         print(msgspec.json.encode(found).decode())
     elif not found.forecasts:
@@ -34,9 +29,7 @@ def eta(url: str, rm: str, application: str | None, key: str | None, as_json: bo
 
 
 def table(found: Forecasts, now_ms: float) -> Table:
-    shown = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("ask", "starts", "80 %", "position"):
-        shown.add_column(name, overflow="fold")
+    shown = table_of("ask", "starts", "80 %", "position")
     for one in found.forecasts:
         queue = one.queue if one.partition == "default" else f"{one.partition}: {one.queue}"
         cells = (f"{one.application}/{one.key}", *starts(one, now_ms), f"{number(one.position)} in {queue}")
@@ -45,12 +38,8 @@ def table(found: Forecasts, now_ms: float) -> Table:
 
 
 def promises(url: str, rm: str, as_json: bool) -> None:
-    async def ask() -> list[Node]:
-        async with bus_at(url) as bus:
-            found = await queries.nodes(bus, rm)
-        return [node for partition in found.partitions for node in partition.nodes if node.reserved_for is not None]
-
-    nodes = event_loop.run(ask)
+    found = answered(url, lambda bus: queries.nodes(bus, rm))
+    nodes = [node for partition in found.partitions for node in partition.nodes if node.reserved_for is not None]
     if as_json:
         print(msgspec.json.encode([row(node) for node in nodes]).decode())
     elif not nodes:
@@ -66,9 +55,7 @@ def row(node: Node) -> dict[str, object]:
 
 
 def promises_table(nodes: list[Node], now_ms: float) -> Table:
-    shown = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("node", "reserved for", "starts by", "promised first", "why it changed"):
-        shown.add_column(name, overflow="fold")
+    shown = table_of("node", "reserved for", "starts by", "promised first", "why it changed")
     for node in nodes:
         asked, promise = node.reserved_for, node.promise
         assert asked is not None, "only reserved nodes are shown"

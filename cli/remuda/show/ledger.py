@@ -22,10 +22,9 @@ from remuda_operations.ledger.prices import Prices, base_units, money, unit_name
 from remuda_operations.ledger.reading import BadQuery, LedgerAnswer, LedgerQuery, LedgerRow, read_ledger
 
 from .. import extras
-from ..client.connections import bus_at
+from ..client.connections import answered
 from ..errors import UserError
-from ..terminal import event_loop
-from ..terminal.output import console, is_wide
+from ..terminal.output import console, is_wide, table_of
 from ..terminal.units import number, ordered, time_of
 from .past import when
 
@@ -64,7 +63,7 @@ def ledger(url: str, rm: str, asked: Asked, as_json: bool) -> None:
         raise UserError("--by: expected it without --focus, whose rows are by application")
     per = "day" if asked.focus and asked.per == "all" else asked.per
     query = _query(asked, exports.by_of(by, prices), per)
-    answer = event_loop.run(lambda: _read(url, rm, query))
+    answer = answered(url, lambda bus: read_ledger(bus, rm, query))
     if not answer.begun_ms and not answer.rows:
         raise UserError(f"{rm} has no ledger: events services keep one with `events.ledger: true` in remuda.yaml")
     _print(answer, by, prices, asked, as_json)
@@ -123,11 +122,6 @@ def _time(option: str, text: str) -> int:
     return found.ms
 
 
-async def _read(url: str, rm: str, query: LedgerQuery) -> LedgerAnswer:
-    async with bus_at(url) as bus:
-        return await read_ledger(bus, rm, query)
-
-
 def _table(
     answer: LedgerAnswer, by: Sequence[str], rows: Sequence[LedgerRow], costs: Sequence[Mapping[str, Fraction]],
     prices: Prices | None,
@@ -135,10 +129,8 @@ def _table(
     per, place = answer.query.per, answer.query.place()
     wide = is_wide()
     kinds = hours.KINDS if wide else ("used", "wasted")
-    shown = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     columns = (*((per,) if per != "all" else ()), *by, *kinds, *((prices.currency,) if prices is not None else ()))
-    for name in columns:
-        shown.add_column(name, overflow="fold")
+    shown = table_of(*columns)
     for row, of_row in zip(rows, costs, strict=True):
         amounts = [row.amounts.get(kind, {}) for kind in kinds] if wide else [row.of_use(), _wasted(row)]
         shown.add_row(

@@ -17,11 +17,10 @@ from remuda_operations.queries.core import pages_of
 from remuda_operations.queries.rows import Application, Node, Rejection, Rows, Usage
 
 from .. import limits
-from ..client.connections import bus_at
+from ..client.connections import answered
 from ..errors import UserError
-from ..terminal import event_loop
 from ..terminal.devices import drawn_all
-from ..terminal.output import Unbroken, console, is_wide, unbroken
+from ..terminal.output import Unbroken, console, is_wide, table_of, unbroken
 from ..terminal.units import amount, amounts, number, ordered, time_of
 from .fair_shares import owes, past_share
 from .ledger import USED_SINCE, hours_of, with_past
@@ -144,12 +143,7 @@ def _show(
     more_cells: Any = None,
 ) -> None:  # fmt: skip
     """`more`, `more_cells`: what only a wide table has."""
-
-    async def look() -> list[Row]:
-        async with bus_at(url) as bus:
-            return list(await ask(bus))
-
-    found = event_loop.run(look)
+    found = answered(url, ask)
     if as_json:
         print(json.dumps(found))
         return
@@ -169,9 +163,7 @@ def _show(
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], shown: Sequence[bool]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for name in compress(columns, shown):
-        table.add_column(name, overflow="fold")
+    table = table_of(*compress(columns, shown))
     for row in rows:
         texts = (unbroken(text) if name in _AMOUNTS else text for name, text in zip(columns, row, strict=True))
         table.add_row(*map(Text, compress(texts, shown)))

@@ -11,15 +11,14 @@ from rich.table import Table
 from remuda_operations.queries import core as queries
 from remuda_operations.queries.rows import Action
 
-from ..client.connections import bus_at
+from ..client.connections import answered
 from ..errors import Undecided, UserError
-from ..terminal import event_loop
-from ..terminal.output import console
+from ..terminal.output import console, table_of
 
 
 def outcomes(url: str, rm: str, action_id: str | None, as_json: bool) -> None:
     """Raises UserError, Undecided."""
-    found = event_loop.run(lambda: _query(url, rm, action_id))
+    found = answered(url, lambda bus: queries.outcomes(bus, rm, action_id))
     if as_json:
         print(msgspec.json.encode(found).decode())
     elif found:
@@ -32,15 +31,8 @@ def outcomes(url: str, rm: str, action_id: str | None, as_json: bool) -> None:
         raise UserError(f"action {action_id} in {rm} is refused: {found[0].refusal}")
 
 
-async def _query(url: str, rm: str, action_id: str | None) -> list[Action]:
-    async with bus_at(url) as bus:
-        return await queries.outcomes(bus, rm, action_id)
-
-
 def _table(found: list[Action]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("action", "operator", "does", "to", "outcome", "why"):
-        table.add_column(name)
+    table = table_of("action", "operator", "does", "to", "outcome", "why")
     for one in found:
         what = f"{one.kind} {one.priority}" if one.kind == "ChangeAskPriority" else one.kind
         forced = (f"by force: {rule}" for rule in one.overridden or ())

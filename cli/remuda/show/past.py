@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
-from rich.table import Table
 from rich.text import Text
 
 from .. import extras
 from ..errors import UserError
 from ..terminal import event_loop
-from ..terminal.output import console
+from ..terminal.output import console, table_of
 from ..terminal.units import amount, number, time_of
 
 if TYPE_CHECKING:
@@ -138,9 +137,7 @@ def when(text: str | None) -> At:
 def _show_changes(kind: str, rows: Sequence[Change]) -> None:
     if not rows:
         return
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("", kind, "before → after"):
-        table.add_column(name, overflow="fold")
+    table = table_of("", kind, "before → after")
     several = len({row.partition for row in rows}) > 1
     for row in rows:
         name = f"{row.partition} {row.name}" if several else row.name

@@ -6,18 +6,17 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from rich.table import Table
 from rich.text import Text
 
+from remuda_bus.bus import Bus
 from remuda_bus.status_codes import NOT_FOUND
 from remuda_bus.subjects import PELOTON
 from remuda_operations.queries import RequestRefused
 from remuda_operations.queries import peloton as queries
 
-from ..client.connections import bus_at
+from ..client.connections import answered
 from ..errors import UserError
-from ..terminal import event_loop
-from ..terminal.output import console, is_wide
+from ..terminal.output import console, is_wide, table_of
 from ..terminal.units import at
 
 Row = dict[str, Any]
@@ -35,20 +34,15 @@ def cluster_of(log_id: str) -> str:
 
 
 def pools(url: str, cluster: str, path: str, as_json: bool) -> None:
-    async def ask() -> list[Row]:
-        async with bus_at(url) as bus:
-            return await queries.pools(bus, cluster, path)
-
-    found = event_loop.run(ask)
+    found = answered(url, lambda bus: queries.pools(bus, cluster, path))
     if as_json:
         print(json.dumps(found))
         return
     wide = is_wide()
     columns = ["pool", "kind", "held", "wanted", "entitlement", "reservation", "limit", "share"]
     columns += ["slack held", "slack entitlement", "type"] if wide else []
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for name in (*columns, "tasks", "waiting"):
-        table.add_column(name, overflow="fold", justify="left" if name in ("pool", "kind", "type") else "right")
+    columns += ["tasks", "waiting"]
+    table = table_of(*columns, numbers=[name for name in columns if name not in ("pool", "kind", "type")])
     for row in found:
         for cells in _lines(row, wide):
             table.add_row(*map(Text, cells))
@@ -78,19 +72,18 @@ def _lines(row: Row, wide: bool) -> Iterator[list[str]]:
 
 
 def explain(url: str, cluster: str, sought: str, as_json: bool) -> None:
-    async def ask() -> tuple[Row | None, list[Row]]:
-        async with bus_at(url) as bus:
-            try:
-                return await queries.explain(bus, cluster, sought), []
-            except RequestRefused as unknown:
-                if unknown.code != NOT_FOUND:
-                    raise
-                lines = await queries.story(bus, cluster, sought)
-                if not lines:
-                    raise UserError(f"{unknown}, and the log has no fact about it") from None
-                return None, lines[-1:]
+    async def ask(bus: Bus) -> tuple[Row | None, list[Row]]:
+        try:
+            return await queries.explain(bus, cluster, sought), []
+        except RequestRefused as unknown:
+            if unknown.code != NOT_FOUND:
+                raise
+            lines = await queries.story(bus, cluster, sought)
+            if not lines:
+                raise UserError(f"{unknown}, and the log has no fact about it") from None
+            return None, lines[-1:]
 
-    found, last = event_loop.run(ask)
+    found, last = answered(url, ask)
     if as_json:
         print(json.dumps(found if found is not None else {"tasks": [], "gang": None, "pools": [], "last": last[0]}))
         return
@@ -143,11 +136,7 @@ def _steps(one: Row) -> str:
 
 
 def story(url: str, cluster: str, sought: str, as_json: bool) -> None:
-    async def ask() -> list[Row]:
-        async with bus_at(url) as bus:
-            return await queries.story(bus, cluster, sought)
-
-    lines = event_loop.run(ask)
+    lines = answered(url, lambda bus: queries.story(bus, cluster, sought))
     if not lines:
         raise UserError(f"no fact about {sought!r} in the log of {PELOTON}.{cluster}")
     print_story(cluster, lines, as_json)

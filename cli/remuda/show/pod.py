@@ -7,9 +7,8 @@ from remuda_operations.queries.core import pages_of
 from remuda_operations.queries.rows import Rows
 from remuda_proto import constants
 
-from ..client.connections import bus_at
+from ..client.connections import answered
 from ..errors import UserError
-from ..terminal import event_loop
 from .explain import explain
 
 _META = constants.DOMAIN_K8S + constants.GROUP_META
@@ -20,12 +19,7 @@ POD_NAME = _META + constants.KEY_POD_NAME
 def explain_pod(url: str, rm: str, pod: str, as_json: bool, what_if: bool = False) -> None:
     """`pod`: namespace and name, with a slash. Raises UserError for a pod that the scheduler does not know."""
     namespace, _, name = pod.partition("/")
-
-    async def find() -> tuple[str, str] | None:
-        async with bus_at(url) as bus:
-            return await ask_of(bus, rm, namespace, name)
-
-    found = event_loop.run(find)
+    found = answered(url, lambda bus: ask_of(bus, rm, namespace, name))
     if found is None:
         raise UserError(
             f"{rm} has no ask or allocation of pod {pod}: it has ended, waits for its gang, claims or gates, or "

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from rich.table import Table
 from rich.text import Text
 
-from ..terminal.output import console
+from ..terminal.output import console, table_of
 from .peloton import KINDS, figure
 
 Row = dict[str, Any]
@@ -31,10 +30,9 @@ def show(found: Row, file: str) -> None:
         console.print("\nno entitlement changes", soft_wrap=True)
         return
     console.print(_titled("\nentitlements", "with what tasks hold and want now"))
-    table = Table(box=None, padding=(0, 2, 0, 2), header_style="dim")
     over = ("held above it", "tasks above it") if any(row["over"] for row in found["effects"]) else ()
-    for name in ("pool", "kind", "before", "after", *over):
-        table.add_column(name, overflow="fold", justify="left" if name in ("pool", "kind") else "right")
+    figures = ("before", "after", *over)
+    table = table_of("pool", "kind", *figures, numbers=figures, left=2)
     for row in found["effects"]:
         for cells in _lines(row):
             table.add_row(*map(Text, cells[: 4 + len(over)]))

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
 from rich.text import Text
 
 from remuda_config import Invalid, Problem, load_file, read_file
@@ -15,10 +14,9 @@ from remuda_operations.queries.preview import preview as ask
 from remuda_proto.remuda.v1 import config_pb2
 
 from .. import limits
-from ..client.connections import bus_at
+from ..client.connections import answered
 from ..errors import UserError
-from ..terminal import event_loop
-from ..terminal.output import console
+from ..terminal.output import console, table_of
 from ..terminal.units import amount, amounts, number
 from .config_check import show_problems
 
@@ -31,12 +29,7 @@ RESOURCES = ("max", "guaranteed")
 def preview(url: str, rm: str, file: Path, passes: int, rows: int, as_json: bool) -> None:
     """Raises UserError for a file with problems, and if the core would refuse the proposal."""
     configuration = proposed(file, as_json)
-
-    async def look() -> tuple[Report, bytes]:
-        async with bus_at(url) as bus:
-            return await ask(bus, rm, configuration, passes, rows)
-
-    report, answer = event_loop.run(look)
+    report, answer = answered(url, lambda bus: ask(bus, rm, configuration, passes, rows))
     if as_json:
         print(answer.decode())
     else:
@@ -190,9 +183,7 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], right: int = 0
     cells = list(rows)
     if not cells:
         return
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for place, name in enumerate(columns):
-        table.add_column(name, overflow="fold", justify="right" if place >= len(columns) - right else "left")
+    table = table_of(*columns, numbers=columns[len(columns) - right :])
     for row in cells:
         table.add_row(*map(Text, row))
     console.print(table)

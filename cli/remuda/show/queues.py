@@ -9,10 +9,9 @@ from rich.text import Text
 
 from remuda_operations.queries import core as queries
 from remuda_operations.queries.forecasts import span
-from remuda_operations.queries.rows import PartitionTree, Queues, QueueTree
+from remuda_operations.queries.rows import PartitionTree, QueueTree
 
-from ..client.connections import bus_at
-from ..terminal import event_loop
+from ..client.connections import answered
 from ..terminal.output import Unbroken, console, unbroken
 from ..terminal.units import amounts, number, shares, time_of
 from .fair_shares import owes, past_share
@@ -20,7 +19,7 @@ from .queue_tree import tree
 
 
 def queues(url: str, rm: str, as_json: bool) -> None:
-    found = event_loop.run(lambda: _query(url, rm))
+    found = answered(url, lambda bus: queries.queues(bus, rm))
     if as_json:
         print(msgspec.json.encode(found).decode())
         return
@@ -29,11 +28,6 @@ def queues(url: str, rm: str, as_json: bool) -> None:
         console.print(tree(partition, console.width))
         for line in _notes(partition.queues):
             console.print(line, markup=False)
-
-
-async def _query(url: str, rm: str) -> Queues:
-    async with bus_at(url) as bus:
-        return await queries.queues(bus, rm)
 
 
 def _notes(queue: QueueTree) -> Iterator[str]:

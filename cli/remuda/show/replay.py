@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-from rich.table import Table
 from rich.text import Text
 
 from ..errors import UserError
 from ..terminal import event_loop
-from ..terminal.output import console, errors
+from ..terminal.output import console, errors, table_of
 from ..terminal.units import amount, number, time_of
 from .past import with_past
 from .preview import proposed
@@ -380,9 +379,8 @@ def runs_of(report: Report) -> list[tuple[str, Report]]:
 
 def _show_waits(kind: str, runs: Sequence[tuple[str, Report]]) -> None:
     names = dict.fromkeys(name for _, run in runs for name in run["waits"][kind])
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", title=f"waits by {kind}", title_justify="left")
-    for column in (kind, "", "asks", "p50", "p95", "p99", "still wait"):
-        table.add_column(column, justify="left" if column in (kind, "") else "right", overflow="fold")
+    figures = ("asks", "p50", "p95", "p99", "still wait")
+    table = table_of(kind, "", *figures, numbers=figures, title=f"waits by {kind}")
     for name in list(names)[:ROWS]:
         for number_, (text, run) in enumerate(runs):
             row = run["waits"][kind].get(name, {})
@@ -394,9 +392,7 @@ def _show_waits(kind: str, runs: Sequence[tuple[str, Report]]) -> None:
 
 def _show_use(runs: Sequence[tuple[str, Report]]) -> None:
     resources = dict.fromkeys(name for _, run in runs for name in run["use"])
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", title="use", title_justify="left")
-    for column in ("", *resources, "fairness", "preempted", "lost work"):
-        table.add_column(column, overflow="fold")
+    table = table_of("", *resources, "fairness", "preempted", "lost work", title="use")
     for text, run in runs:
         shares = [f"{run['use'].get(name, {}).get('share', 0):.1%}" for name in resources]
         preempted = run["preemptions"]

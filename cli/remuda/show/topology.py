@@ -13,9 +13,8 @@ from remuda_bus.bus import Bus
 from remuda_operations.queries.core import pages_of
 from remuda_operations.queries.rows import Domain, Node, NodesPage, TopologyPage, TopologyPartition, WaitingGroup
 
-from ..client.connections import bus_at
+from ..client.connections import answered
 from ..errors import UserError
-from ..terminal import event_loop
 from ..terminal.devices import drawn_all
 from ..terminal.output import Unbroken, console, unbroken
 from ..terminal.units import number, ordered, shares
@@ -37,7 +36,7 @@ class Topology(msgspec.Struct):
 
 def topology(url: str, rm: str, domain: str | None, with_nodes: bool, as_json: bool) -> None:
     """`domain`: its path such as z1/r7, or the end of it. Raises UserError for a domain that does not exist."""
-    found = event_loop.run(lambda: _query(url, rm, domain, with_nodes))
+    found = answered(url, lambda bus: _query(bus, rm, domain, with_nodes))
     if as_json:
         print(msgspec.json.encode(found).decode())
         return
@@ -46,16 +45,15 @@ def topology(url: str, rm: str, domain: str | None, with_nodes: bool, as_json: b
             print_partition(partition, found)
 
 
-async def _query(url: str, rm: str, domain: str | None, with_nodes: bool) -> Topology:
-    async with bus_at(url) as bus:
-        pages = [page async for page in pages_of(bus, "topology", TopologyPage, rm=rm)]
-        found = Topology(pages[-1].partitions, [row for page in pages for row in page.domains], [])
-        if domain is not None:
-            found.domains = within(found.domains, domain)
-        roots = [row for row in found.domains if not row.path] or found.domains[:1]
-        if with_nodes or domain is not None or sum(row.nodes for row in roots) <= FEW_NODES:
-            found.nodes = await _nodes(bus, rm, found.domains)
-        return found
+async def _query(bus: Bus, rm: str, domain: str | None, with_nodes: bool) -> Topology:
+    pages = [page async for page in pages_of(bus, "topology", TopologyPage, rm=rm)]
+    found = Topology(pages[-1].partitions, [row for page in pages for row in page.domains], [])
+    if domain is not None:
+        found.domains = within(found.domains, domain)
+    roots = [row for row in found.domains if not row.path] or found.domains[:1]
+    if with_nodes or domain is not None or sum(row.nodes for row in roots) <= FEW_NODES:
+        found.nodes = await _nodes(bus, rm, found.domains)
+    return found
 
 
 async def _nodes(bus: Bus, rm: str, domains: Sequence[Domain]) -> list[Node]:

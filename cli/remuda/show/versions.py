@@ -10,14 +10,14 @@ from typing import Any
 
 from rich.table import Table
 
+from remuda_bus.bus import Bus
 from remuda_config import Problem, read_file
 from remuda_operations.queries import configuration
 from remuda_operations.queries.configuration import Document
 
-from ..client.connections import bus_at
+from ..client.connections import answered
 from ..client.known_rms import check_rm
 from ..errors import UserError
-from ..terminal import event_loop
 from ..terminal.output import console, is_wide
 from ..terminal.units import time_of
 
@@ -102,11 +102,10 @@ def _message(version: Mapping[str, Any], is_active: bool) -> str:
 def _query(url: str, kind: str, request: Mapping[str, Any], rm: str | None = None) -> Document:
     """`rm`: the versions are this one's. Raises UserError if there are none, and no such RM."""
 
-    async def ask() -> Document:
-        async with bus_at(url) as bus:
-            answer = await configuration.query(bus, kind, request)
-            if rm is not None and not answer["versions"]:
-                await check_rm(bus, rm)
-            return answer
+    async def ask(bus: Bus) -> Document:
+        answer = await configuration.query(bus, kind, request)
+        if rm is not None and not answer["versions"]:
+            await check_rm(bus, rm)
+        return answer
 
-    return event_loop.run(ask)
+    return answered(url, ask)

@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 import time
+from collections.abc import Container
 from pathlib import Path
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -41,6 +42,17 @@ class Unbroken:
 def unbroken(listed: str) -> str:
     """Lets lines end only behind the commas of a list such as `vcore 23 of 64, memory 184Gi of 512Gi`."""
     return re.sub(r"(?<!,) ", _GLUE, listed)
+
+
+def table_of(*names: str, numbers: Container[str] = (), left: int = 0, title: str | None = None) -> Table:
+    """Returns a table without lines, with a column for each name, and `left` blanks before the first column.
+
+    `numbers`: the names of columns that are aligned to the right.
+    """
+    table = Table(box=None, padding=(0, 2, 0, left), header_style="dim", title=title, title_justify="left")
+    for name in names:
+        table.add_column(name, overflow="fold", justify="right" if name in numbers else "left")
+    return table
 
 
 def own_command() -> str:
