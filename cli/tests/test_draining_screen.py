@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
-from remuda.show.draining import lasting, table
+from remuda.show.queues import draining_table as table
+from remuda.show.queues import lasting
 
 HOUR_MS = 3_600_000
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from remuda.show import pod
+from remuda.show import explain as pod
 from remuda_operations.queries.rows import Rows
 
 

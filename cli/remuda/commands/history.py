@@ -163,6 +163,6 @@ def shadow(
     json: AsJson = False,
 ) -> None:
     """Show where a shadow (`remuda run shadow`) decides otherwise, and what the effect would have been."""
-    from ..show.shadow import shadow as show
+    from ..show.replay import shadow as show
 
     show(directory, json)

@@ -44,7 +44,7 @@ def queues(
 ) -> None:
     """Show the queues of a resource manager: used, pending, guaranteed and maximum resources."""
     if draining:
-        from ..show.draining import draining as show_draining
+        from ..show.queues import draining as show_draining
 
         show_draining(nats, rm, json)
         return
@@ -87,7 +87,7 @@ def explain(
     `remuda explain pod NAMESPACE/NAME [RM]`: of a Kubernetes pod (RM: kubernetes).
     `remuda explain peloton.CLUSTER TASK`: of a task, a run or a gang (gang/NUMBER) of Peloton's job managers."""
     if rm == "pod" and application is not None and "/" in application:
-        from ..show.pod import explain_pod
+        from ..show.explain import explain_pod
 
         explain_pod(nats, key or "kubernetes", application, json, what_if)
         return

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
+from ..terminal.units import wait
+
 Report = dict[str, Any]
 _META = (
     '<meta name=viewport content="width=device-width"><meta http-equiv=Content-Security-Policy '
@@ -24,8 +26,7 @@ _STYLE = (
 
 
 def page(report: Report) -> str:
-    runs = [("actual", report["actual"]), ("unchanged", report["unchanged"])]
-    runs += [(one["change"], one) for one in report["variants"]]
+    runs = runs_of(report)
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8>",
         _META,
@@ -38,12 +39,18 @@ def page(report: Report) -> str:
     return "\n".join(part for part in parts if part)
 
 
+def runs_of(report: Report) -> list[tuple[str, Report]]:
+    """Returns what happened, the unchanged replay, and each variant, with their names."""
+    variants = [(one["change"], one) for one in report["variants"]]
+    return [("actual", report["actual"]), ("unchanged", report["unchanged"]), *variants]
+
+
 def _honesty(report: Report) -> str:
     identity, model, wrong = report["identity"], report["model"], report["model"]["error"]
     rows = [
         ("decided again exactly", f"{identity['different']:,} of {identity['commits']:,} commits differ"),
-        ("error of the model: mean wait", _span(wrong["mean_ms"])),
-        ("error of the model: p95 of waits", _span(wrong["p95_ms"])),
+        ("error of the model: mean wait", wait(wrong["mean_ms"])),
+        ("error of the model: p95 of waits", wait(wrong["p95_ms"])),
         *((f"error of the model: use of {name}", f"{share:.2%}") for name, share in wrong["use"].items()),
         *(
             (f"version {one['version']}", f"{one['identity']['different']:,} commits decided differently")
@@ -120,7 +127,7 @@ def _waits(kind: str, runs: Sequence[tuple[str, Report]]) -> str:
     for name in names:
         for number, (text, run) in enumerate(runs):
             row = run["waits"][kind].get(name, {})
-            waits = [_span(row.get(f"{one}_ms", 0)) for one in ("mean", "p50", "p95", "p99")]
+            waits = [wait(row.get(f"{one}_ms", 0)) for one in ("mean", "p50", "p95", "p99")]
             counts = f"{row.get('count', 0):,}", f"{row.get('still_waiting', 0):,}"
             rows.append((name if not number else "", text, counts[0], *waits, counts[1]))
     return f"<h2>Waits by {kind}</h2>" + _table((kind, "", "asks", "mean", "p50", "p95", "p99", "still wait"), rows)
@@ -133,7 +140,7 @@ def _use(runs: Sequence[tuple[str, Report]]) -> str:
             text, "", *(f"{run['use'].get(name, {}).get('share', 0):.1%}" for name in resources),
             f"{run['fairness']['mean']:.2f}", f"{run['preemptions']['count']:,}",
             ", ".join(f"{name} {value:,.0f} · h" for name, value in run["preemptions"]["lost_amount_hours"].items()),
-            _span(run["gangs"]["p95_ms"]), f"{run['applications_completed']:,}",
+            wait(run["gangs"]["p95_ms"]), f"{run['applications_completed']:,}",
         )
         for text, run in runs
     ]  # fmt: skip
@@ -143,7 +150,7 @@ def _use(runs: Sequence[tuple[str, Report]]) -> str:
 
 def _differences(report: Report) -> str:
     rows = [
-        (variant["change"], what, row["application"], ("+" if row["ms"] > 0 else "−") + _span(abs(row["ms"])))
+        (variant["change"], what, row["application"], ("+" if row["ms"] > 0 else "−") + wait(abs(row["ms"])))
         for variant in report["variants"]
         for what in ("gained", "lost")
         for row in variant["differences"][what]
@@ -167,10 +174,3 @@ def _colour(number: int) -> str:
 
 def _time(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M")
-
-
-def _span(ms: float) -> str:
-    for unit, length in (("h", 3_600_000), ("min", 60_000)):
-        if ms >= length:
-            return f"{ms / length:.1f} {unit}"
-    return f"{ms / 1_000:.3g} s"

@@ -1,4 +1,5 @@
-"""`remuda explain`: reasons why asks are pending; for others the newest fact in the log."""
+"""`remuda explain`: reasons why asks are pending; for others the newest fact in the log. A pod of Kubernetes is
+found by the tags of its front end."""
 
 from __future__ import annotations
 
@@ -18,8 +19,10 @@ from remuda_events.stories.story import StoryLine, StoryTarget
 from remuda_events.story_reader import lines
 from remuda_operations.queries import NoAnswer, RequestRefused
 from remuda_operations.queries import core as queries
+from remuda_operations.queries.core import pages_of
 from remuda_operations.queries.forecasts import sentence
-from remuda_operations.queries.rows import ExplainedAsk, Explanation, WhatIf
+from remuda_operations.queries.rows import ExplainedAsk, Explanation, Rows, WhatIf
+from remuda_proto import constants
 
 from .. import limits
 from ..client import past
@@ -38,6 +41,10 @@ from .wait_reasons import (
     waiting_time,
     with_units,
 )
+
+_META = constants.DOMAIN_K8S + constants.GROUP_META
+NAMESPACE = _META + constants.KEY_NAMESPACE
+POD_NAME = _META + constants.KEY_POD_NAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,3 +201,26 @@ def _show_changes(found: WhatIf) -> None:
 def _print_indented(line: str, style: str = "", indent: str = "  ") -> None:
     """With lines that go on behind the indent."""
     console.print(Padding(Text(line, style), (0, 0, 0, len(indent)), expand=False))
+
+
+def explain_pod(url: str, rm: str, pod: str, as_json: bool, what_if: bool = False) -> None:
+    """`pod`: namespace and name, with a slash. Raises UserError for a pod that the scheduler does not know."""
+    namespace, _, name = pod.partition("/")
+    found = answered(url, lambda bus: ask_of(bus, rm, namespace, name))
+    if found is None:
+        raise UserError(
+            f"{rm} has no ask or allocation of pod {pod}: it has ended, waits for its gang, claims or gates, or "
+            f"is another scheduler's; `kubectl describe pod -n {namespace} {name}` says more"
+        )
+    explain(url, rm, *found, as_json, what_if)
+
+
+async def ask_of(bus: Bus, rm: str, namespace: str, name: str) -> tuple[str, str] | None:
+    """Application and key of the ask of a pod that waits or runs. O(asks and allocations)."""
+    for kind in ("asks", "allocations"):
+        async for page in pages_of(bus, kind, Rows, rm=rm):
+            for row in getattr(page, kind):
+                tags = row["tags"]
+                if tags.get(POD_NAME) == name and tags.get(NAMESPACE) == namespace:
+                    return str(row["application"]), str(row["key"])
+    return None

@@ -1,4 +1,5 @@
-"""`remuda replay`: what would have happened, as tables, JSON, and a page with charts."""
+"""`remuda replay`: what would have happened, as tables, JSON, and a page with charts. `remuda shadow`: the same of
+what a shadow has found."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from rich.text import Text
 from ..errors import UserError
 from ..terminal import event_loop
 from ..terminal.output import console, errors, table_of
-from ..terminal.units import amount, number, time_of
+from ..terminal.units import amount, number, time_of, wait
 from .past import with_past
 from .preview import proposed
 
@@ -321,6 +322,8 @@ class _Bars:
 def show_report(report: Report) -> None:
     for line in honest_lines(report):
         console.print(Text(line), soft_wrap=True)
+    from ..history.page import runs_of
+
     runs = runs_of(report)
     _show_waits("queue", runs)
     _show_waits("user", runs)
@@ -332,7 +335,7 @@ def show_report(report: Report) -> None:
         for what, sign in (("gained", "less"), ("lost", "more")):
             rows = variant["differences"][what]
             if rows:
-                named = ", ".join(f"{row['application']} {span(abs(row['ms']))}" for row in rows)
+                named = ", ".join(f"{row['application']} {wait(abs(row['ms']))}" for row in rows)
                 console.print(Text(f"{variant['change']}: these wait {sign}: {named}"), soft_wrap=True)
     if (goal := report.get("goal")) is not None:
         found = (
@@ -354,8 +357,8 @@ def honest_lines(report: Report) -> list[str]:
     lines = [
         f"{report['rm']} from {time_of(report['since_ms'])} to {time_of(report['until_ms'])}",
         f"decided again exactly: {identity['different']:,} of {identity['commits']:,} commits differ",
-        f"error of the model (unchanged replay against what happened): mean wait {span(wrong['mean_ms'])}, "
-        f"p95 {span(wrong['p95_ms'])}; use "
+        f"error of the model (unchanged replay against what happened): mean wait {wait(wrong['mean_ms'])}, "
+        f"p95 {wait(wrong['p95_ms'])}; use "
         + (", ".join(f"{name} {share:.1%}" for name, share in wrong["use"].items()) or "none"),
         f"run times drawn, because they were cut off or never began: {model['censored']:.0%}"
         + ("" if model["reliable"] else ": UNRELIABLE"),
@@ -370,13 +373,6 @@ def honest_lines(report: Report) -> list[str]:
     return lines
 
 
-def runs_of(report: Report) -> list[tuple[str, Report]]:
-    return [
-        ("actual", report["actual"]), ("unchanged", report["unchanged"]),
-        *((one["change"], one) for one in report["variants"]),
-    ]  # fmt: skip
-
-
 def _show_waits(kind: str, runs: Sequence[tuple[str, Report]]) -> None:
     names = dict.fromkeys(name for _, run in runs for name in run["waits"][kind])
     figures = ("asks", "p50", "p95", "p99", "still wait")
@@ -384,7 +380,7 @@ def _show_waits(kind: str, runs: Sequence[tuple[str, Report]]) -> None:
     for name in list(names)[:ROWS]:
         for number_, (text, run) in enumerate(runs):
             row = run["waits"][kind].get(name, {})
-            waits = [span(row.get(f"p{percent}_ms", 0)) for percent in (50, 95, 99)]
+            waits = [wait(row.get(f"p{percent}_ms", 0)) for percent in (50, 95, 99)]
             counts = number(row.get("count", 0)), number(row.get("still_waiting", 0))
             table.add_row(Text(name if not number_ else ""), Text(text), counts[0], *waits, counts[1])
     console.print(table)
@@ -408,9 +404,28 @@ def _lost(preempted: Mapping[str, Any]) -> str:
     ) or "-"  # fmt: skip
 
 
-def span(ms: float) -> str:
-    """A wait: 0 s, 12 s, 5.0 min, 3.2 h."""
-    for unit, length in (("h", 3_600_000), ("min", 60_000)):
-        if ms >= length:
-            return f"{ms / length:.1f} {unit}"
-    return f"{ms / 1_000:.3g} s"
+# What a shadow has found
+
+
+def shadow(directory: Path, as_json: bool) -> None:
+    """Raises UserError."""
+    from ..history.shadow_report import ShadowReport, read
+
+    paths = sorted((directory / "reports").glob("*.json"))
+    if not paths:
+        raise UserError(f"{directory}: expected the directory of a shadow (shadow.directory) with reports")
+    try:
+        found: list[ShadowReport] = [one for path in paths if (one := read(path)) is not None]
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    if as_json:
+        print(msgspec.json.encode(found).decode())
+        return
+    for report in found:
+        until = f" up to {time_of(report.at_ms)}" if report.at_ms else ""
+        over = ", which is over" if report.is_over else ""
+        console.print(Text(f"{report.rm}: {report.against}{over}{until}: {report.summary()}"), soft_wrap=True)
+        for difference in report.differences[:ROWS]:
+            console.print(Text(f"  {difference['text']}"), soft_wrap=True)
+        if report.effect is not None:
+            show_report(report.effect)

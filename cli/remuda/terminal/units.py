@@ -72,6 +72,14 @@ def duration(ms: float) -> str:
     return f"{ms:.2g} ms" if ms < 9.95 else f"{ms:.0f} ms"
 
 
+def wait(ms: float) -> str:
+    """Writes a wait: 0 s, 12 s, 5.0 min, 3.2 h."""
+    for unit, length in (("h", 3_600_000), ("min", 60_000)):
+        if ms >= length:
+            return f"{ms / length:.1f} {unit}"
+    return f"{ms / 1_000:.3g} s"
+
+
 def time_of(at_ms: int) -> str:
     """Writes a time of day, in the time zone of this machine. `at_ms`: since 1970; 0: not known."""
     return datetime.fromtimestamp(at_ms / 1_000).astimezone().strftime("%Y-%m-%d %H:%M:%S") if at_ms else "-"

@@ -14,7 +14,7 @@ from remuda.history import shadow, shadow_report, versions
 from remuda.history.shadow import Following, Shadow
 from remuda.history.shadow_settings import ShadowSettings
 from remuda.history.versions import NoVersion, this_version, unpacked
-from remuda.show.shadow import shadow as show
+from remuda.show.replay import shadow as show
 from remuda_archive.holdings import segment_name
 from remuda_archive.segments import encode
 from remuda_archive.store import Store
