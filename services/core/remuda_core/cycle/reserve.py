@@ -33,12 +33,13 @@ def reserve(
     state: State, partition: Partition, index: PartitionIndex, ask_class: AskClass, pending: PendingAsk, now_ms: int
 ) -> Generator[Fact, None, int]:
     """Reserve a node for the first ask of an ask class, `pending`, if it may reserve one now. Its demand is closed, and
-    is set aside if it may not. Returns 1 if a node was reserved or the ask was placed, else 0."""
+    is set aside if it may not; of a demand that is bound to a node only the ask class is, because each of them may
+    preempt there. Returns 1 if a node was reserved or the ask was placed, else 0."""
     demand = ask_class.demand
     if not index.reserving.may_reserve(demand, pending):
         index.reserving.too_young(ask_class, pending)
         return 0
-    if index.candidates is None and not index.reserving.fits_total(demand):  # what is promised need not fit yet
+    if index.candidates is None and not index.reserving.fits_total(ask_class):  # what is promised need not fit yet
         return 0
     in_the_way = index.reserved_nodes.in_the_way(pending, bound=bool(demand.required_node))
     if in_the_way is not None:
@@ -47,7 +48,7 @@ def reserve(
     if demand.required_node:
         node = partition.nodes.get(demand.required_node)
         if node is None or not _may_be_kept(index, node, demand):
-            index.demands.end_reserving(demand)
+            ask_class.set_aside()
             return 0
         if node.reservation is not None:  # an ask bound to this node goes before one that may run elsewhere
             yield unreserved(partition, node.reservation, node, gives_way(node.reservation, pending))

@@ -361,9 +361,7 @@ class PartitionIndex:
 
     def reserve_again(self, demand: Demand) -> None:
         """Let the demand reserve nodes, and its asks preempt, if nothing prevents it any more."""
-        self.reserving.start_reserving(demand)
-        for ask_class in list(demand.set_aside) if demand.reserving else ():
-            ask_class.consider()
+        self.reserving.reserve_again(demand)
 
     def first_bound_ask_gone(self, ask: PendingAsk) -> None:
         """Let another ask that is bound to the same node try to reserve it, after the first such ask is gone."""

@@ -169,9 +169,19 @@ class ReservingDemands:
         self.wait_no_more(demand)
         self._demands.begin_reserving(demand)
 
-    def fits_total(self, demand: Demand) -> bool:
-        """Whether the partition as a whole has room for the demand. If not, the demand may not reserve until an
-        allocation is released or nodes are added."""
+    def reserve_again(self, demand: Demand) -> None:
+        """Let the demand reserve nodes, if nothing else prevents it, and look again at those of its ask classes that
+        were set aside."""
+        self.start_reserving(demand)
+        if demand.reserving:
+            self.wait_no_more(demand)
+            for ask_class in list(demand.set_aside):
+                ask_class.consider()
+
+    def fits_total(self, ask_class: AskClass) -> bool:
+        """Whether the partition as a whole has room for the demand of the ask class. If not, it may not reserve until
+        an allocation is released or nodes are added."""
+        demand = ask_class.demand
         total, occupied, allocated = self._partition.total, self._partition.occupied, self._partition.root.allocated
         if all(
             amount <= total.get(name, 0) - occupied.get(name, 0) - allocated.get(name, 0)
@@ -179,7 +189,10 @@ class ReservingDemands:
             if amount
         ):
             return True
-        self._demands.end_reserving(demand)
+        if demand.required_node:
+            ask_class.set_aside()
+        else:
+            self._demands.end_reserving(demand)
         self._exceeding_total[demand] = None
         return False
 
@@ -235,7 +248,7 @@ class ReservingDemands:
     def total_gained_room(self) -> None:
         """The partition as a whole has more room: demands that it was too full for may reserve nodes."""
         for demand in list(islice(self._exceeding_total, RESERVATION_WAKES)):
-            self.start_reserving(demand)
+            self.reserve_again(demand)
 
 
 @dataclass(slots=True, eq=False)

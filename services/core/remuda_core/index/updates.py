@@ -419,7 +419,7 @@ def _wake_bound(index: PartitionIndex, node: Node) -> None:
         if available is not None and covers(available, demand.need):
             index.open(demand)
         else:
-            index.reserving.start_reserving(demand)
+            index.reserving.reserve_again(demand)
 
 
 def unblock(index: PartitionIndex) -> None:
