@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from random import Random
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from remuda_core import commands
@@ -183,6 +183,7 @@ def passes(world: World, count: int) -> list[Fact]:
     return [fact for _ in range(count) for fact in world.schedule(10_000)]
 
 
+@example(seed=6749)  # two ask classes are bound to one node, and one of them may run first after a move
 @given(seed=st.integers(0, 10**6))
 def test_no_cluster_is_closed(seed: int) -> None:
     closing = Closing(seed)
