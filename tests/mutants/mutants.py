@@ -228,6 +228,7 @@ RESERVATIONS: Final = (
     ),
     *_of(
         "cycle.reserve",
+        ("bound_ask_keeps_others_from_the_node", "13: each ask that is bound to a node preempts in its turn", "            ask_class.set_aside()\n            return 0\n", "            index.demands.end_reserving(demand)\n            return 0\n"),
         ("kept_from_the_guaranteed", "11: an ask within its guaranteed takes a node from one that is not", "    if guaranteed != other_guaranteed:\n        return guaranteed\n", ""),
         ("kept_from_priority", "11: an ask of higher priority takes a node", "    return not node.preempting and has_higher_priority(pending, kept_for)", "    return False"),
         ("kept_not_from_equals", "11: an ask of equal right takes no node", "return _priority_below(one, common) > _priority_below(other, common)", "return _priority_below(one, common) >= _priority_below(other, common)"),
@@ -322,6 +323,7 @@ PASS: Final = (
     *_of(
         "index.reservations",
         ("held_back_by_no_limit", "11: a reserved ask keeps to its limits", "        if limit is not None:\n            self._index.stalled.block(node, limit)\n            return True\n", ""),
+        ("bound_ask_keeps_others_from_the_full", "13: each ask that is bound to a node preempts in its turn", "        if demand.required_node:\n            ask_class.set_aside()\n", "        if False:\n            ask_class.set_aside()\n"),
         ("kept_for_one_node_only", "11: a reserved ask goes to any node with room", "        return self._next_elsewhere() if self.opened else None", "        return None"),
     ),
     *_of(
