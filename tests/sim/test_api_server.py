@@ -124,8 +124,29 @@ async def test_nomination_ends_with_the_binding() -> None:
         ("storage.k8s.io/v1beta1/csistoragecapacities", 21),
         ("storage.k8s.io/v1/csistoragecapacities", 24),
         ("resource.k8s.io/v1/deviceclasses", 34),
+        ("resource.k8s.io/v1/resourceclaims", 34),
+        ("resource.k8s.io/v1/resourceslices", 34),
     ],
 )
 async def test_api_is_there_since_its_version(api: str, since: int) -> None:
     refused(404, "could not find", server(since - 1), "GET", f"/apis/{api}", None)
     assert server(since).call("GET", f"/apis/{api}", None, {"limit": "7"})
+
+
+CLAIM = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/c"
+
+
+async def test_allocation_of_a_claim_is_written_once_and_at_its_version() -> None:
+    it = server(36)
+    made = it.add("resourceclaims", {"metadata": {"name": "c"}, "status": {}}, "default")
+    version = {"uid": made["metadata"]["uid"], "resourceVersion": made["metadata"]["resourceVersion"]}
+    pod_uses = {"reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}]}
+    refused(422, "allocated", it, "PATCH", f"{CLAIM}/status", {"metadata": version, "status": pod_uses})
+    given = {"metadata": version, "status": {"allocation": {"devices": {"results": []}}, **pod_uses}}
+    it.call("PATCH", f"{CLAIM}/status", given, None)
+    refused(409, "modified", it, "PATCH", f"{CLAIM}/status", given)
+    other = {"metadata": {}, "status": {"allocation": {"devices": {"results": [1]}}}}
+    refused(422, "immutable", it, "PATCH", f"{CLAIM}/status", other)
+    it.call("PATCH", f"{CLAIM}/status", {"metadata": {}, "status": {"allocation": None, "reservedFor": None}}, None)
+    there = it.find("resourceclaims", "c")
+    assert there is not None and there["status"] == {}

@@ -205,6 +205,13 @@ CERTIFICATE_CHECK_S = 3_600.0
 # A registration that others have changed is put back after this time, and at most so often.
 REGISTRATION_PAUSE_S = 2.0
 
+# Claims of devices
+
+# Pods that may use one claim at once: the API server refuses more.
+CLAIM_CONSUMERS = 256
+# Reads of a claim whose write met a newer version of it.
+CLAIM_ATTEMPTS = 5
+
 # Metrics
 
 # Namespaces with series of their own, and queues of each: a series is 1 kB here and more in Prometheus.

@@ -76,6 +76,11 @@ class KubernetesSettings(Settings):
         "labels of nodes that levels of a topology may name as attributes, beside those of zone and region",
     )  # fmt: skip
 
+    device_classes: Texts = setting(
+        "kubernetes.device_classes", (),
+        "device classes whose claims are allocated here, each with a resource of its own: `gpu.nvidia.com=nvidia/gpu`",
+    )  # fmt: skip
+
     mode: Literal["shim", "plugin"] = setting(
         "kubernetes.mode", "shim",
         "plugin: pods with an application that the default scheduler places wait for their quota too",
@@ -171,6 +176,20 @@ class KubernetesSettings(Settings):
         check_patterns(patterns)
         return patterns
 
+    @field_validator("device_classes")
+    @classmethod
+    def _are_device_classes(cls, pairs: tuple[str, ...]) -> tuple[str, ...]:
+        """A device counts once: two classes cannot share a resource."""
+        found = [tuple(pair.split("=", 1)) for pair in pairs]
+        for pair, parts in zip(pairs, found, strict=True):
+            if len(parts) != 2 or not all(parts):
+                raise ValueError(f"{pair!r}: expected CLASS=RESOURCE, such as gpu.nvidia.com=nvidia/gpu")
+        for position in (0, 1):
+            named = [parts[position] for parts in found]
+            if twice := next((one for one in named if named.count(one) > 1), ""):
+                raise ValueError(f"{twice!r} is there twice: expected a resource of its own for each class")
+        return pairs
+
     @model_validator(mode="after")
     def _extender_knows_its_clients(self) -> Self:
         """Whoever reaches the extender may ask it about any pod, and take approvals back by asking twice."""
@@ -242,6 +261,7 @@ class KubernetesSettings(Settings):
             self.predicates,
             topology=self.topology,
             topology_labels=self.topology_labels,
+            device_classes=tuple(tuple(one.split("=", 1)) for one in self.device_classes),  # type: ignore[misc]
         )
 
 

@@ -12,17 +12,29 @@ from ruamel.yaml import YAML
 
 from integrations.kubernetes.tests.objects import node
 from integrations.kubernetes.tests.reporting_shim import shim
-from remuda_kubernetes.api.objects import DeviceClass, Node, Object, Pod, PodGroup, Workload
+from remuda_kubernetes.api.objects import (
+    DeviceClass,
+    Node,
+    Object,
+    Pod,
+    PodGroup,
+    ResourceClaim,
+    ResourceSlice,
+    Workload,
+)
 from remuda_kubernetes.plugin.plugin import Hold, PluginPolicy
 from remuda_kubernetes.predicates import on_node
 from remuda_kubernetes.shim import names
-from remuda_kubernetes.shim.effects import Ask, CreatePlaceholder, SetCondition, Submit
+from remuda_kubernetes.shim.cache import ShimPolicy
+from remuda_kubernetes.shim.effects import Ask, CreatePlaceholder, ReportNode, SetCondition, Submit
 from remuda_kubernetes.shim.quantities import request_of
+from remuda_kubernetes.shim.shim import Shim
 from remuda_proto.si.v1 import si_pb2 as si
 
 FILES = sorted((Path(__file__).parent / "recorded").glob("*.yaml"))
 KINDS: dict[str, type[Object]] = {
     "Pod": Pod, "Node": Node, "DeviceClass": DeviceClass, "Workload": Workload, "PodGroup": PodGroup,
+    "ResourceClaim": ResourceClaim, "ResourceSlice": ResourceSlice,
 }  # fmt: skip
 MI = 2**20
 
@@ -114,3 +126,28 @@ def test_native_gang_gets_its_placeholders(pod: str, kind: str, group: str) -> N
     (submitted,) = [one.application.applicationID for one in it.take() if isinstance(one, Submit)]
     it.application(si.ApplicationResponse(accepted=[si.AcceptedApplication(applicationID=submitted)]))
     assert len([one for one in it.take() if isinstance(one, CreatePlaceholder)]) == 3
+
+
+def test_devices_and_claims_of_them() -> None:
+    it = Shim(ShimPolicy(frozenset({"remuda"}), device_classes=(("gpu", "gpu"),)))
+    for name in ("n1", "n2"):
+        it.node_changed(node(name))
+    it.device_class_changed(recorded()["gpu"])
+    for name in ("n1-gpu.example.com-8c2fq", "n2-gpu.example.com-m4z7d"):
+        it.device_claims.slice_changed(recorded()[name])
+    for name in ("in-use", "prioritized", "aligned"):
+        it.device_claims.claim_changed(recorded()[name])
+    it.report()
+    reported = {one.node.nodeID: one.node for one in it.take() if isinstance(one, ReportNode)}
+    attributes = {name: {key: text for key, text in one.attributes.items() if key.startswith("remuda/devices.")}
+                  for name, one in reported.items()}  # fmt: skip
+    assert attributes == {
+        "n1": {"remuda/devices.gpu": "gpu-0,gpu-1", "remuda/devices.gpu.occupied": "gpu-0=1"},
+        "n2": {"remuda/devices.gpu": "gpu-0,gpu-1", "remuda/devices.gpu.unfit": "gpu-1"},
+    }
+    it.pod_changed(recorded()["claims"])
+    (waits,) = [one.message for one in it.take() if isinstance(one, SetCondition)]
+    assert waits == "ResourceClaim claims-gpu-x7k2p does not exist"
+    it.device_claims.claim_changed(recorded()["claims-gpu-x7k2p"])
+    (ask,) = [one.ask for one in it.take() if isinstance(one, Ask)]
+    assert ask.resourceAsk.resources["gpu"].value == 2

@@ -201,6 +201,8 @@ class ApiServer:
                 return self._delete(found, body.get("deleteOptions"))
             case "PATCH", "" if kind == "pods":
                 return _json(self._patch_pod(found, body))
+            case "PATCH", "" | "status" if kind == "resourceclaims":
+                return _json(self._patch_claim(found, body, part))
             case "PATCH", "" if kind in ("persistentvolumes", "persistentvolumeclaims"):
                 return _json(self._merge(kind, found, body))
             case "PATCH", "status":
@@ -246,13 +248,31 @@ class ApiServer:
         """RFC 7386, as far as volumes and claims need it."""
         metadata = found["metadata"]
         _same(found, body["metadata"])
-        if body["metadata"].get("resourceVersion", metadata["resourceVersion"]) != metadata["resourceVersion"]:
-            raise error_of(409, "the object has been modified")
+        _unchanged(found, body)
         annotations = {**metadata.get("annotations", {}), **body["metadata"].get("annotations", {})}
         merged = self.put(kind, found, metadata={"annotations": annotations}, spec=body.get("spec", {}))
         if kind == "persistentvolumes":
             self.on_reserved(found, merged)
         return merged
+
+    def _patch_claim(self, found: Json, body: Json, part: str) -> Json:
+        """RFC 7386. An allocation is never changed into another one, and pods use allocated claims only."""
+        _same(found, body["metadata"])
+        _unchanged(found, body)
+        if not part:
+            return self.put("resourceclaims", found, metadata={"finalizers": body["metadata"]["finalizers"]})
+        before, status = found["status"], {**found["status"], **body["status"]}
+        status = {name: value for name, value in status.items() if value is not None}
+        if (had := before.get("allocation")) and status.get("allocation", had) != had:
+            raise error_of(422, "status.allocation: Invalid value: field is immutable")
+        consumers = status.get("reservedFor", [])
+        if consumers and "allocation" not in status:
+            raise error_of(422, "status.reservedFor: Forbidden: may not be specified when `allocated` is not set")
+        if len(consumers) > 256 or len({one["uid"] for one in consumers}) != len(consumers):
+            raise error_of(422, "status.reservedFor: Too many, or a duplicate value")
+        if found["metadata"].get("deletionTimestamp") and not had and "allocation" in status:
+            raise error_of(422, "status.allocation: Forbidden: the claim is being deleted")
+        return self._store("resourceclaims", MODIFIED, {**found, "status": status})
 
     def _patch_status(self, kind: str, found: Json, body: Json) -> bytes:
         _same(found, body["metadata"])
@@ -309,6 +329,12 @@ def _json_patched(value: Json, operations: list[Json]) -> Json:
         except (KeyError, IndexError):
             raise error_of(422, f"{one['path']} does not exist") from None
     return patched
+
+
+def _unchanged(found: Json, body: Json) -> None:
+    version = found["metadata"]["resourceVersion"]
+    if body["metadata"].get("resourceVersion", version) != version:
+        raise error_of(409, "the object has been modified")
 
 
 def _same(found: Json, given: Json) -> None:

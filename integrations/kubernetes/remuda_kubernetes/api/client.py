@@ -36,6 +36,8 @@ from remuda_kubernetes.api.objects import (
     Pod,
     PodGroup,
     PriorityClass,
+    ResourceClaim,
+    ResourceSlice,
     Status,
     StorageCapacity,
     StorageClass,
@@ -334,6 +336,8 @@ PRIORITY_CLASSES: Final = Resource("/apis/scheduling.k8s.io/v1/priorityclasses",
 # A budget's refusal has the status of an overload (429), and that of several budgets the status of a fault (500).
 _BUDGET: Final = re.compile(r"disruption ?budget", re.IGNORECASE)
 DEVICE_CLASSES: Final = Resource("/apis/resource.k8s.io/v1/deviceclasses", DeviceClass)
+RESOURCE_CLAIMS: Final = Resource("/apis/resource.k8s.io/v1/resourceclaims", ResourceClaim)
+RESOURCE_SLICES: Final = Resource("/apis/resource.k8s.io/v1/resourceslices", ResourceSlice)
 BUDGETS: Final = Resource("/apis/policy/v1/poddisruptionbudgets", DisruptionBudget)
 BUDGETS_BETA: Final = Resource("/apis/policy/v1beta1/poddisruptionbudgets", DisruptionBudget)  # before 1.21
 GROUP_OBJECTS: Final[dict[str, Resource[Any]]] = {

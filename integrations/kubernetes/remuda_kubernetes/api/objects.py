@@ -5,7 +5,7 @@ Names follow the API's, in Python's spelling.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct, field
 
@@ -32,6 +32,7 @@ class Metadata(Api):
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     owner_references: list[OwnerReference] = []
+    finalizers: list[str] = []
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
 
@@ -208,6 +209,21 @@ class Named(Api):
     name: str = ""
 
 
+class PodClaim(Api):
+    """A claim of devices: of this name, or made for the pod from a template."""
+
+    name: str = ""
+    resource_claim_name: str = ""
+    resource_claim_template_name: str = ""
+
+
+class PodClaimStatus(Api):
+    """The claim that was made from a template; without a name, none is needed."""
+
+    name: str = ""
+    resource_claim_name: str = ""
+
+
 class SchedulingGroup(Api):
     """The PodGroup of a pod, from 1.36."""
 
@@ -241,7 +257,7 @@ class PodSpec(Api):
     topology_spread_constraints: list[SpreadConstraint] = []
     scheduling_gates: list[Named] = []
     volumes: list[PodVolume] = []
-    resource_claims: list[Named] = []
+    resource_claims: list[PodClaim] = []
     image_pull_secrets: list[Named] = []
 
     @property
@@ -277,6 +293,7 @@ class PodStatus(Api):
     allocated_resources: Quantities | None = None
     resources: Resources | None = None
     resize: str = ""
+    resource_claim_statuses: list[PodClaimStatus] = []
 
 
 class Pod(Object):
@@ -300,15 +317,150 @@ class Pod(Object):
 
 # Dynamic resource allocation
 
+# Of claims: the controller of claims takes it away when the claim is not allocated any more.
+CLAIM_FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+
+
+class CelSelector(Api):
+    expression: str = ""
+
+
+class DeviceSelector(Api):
+    cel: CelSelector | None = None
+
 
 class DeviceClassSpec(Api):
-    """`extended_resource_name`: pods that request this resource get devices of the class."""
+    """`extended_resource_name`: pods that request this resource get devices of the class. `config`: as it is, for the
+    driver."""
 
     extended_resource_name: str = ""
+    selectors: list[DeviceSelector] = []
+    config: list[dict[str, Any]] = []
 
 
 class DeviceClass(Object):
     spec: DeviceClassSpec = DeviceClassSpec()
+
+
+class DeviceAttribute(Api):
+    """One of these."""
+
+    string: str | None = None
+    bool_: bool | None = field(default=None, name="bool")
+    int_: int | None = field(default=None, name="int")
+
+
+class DeviceTaint(Api):
+    key: str = ""
+    effect: str = ""
+
+
+class SliceDevice(Api):
+    """`consumes_counters`: a part of a larger device. `allow_multiple_allocations`: claims share the device.
+    `binding_conditions`: what has to be so before a pod with the device is bound."""
+
+    name: str = ""
+    attributes: dict[str, DeviceAttribute] | None = None
+    taints: list[DeviceTaint] = []
+    consumes_counters: list[Any] = []
+    allow_multiple_allocations: bool | None = None
+    binding_conditions: list[str] = []
+
+
+class DevicePool(Api):
+    name: str = ""
+    generation: int = 0
+    resource_slice_count: int = 1
+
+
+class SliceSpec(Api):
+    """`node_name`: empty: the devices are not of one node."""
+
+    driver: str = ""
+    pool: DevicePool = DevicePool()
+    node_name: str = ""
+    devices: list[SliceDevice] = []
+
+
+class ResourceSlice(Object):
+    """Devices of a driver: one of the parts of a pool."""
+
+    spec: SliceSpec = SliceSpec()
+
+
+class ExactRequest(Api):
+    device_class_name: str = ""
+    selectors: list[Any] = []
+    allocation_mode: str = ""
+    count: int | None = None
+    admin_access: bool | None = None
+    tolerations: list[Any] = []
+    capacity: dict[str, Any] | None = None
+
+
+class DeviceRequest(Api):
+    """One of `exactly` and `first_available`."""
+
+    name: str = ""
+    exactly: ExactRequest | None = None
+    first_available: list[Any] = []
+
+
+class DeviceRequests(Api):
+    requests: list[DeviceRequest] = []
+    constraints: list[Any] = []
+    config: list[dict[str, Any]] = []
+
+
+class ResourceClaimSpec(Api):
+    devices: DeviceRequests = DeviceRequests()
+
+
+class AllocatedDevice(Api):
+    request: str = ""
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    admin_access: bool | None = None
+
+
+class AllocatedDevices(Api):
+    results: list[AllocatedDevice] = []
+
+
+class ClaimAllocation(Api):
+    """`node_selector`: where the devices can be used; None: on all nodes."""
+
+    devices: AllocatedDevices = AllocatedDevices()
+    node_selector: NodeSelector | None = None
+
+
+class ClaimConsumer(Api):
+    """A pod that may use a claim; others have an API group."""
+
+    resource: str = ""
+    name: str = ""
+    uid: str = ""
+    api_group: str = ""
+
+
+class ResourceClaimStatus(Api):
+    allocation: ClaimAllocation | None = None
+    reserved_for: list[ClaimConsumer] = []
+
+
+class ResourceClaim(Object):
+    """A claim of devices."""
+
+    spec: ResourceClaimSpec = ResourceClaimSpec()
+    status: ResourceClaimStatus = ResourceClaimStatus()
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.metadata.namespace, self.metadata.name
+
+    def is_reserved_for(self, uid: str) -> bool:
+        return any(one.uid == uid for one in self.status.reserved_for)
 
 
 # Disruption budgets

@@ -116,6 +116,8 @@ class Predicates:
         def check(on: NodeEntry) -> str:
             if in_use:
                 return in_use
+            if pod.spec.resource_claims and (refusal := cache.devices.refusal(pod, on.node)):
+                return refusal
             if (has_ports or has_volumes) and (refusal := on_its_pods(on)):
                 return refusal
             labels = on.node.metadata.labels or NOTHING

@@ -34,6 +34,7 @@ from remuda_kubernetes.api.client import (
 from remuda_kubernetes.api.objects import BOUND_BY_CONTROLLER, SELECTED_NODE, Claim, Pod, Volume
 from remuda_kubernetes.metrics import Places
 from remuda_kubernetes.plugin.plugin import Approve, OpenGate, Pin, PluginCall, Withhold, gate_patch
+from remuda_kubernetes.shell.claims import ClaimRefused, give, give_back
 from remuda_kubernetes.shell.events import EventWriter
 from remuda_kubernetes.shim import names
 from remuda_kubernetes.shim.effects import (
@@ -44,6 +45,7 @@ from remuda_kubernetes.shim.effects import (
     Effect,
     Evict,
     FailPod,
+    GiveBack,
     PodName,
     RecordEvent,
     SetCondition,
@@ -55,7 +57,7 @@ log = structlog.get_logger()
 T = TypeVar("T", Claim, Volume)
 
 OnShim = Callable[[Callable[[Shim], None]], None]
-Change = BindVolumes | DeletePod | Evict | FailPod | CreatePlaceholder
+Change = BindVolumes | GiveBack | DeletePod | Evict | FailPod | CreatePlaceholder
 Note = SetCondition | RecordEvent | Withhold
 Placement = Bind | OpenGate | Approve
 
@@ -83,7 +85,7 @@ class Calls:
                 case Bind() | OpenGate() | Approve():
                     self._conditions.pop(effect.pod.uid, None)  # the pod does not wait any more
                     self._bindings.put_nowait((effect, asyncio.get_running_loop().time()))
-                case BindVolumes() | DeletePod() | Evict() | FailPod() | CreatePlaceholder():
+                case BindVolumes() | GiveBack() | DeletePod() | Evict() | FailPod() | CreatePlaceholder():
                     self._changes.put_nowait(effect)
                 case SetCondition() | RecordEvent() | Withhold():
                     self._add_note(effect)
@@ -149,6 +151,8 @@ class Calls:
         """The reason of a failure. A pod that is gone is none: its reflector reports that."""
         try:
             await self._retry(lambda: self._place(bind), limits.BINDING_RETRY)
+        except ClaimRefused as refused:
+            return refused.reason
         except NotFound:
             return None
         except Conflict as conflict:
@@ -163,7 +167,9 @@ class Calls:
 
     async def _place(self, bind: Placement) -> None:
         match bind:
-            case Bind(pod, node):
+            case Bind(pod, node, claims):
+                for write in claims:
+                    await give(self._client, write, pod)
                 await self._client.bind(pod.namespace, pod.name, pod.uid, node)
             case OpenGate():
                 await open_gate(self._client, bind)
@@ -214,6 +220,9 @@ class Calls:
                 await self._create_placeholder(change)
             case BindVolumes():
                 await self._bind_volumes(change)
+            case GiveBack():
+                await give_back(self._client, change)
+                self._on_shim(lambda shim: shim.device_claims.given_back(change))
 
     async def _bind_volumes(self, change: BindVolumes) -> None:
         """The controller of volumes does the rest. Raises Conflict when a volume or a claim has changed since."""

@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from remuda_kubernetes.api.client import GROUP_OBJECTS, Client, NotFound, Rejected
+from remuda_kubernetes.api.client import GROUP_OBJECTS, RESOURCE_CLAIMS, Client, NotFound, Rejected
 from remuda_kubernetes.plugin.plugin import minor_of
 from remuda_kubernetes.webhook.registration import NAME
 
@@ -34,6 +34,8 @@ OPTIONAL: Final[tuple[Right, ...]] = (
     ("scheduling.k8s.io", "podgroups", READ), ("scheduling.k8s.io", "workloads", READ),
     ("scheduling.x-k8s.io", "podgroups", READ), ("scheduling.volcano.sh", "podgroups", READ),
     ("jobset.x-k8s.io", "jobsets", READ), ("resource.k8s.io", "deviceclasses", READ),
+    ("resource.k8s.io", "resourceslices", READ), ("resource.k8s.io", "resourceclaims", (*READ, "patch")),
+    ("resource.k8s.io", "resourceclaims/status", ("patch",)), ("resource.k8s.io", "resourceclaims/binding", ("patch",)),
 )  # fmt: skip
 OF_PLUGIN: Final[tuple[Right, ...]] = (("", "pods", ("patch",)),)
 
@@ -78,6 +80,8 @@ async def check(client: Client, mode: Mode, namespace: str, account: str) -> Asy
         remedy = "apply deploy/kubernetes/plugin/gates.yaml, or users may remove gates where the webhook is not called"
         yield Finding("warning", "no policy keeps the scheduling gate", remedy)
     served = [kind for kind, resource in GROUP_OBJECTS.items() if await _exists(client, f"{resource.path}?limit=1")]
+    has_claims = await _exists(client, f"{RESOURCE_CLAIMS.path}?limit=1")
+    yield Finding("good", f"claims of devices: {'there are' if has_claims else 'the API server has none'}")
     yield Finding("good", f"gangs of others: {', '.join(served) or 'the API server has no objects of them'}")
 
 

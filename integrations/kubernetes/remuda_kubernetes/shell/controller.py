@@ -34,6 +34,8 @@ from remuda_kubernetes.api.client import (
     NODES,
     PODS,
     PRIORITY_CLASSES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
     STORAGE_CAPACITIES,
     STORAGE_CAPACITIES_BETA,
     STORAGE_CLASSES,
@@ -250,10 +252,26 @@ class Controller:
             of(NODES, shim.node_changed, shim.node_gone),
             *(of(*one) for one in volumes),
             of(DEVICE_CLASSES, shim.device_class_changed, shim.device_class_gone, served=lambda are_served: None),
+            *self._device_reflectors(of),
             *(self._group_reflector(kind, of) for kind in GROUP_OBJECTS if self._settings.gangs_of_others),
             of(BUDGETS if has_budgets else BUDGETS_BETA, shim.budgets.changed, shim.budgets.gone),
             of(PODS, self._pod_changed, self._pod_gone, listed=self._pods_listed),
             *([of(config_maps(self._client.namespace), maps.changed, maps.gone)] if self._settings.config_maps else []),
+        ]
+
+    def _device_reflectors(self, of: Callable[..., Reflector[Any]]) -> list[Reflector[Any]]:
+        """Claims and devices, if devices are allocated here."""
+        claims = self._shim.device_claims
+        if not self._shim.cache.policy.device_classes:
+            return []
+
+        def served(are_served: bool) -> None:
+            claims.served(are_served=are_served)
+            self._wake.set()
+
+        return [
+            of(RESOURCE_SLICES, claims.slice_changed, claims.slice_gone, served=served),
+            of(RESOURCE_CLAIMS, claims.claim_changed, claims.claim_gone, served=served),
         ]
 
     def _group_reflector(self, kind: str, of: Callable[..., Reflector[Any]]) -> Reflector[Any]:
@@ -446,7 +464,7 @@ async def version_of(client: Client) -> dict[str, str]:
 def plugin_policy(settings: KubernetesSettings, version: Mapping[str, str]) -> PluginPolicy:
     of = settings.policy
     return PluginPolicy(
-        **{field.name: getattr(of, field.name) for field in fields(of)},
+        **{field.name: getattr(of, field.name) for field in fields(of)} | {"device_classes": ()},
         placed_by=frozenset(settings.placed_by),
         hold=hold_of(settings.hold, version),
         pin=pin_of(settings.pin, version),

@@ -9,6 +9,7 @@ from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Pod
 from remuda_kubernetes.shim import messages, names
 from remuda_kubernetes.shim.cache import ApplicationEntry, Cache, PodEntry
+from remuda_kubernetes.shim.device_claims import DeviceClaims
 from remuda_kubernetes.shim.effects import (
     CreatePlaceholder,
     DeletePod,
@@ -29,6 +30,7 @@ from remuda_kubernetes.shim.pod_reading import (
     is_placeholder,
     task_group_of,
 )
+from remuda_kubernetes.shim.quantities import request_names
 from remuda_kubernetes.shim.questions import Questions
 from remuda_kubernetes.shim.task_groups import TaskGroup, placeholder_pod, placeholder_suffix, policy_of, task_groups_of
 from remuda_kubernetes.shim.volumes import Volumes
@@ -39,8 +41,9 @@ STARTED = frozenset({"Starting", "Running"})
 
 
 class Applications:
-    def __init__(self, cache: Cache, questions: Questions, volumes: Volumes) -> None:
+    def __init__(self, cache: Cache, questions: Questions, volumes: Volumes, device_claims: DeviceClaims) -> None:
         self._cache = cache
+        self.device_claims = device_claims
         self._volumes = volumes
         self._questions = questions
         self._undeleted: dict[str, None] = {}  # UIDs, an ordered set
@@ -269,6 +272,7 @@ class Applications:
             entry.problem
             or policy.problem_of(entry.pod)
             or self._devices_of_others(entry)
+            or self.device_claims.hold(entry)
             or (self._volumes.hold(entry) if policy.predicates else "")
         )
         if reason and entry.condition[1] != reason:
@@ -279,6 +283,9 @@ class Applications:
 
     def _devices_of_others(self, entry: PodEntry) -> str:
         """Why a pod waits that requests devices as an extended resource, for which this front end allocates none."""
+        claimed = request_names(entry.pod) & set(self._cache.devices.resources.values())
+        if claimed and not entry.is_placeholder:
+            return f"its containers request {', '.join(sorted(claimed))}, which is allocated by resourceClaims only"
         served = [] if self._cache.policy.leaves_devices(entry.pod) else self._cache.served_by_devices(entry.size)
         if not served:
             return ""

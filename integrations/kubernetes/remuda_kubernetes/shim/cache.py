@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from remuda_kubernetes import limits
-from remuda_kubernetes.api.objects import Namespace, Node, Pod, PriorityClass
+from remuda_kubernetes.api.objects import Namespace, Node, Pod, PriorityClass, ResourceClaim
 from remuda_kubernetes.predicates.among_pods import PodGroups
 from remuda_kubernetes.predicates.volumes import Storage, claim_names
 from remuda_kubernetes.shim import names, pod_reading
+from remuda_kubernetes.shim.devices import Booked, Devices
 from remuda_kubernetes.shim.effects import Effect, PodName, RecordEvent, name_of
 from remuda_kubernetes.shim.other_gangs import GroupObjects
 from remuda_kubernetes.shim.pod_reading import GroupKey
@@ -24,7 +25,7 @@ class ShimPolicy:
     pod without an application gets one of its own. `gangs`: task groups have an effect. `predicates`: pods are placed
     only where they suit. `volume_bind_timeout_s`: of a pod that was placed, until its claims count as not bound.
     `topology`: annotations about the topology have an effect. `topology_labels`: labels of nodes that are
-    attributes."""
+    attributes. `device_classes`: a class of devices and its resource, for the claims that are allocated here."""
 
     scheduler_names: frozenset[str]
     placeholder_image: str = "registry.k8s.io/pause:3.7"
@@ -35,6 +36,7 @@ class ShimPolicy:
     volume_bind_timeout_s: float | None = None  # None: limits.VOLUME_BIND_TIMEOUT_S
     topology: bool = True
     topology_labels: tuple[str, ...] = ()
+    device_classes: tuple[tuple[str, str], ...] = ()
 
     @property
     def volume_sweeps(self) -> float:
@@ -48,7 +50,7 @@ class ShimPolicy:
 
     def problem_of(self, pod: Pod) -> str:
         """Why this front end cannot have the pod run at all; empty: it can."""
-        if pod.spec.resource_claims:
+        if pod.spec.resource_claims and not self.device_classes:
             return "its resourceClaims (dynamic resource allocation) are allocated by the default scheduler only"
         return ""
 
@@ -75,6 +77,8 @@ class PodEntry:
     in sweeps. `pause_s`: before it is asked for again when its next binding fails.
     `told_start`: the start that an event has told last, in ms, how far ahead that was, and when, in sweeps.
     `problem`: why its amounts cannot be read; empty: they can.
+    `devices`: those of its allocation, by resource. `is_kept`: a claim of devices is allocated, which keeps it where
+    they are. `written`: claims that are written before its binding. `bindings`: of these, those on their way.
     `unfit`: nodes that another scheduler or a provisioner has refused for it: until when, in sweeps, and why."""
 
     pod: Pod
@@ -96,6 +100,15 @@ class PodEntry:
     condition: tuple[str, str] = ("", "")
     told_start: tuple[int, int, int] | None = None
     problem: str = ""
+    devices: Booked = field(default_factory=dict)
+    is_kept: bool = False
+    written: tuple[ResourceClaim, ...] = ()
+    bindings: int = 0
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether predicates are asked for this pod alone, whatever it is like."""
+        return self.is_kept or bool(self.unfit)
 
     @property
     def is_waiting(self) -> bool:
@@ -109,9 +122,11 @@ class PodEntry:
     def name(self) -> PodName:
         return name_of(self.pod.metadata)
 
-    def book(self, uuid: str, amounts: Amounts) -> None:
-        """Note its allocation. Without amounts, it is as large as the pod."""
+    def book(self, uuid: str, amounts: Amounts, devices: Mapping[str, str] | None = None) -> None:
+        """Note its allocation. Without amounts, it is as large as the pod. `devices`: names by resource, as tags have
+        them."""
         self.uuid, self.booked = uuid, amounts or self.size
+        self.devices = {resource: tuple(text.split(",")) for resource, text in (devices or {}).items() if text}
         self.condition = ("", "")  # if it has to wait again, it is said again
         self.told_start = None
 
@@ -155,14 +170,16 @@ class ApplicationEntry:
 @dataclass(slots=True)
 class NodeEntry:
     """A node of the API server. `is_reported`: the scheduler knows the node. `failed_bindings`: bindings that have
-    failed in a row. `version`: changes with all that predicates depend on. `refusals`: allocations on the node that
-    predicates have refused. The other fields are as they were reported last."""
+    failed in a row. `had_devices`: resources that are devices of slices, also if all are gone. `version`: changes with
+    all that predicates depend on. `refusals`: allocations on the node that predicates have refused. The other fields
+    are as they were reported last."""
 
     node: Node
     is_reported: bool = False
     version: int = 0
     failed_bindings: int = 0
     refusals: int = 0
+    had_devices: dict[str, None] = field(default_factory=dict)
     capacity: Amounts = field(default_factory=dict)
     occupied: Amounts = field(default_factory=dict)
     attributes: dict[str, str] = field(default_factory=dict)
@@ -189,6 +206,7 @@ class Cache:
         self.is_live = False
         self.groups = PodGroups()
         self.storage = Storage()
+        self.devices = Devices(dict(policy.device_classes))
         self.device_classes: dict[str, str] = {}  # name -> the extended resource that it serves
         self.group_objects = GroupObjects()
         self.nodes_version = 0  # changes with what predicates depend on, of any node
@@ -226,7 +244,7 @@ class Cache:
             self._use_claims(entry.pod, bool(node))
         if node:
             self._on_node.setdefault(node, {})[uid] = None
-        if entry.occupied:
+        if entry.occupied or entry.devices:
             self.dirty_nodes.update({one: None for one in (entry.node, node) if one})
         entry.node = node
 
@@ -243,7 +261,7 @@ class Cache:
 
     def served_by_devices(self, size: Amounts) -> list[str]:
         """The resources among these amounts that no node has, because dynamic resource allocation serves them."""
-        served = set(self.device_classes.values())
+        served = set(self.device_classes.values()) - set(self.devices.resources.values())
         return [
             name
             for name in size
@@ -264,6 +282,36 @@ class Cache:
     def occupied(self, node: str) -> Amounts:
         """The requests of pods of other schedulers there, and what other pods have grown by."""
         return total(entry.occupied for entry in self.on_node(node))
+
+    def devices_occupied(self, node: str) -> dict[str, list[str]]:
+        """The devices there that claims have and no allocation, by resource."""
+        in_use = self.devices.in_use(node)
+        if not in_use:
+            return {}
+        booked = {(resource, name) for one in self.on_node(node) if one.uuid and one.application
+                  for resource, names in one.devices.items() for name in names}  # fmt: skip
+        return {
+            resource: left
+            for resource, found in in_use.items()
+            if (left := [name for name in found if (resource, name) not in booked])
+        }
+
+    def book_running(self, entry: PodEntry) -> None:
+        """A pod that runs without an allocation is reported as large as it is, with the devices of its claims that no
+        other pod has booked."""
+        entry.uuid = ""
+        if self.devices.resources and entry.pod.spec.resource_claims:
+            free = self.devices_occupied(entry.node)
+            mine = self.devices.of_running(entry.pod, entry.node)
+            devices = {resource: [name for name in names if name in free.get(resource, ())]
+                       for resource, names in mine.items()}  # fmt: skip
+            others = {
+                name: amount for name, amount in entry.size.items() if name not in self.devices.resources.values()
+            }
+            entry.size = others | {resource: len(names) for resource, names in devices.items() if names}
+            entry.book(entry.pod.uid, entry.size, {resource: ",".join(names) for resource, names in devices.items()})
+        else:
+            entry.book(entry.pod.uid, entry.size)
 
     def pods_of(self, application: ApplicationEntry) -> Iterator[PodEntry]:
         return (self.pods[uid] for uid in list(application.pods))

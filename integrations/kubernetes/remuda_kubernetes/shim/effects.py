@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from remuda_kubernetes.api.objects import Claim, Metadata, Volume
+from remuda_kubernetes.api.objects import Claim, Metadata, ResourceClaim, Volume
+from remuda_kubernetes.shim.devices import Write
 from remuda_proto.si.v1 import si_pb2 as si
 
 # To the scheduler
@@ -62,8 +63,11 @@ class PodName:
 
 @dataclass(frozen=True, slots=True)
 class Bind:
+    """Bind a pod. `claims`: what is written into its claims of devices before."""
+
     pod: PodName
     node: str
+    claims: tuple[Write, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,14 @@ class BindVolumes:
     node: str
     reserved: tuple[tuple[Volume, Claim], ...]
     selected: tuple[Claim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GiveBack:
+    """Take back what was written into these claims of devices for a pod, unless it is bound."""
+
+    pod: PodName
+    claims: tuple[ResourceClaim, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +137,7 @@ class RecordEvent:
     is_warning: bool = False
 
 
-Call = Bind | BindVolumes | DeletePod | Evict | FailPod | CreatePlaceholder | SetCondition | RecordEvent
+Call = Bind | BindVolumes | GiveBack | DeletePod | Evict | FailPod | CreatePlaceholder | SetCondition | RecordEvent
 Effect = Message | Call
 
 

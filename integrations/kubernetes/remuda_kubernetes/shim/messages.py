@@ -129,7 +129,8 @@ def allocation(cache: Cache, entry: PodEntry) -> si.Allocation:
     group = pod_reading.task_group_of(pod)
     return si.Allocation(
         allocationKey=pod.uid,
-        allocationTags=_tags(pod, topology=cache.policy.topology, bound_ms=pod_reading.bound_ms_of(pod)),
+        allocationTags=_tags(pod, topology=cache.policy.topology, bound_ms=pod_reading.bound_ms_of(pod))
+        | {constants.DEVICES_TAG + resource: ",".join(names) for resource, names in entry.devices.items() if names},
         UUID=entry.uuid,
         resourcePerAlloc=resource(entry.size),
         priority=pod.spec.priority or 0,
@@ -138,6 +139,12 @@ def allocation(cache: Cache, entry: PodEntry) -> si.Allocation:
         taskGroupName=group,
         placeholder=bool(group) and entry.is_placeholder,
     )
+
+
+def devices(cache: Cache, tags: Mapping[str, str]) -> dict[str, str]:
+    """The names of the devices of an allocation that are of a class of the settings, by resource."""
+    resources = cache.devices.resources.values()
+    return {one: names for one in resources if (names := tags.get(constants.DEVICES_TAG + one))}
 
 
 def release(entry: PodEntry, why: str) -> si.AllocationRelease | si.AllocationAskRelease:

@@ -14,7 +14,7 @@ from remuda_kubernetes.shim.cache import Cache, NodeEntry
 from remuda_kubernetes.shim.effects import RecordEvent, ReportAllocation, ReportNode, name_of
 from remuda_kubernetes.shim.quantities import amounts
 from remuda_proto.bounds import shown
-from remuda_proto.constants import LEAVES_AT
+from remuda_proto.constants import DEVICES_OCCUPIED, DEVICES_TAG, DEVICES_UNFIT, LEAVES_AT
 from remuda_proto.durations import EXPECTED_TIME, instant
 from remuda_proto.si.v1 import si_pb2 as si
 
@@ -83,7 +83,7 @@ class Nodes:
         room = limits.EXISTING_BYTES
         for pod in self._cache.on_node(name):
             if pod.application and pod.is_bound:
-                pod.book(pod.pod.uid, pod.size)
+                self._cache.book_running(pod)
                 allocation = messages.allocation(self._cache, pod)
                 room -= allocation.ByteSize()
                 (existing if room >= 0 else others).append(allocation)
@@ -129,9 +129,12 @@ class Nodes:
             entry.capacity = amounts(entry.node.status.allocatable)
         except ValueError as error:
             self._record(entry, "NodeRejected", str(error), warn=True)
-        entry.occupied = self._cache.occupied(entry.node.metadata.name)
+        name = entry.node.metadata.name
+        entry.occupied = self._cache.occupied(name)
         entry.attributes = topology.attributes_of(entry.node, self._cache.policy.topology_labels)
         entry.attributes |= _leaves_at(entry.node)
+        if self._cache.devices.resources:
+            self._note_devices(entry, name)
         entry.is_drained = entry.node.spec.unschedulable
         entry.is_ready = entry.node.is_ready and entry.failed_bindings < limits.FAILED_BINDINGS
         at = entry.version, entry.refusals
@@ -160,6 +163,24 @@ class Nodes:
             entry = self._cache.nodes.get(accepted.nodeID)
             if entry is not None:
                 self._record(entry, "NodeAccepted", f"node {accepted.nodeID} is accepted by the scheduler")
+
+    def _note_devices(self, entry: NodeEntry, name: str) -> None:
+        """Resources of device classes are the devices of slices, and no others."""
+        devices, occupied = self._cache.devices.on_node(name), self._cache.devices_occupied(name)
+        for resource in self._cache.devices.resources.values():
+            here, taken = devices.get(resource, {}), occupied.get(resource, [])
+            entry.capacity.pop(resource, None)
+            entry.occupied.pop(resource, None)
+            if resource in devices or resource in entry.had_devices:
+                entry.had_devices[resource] = None
+                entry.capacity[resource] = len(here)
+                tag = DEVICES_TAG + resource
+                unfit = [one for one, device in here.items() if device.is_unfit]
+                said = {"": ",".join(here), DEVICES_UNFIT: ",".join(unfit),
+                        DEVICES_OCCUPIED: ",".join(f"{one}=1" for one in taken)}  # fmt: skip
+                entry.attributes |= {tag + suffix: text for suffix, text in said.items() if text}
+            if taken:
+                entry.occupied[resource] = len(taken)
 
     def _record(self, entry: NodeEntry, reason: str, note: str, *, warn: bool = False) -> None:
         self._cache.emit(RecordEvent("Node", name_of(entry.node.metadata), reason, "Scheduling", note, warn))

@@ -30,8 +30,8 @@ class Questions:
         scheduler may keep them longer than that ask."""
         entry.asks += 1
         entry.attempts += 1
-        name = class_of(entry.pod, entry.attempts, alone=bool(entry.unfit))
-        if not entry.unfit and not depends_on_pods(entry.pod):
+        name = class_of(entry.pod, entry.attempts, alone=entry.is_alone)
+        if not entry.is_alone and not depends_on_pods(entry.pod):
             self._samples.pop(name, None)
             self._samples[name] = entry.pod
             if len(self._samples) > limits.PREDICATE_CLASSES:
@@ -46,7 +46,7 @@ class Questions:
             raise LookupError(f"{predicate_class}: no pod of this class is there any more")
         if entry is not None:  # an ask of an earlier process may have a later attempt
             entry.attempts = max(entry.attempts, attempt_of(predicate_class))
-        is_alone = entry is not None and bool(entry.unfit) and predicate_class.startswith(entry.pod.uid)
+        is_alone = entry is not None and entry.is_alone and predicate_class.startswith(entry.pod.uid)
         if not is_alone and not depends_on_pods(pod):
             yield from self._of_class(pod, node_ids)
         elif entry is not None and entry.is_waiting:

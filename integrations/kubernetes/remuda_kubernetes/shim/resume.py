@@ -19,6 +19,7 @@ from remuda_kubernetes.shim.effects import Release, ReportAllocation, ReportNode
 from remuda_kubernetes.shim.namespaces import is_carrier
 from remuda_kubernetes.shim.quantities import Amounts
 from remuda_kubernetes.shim.questions import Questions
+from remuda_proto.constants import DEVICES_TAG
 from remuda_proto.si.v1 import si_pb2 as si
 
 
@@ -63,6 +64,7 @@ class AllocationRow(Struct):
     releasing: int = 0
     resource: Amounts = {}
     tags: dict[str, str] = {}
+    devices: dict[str, str] = {}
     replacement: ReplacementRow | None = None
 
 
@@ -144,6 +146,7 @@ class Resumption:
             applicationID=row.application,
             nodeID=row.node,
             resourcePerAlloc=messages.resource(row.resource),
+            allocationTags={DEVICES_TAG + resource: names for resource, names in row.devices.items()},
         )
         if entry is None or entry.application != row.application or entry.uuid:
             self._cache.emit(Release(messages.release_of(allocation, "the pod has ended")))
@@ -155,7 +158,7 @@ class Resumption:
         entry.attempts = _attempt(row.tags)
         if not row.releasing and not entry.is_bound:
             return si.AllocationResponse(new=[allocation])
-        entry.book(row.uuid, row.resource)
+        entry.book(row.uuid, row.resource, messages.devices(self._cache, dict(allocation.allocationTags)))
         self._cache.put_on(entry, row.node)
         if not row.releasing:
             return None
@@ -187,8 +190,8 @@ class Resumption:
         entry = self._cache.pods.get(row.key)
         if entry is None or entry.application != row.application or entry.is_bound or is_allocated:
             self._withdraw(row.application, row.key)
-        elif entry.problem:
-            self._withdraw(row.application, row.key, entry.problem)
+        elif reason := entry.problem or self._applications.device_claims.hold(entry):
+            self._withdraw(row.application, row.key, reason)
         elif entry.is_waiting:
             entry.attempts = max(_attempt(row.tags), 1) - 1
             now = self._questions.ask(entry).ask
@@ -202,7 +205,7 @@ class Resumption:
         for entry in list(self._cache.pods.values()):
             if entry.application and entry.is_bound and not entry.uuid and self._is_known(entry):
                 self._applications.submit(self._cache.applications[entry.application])
-                entry.book(entry.pod.uid, entry.size)
+                self._cache.book_running(entry)
                 self._cache.emit(ReportAllocation(messages.allocation(self._cache, entry)))
 
     def _is_known(self, entry: PodEntry) -> bool:

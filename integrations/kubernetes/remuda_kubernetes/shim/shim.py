@@ -20,6 +20,7 @@ from remuda_kubernetes.shim import messages
 from remuda_kubernetes.shim.applications import Applications
 from remuda_kubernetes.shim.budgets import Budgets
 from remuda_kubernetes.shim.cache import Cache, PodEntry, ShimPolicy
+from remuda_kubernetes.shim.device_claims import DeviceClaims
 from remuda_kubernetes.shim.effects import (
     Bind,
     BindVolumes,
@@ -62,7 +63,8 @@ class Shim:
         self.predicates = Predicates(self.cache)
         self.questions = Questions(self.cache, self.predicates)
         self.volumes = Volumes(self.cache, self.questions, self._claims_changed, self._volumes_failed)
-        self.applications = Applications(self.cache, self.questions, self.volumes)
+        self.device_claims = DeviceClaims(self.cache, self._device_claims_changed)
+        self.applications = Applications(self.cache, self.questions, self.volumes, self.device_claims)
         self.quotas = Quotas(self.cache)
         self.budgets = Budgets(self.cache)
 
@@ -106,6 +108,7 @@ class Shim:
             entry.uuid = ""
             entry.is_asked = False
             entry.release = None
+            entry.written, entry.bindings = (), 0
             self.volumes.give_up(entry)
             if entry.application and not entry.is_bound:
                 cache.put_on(entry, "")
@@ -145,6 +148,7 @@ class Shim:
             self._measure(entry)
             if self.cache.policy.manages(pod):
                 self.applications.join(entry)
+                self._measure(entry)  # with the claims of devices
         else:
             entry.pod = pod
             self.cache.groups.put(pod, entry.node)
@@ -167,12 +171,26 @@ class Shim:
         if self.cache.policy.leaves_devices(entry.pod):
             for name in self.cache.served_by_devices(entry.size):
                 del entry.size[name]  # no node has it: the scheduler would find none
+        if entry.application and self.cache.policy.device_classes and entry.pod.spec.resource_claims:
+            self._measure_claims(entry)
         if entry.problem not in ("", problem):
             self.applications.unreadable(entry)
         if before and before != entry.size:
             if entry.node:
                 self.cache.dirty_nodes[entry.node] = None
             entry.is_asked = False  # a known key replaces the size of an ask
+
+    def _measure_claims(self, entry: PodEntry) -> None:
+        """A pod that waits is as large as the devices that its claims still want, one that was placed as large as those
+        that it has."""
+        devices = self.cache.devices
+        self.device_claims.seen(entry)
+        if entry.uuid:
+            found = {resource: len(some) for resource, some in entry.devices.items()}
+        else:
+            found = {} if entry.is_bound else devices.amounts(entry.pod)
+        entry.is_kept = not entry.is_bound and devices.is_kept(entry.pod)
+        entry.size = entry.size | found
 
     def _seen_waiting(self, entry: PodEntry) -> None:
         gates = self.cache.policy.gates_of(entry.pod)
@@ -217,10 +235,13 @@ class Shim:
         """A pod has ended or is gone: what it holds is released, once."""
         entry.pod = pod
         if entry.application:
-            if entry.release is not None:
-                self.cache.emit(Release(entry.release))
-            elif entry.uuid or entry.is_asked:
-                self.cache.emit(Release(messages.release(entry, "the pod has ended")))
+            release: si.AllocationRelease | si.AllocationAskRelease | None = entry.release
+            if release is None and (entry.uuid or entry.is_asked):
+                release = messages.release(entry, "the pod has ended")
+            self._leave_devices(entry)
+            if release is not None:
+                self.cache.emit(Release(release))
+            self.device_claims.forget(entry)
             self.applications.leave(entry)
         self.cache.put_on(entry, "")
         self.cache.refused.pop(pod.uid, None)
@@ -228,6 +249,15 @@ class Shim:
         self.volumes.forget(pod)
         self.cache.leaving.pop(pod.uid, None)
         del self.cache.pods[pod.uid]
+
+    def _leave_devices(self, entry: PodEntry) -> None:
+        """Claims have the devices until their controller has seen that the pod is gone: before the allocation is
+        released, the devices are reported as occupied."""
+        if entry.devices and entry.uuid:
+            entry.devices = {}
+            self.cache.dirty_nodes[entry.node] = None
+            if self.cache.is_live:
+                self.nodes.flush()
 
     def pods_listed(self) -> None:
         """The reflector has reported all pods."""
@@ -252,9 +282,11 @@ class Shim:
         self.nodes.gone(node)
 
     def device_class_changed(self, device_class: DeviceClass) -> None:
+        self.device_claims.class_changed(device_class)
         self._serve(device_class.metadata.name, device_class.spec.extended_resource_name)
 
     def device_class_gone(self, device_class: DeviceClass) -> None:
+        self.device_claims.class_gone(device_class)
         self._serve(device_class.metadata.name, "")
 
     def _serve(self, name: str, resource: str) -> None:
@@ -317,9 +349,15 @@ class Shim:
             return
         if entry.asks > 1:  # this may answer an earlier ask; the scheduler has taken the later one for a new ask
             self.cache.emit(Release(messages.release(entry, "an earlier ask was allocated")))
-        entry.book(new.UUID, messages.amounts(new.resourcePerAlloc))
+        entry.book(
+            new.UUID, messages.amounts(new.resourcePerAlloc), messages.devices(self.cache, dict(new.allocationTags))
+        )
         self.cache.put_on(entry, new.nodeID)
         refusal = self.questions.stale(entry, new.nodeID)
+        if not refusal and (problem := self.device_claims.stale(entry)):
+            self.cache.record(entry, "PodClaimsFailure", problem, action="Binding", warn=True)
+            self._send_back(entry, problem)
+            return
         if refusal:
             self.cache.emit(Release(messages.release(entry, f"node {new.nodeID} does not suit it any more: {refusal}")))
             self._lost(entry)
@@ -349,10 +387,13 @@ class Shim:
         asked for again."""
         self.volumes.give_up(entry)
         if not entry.is_bound:
+            self.device_claims.give_up(entry)
             self.cache.put_on(entry, "")
-        entry.uuid = ""
+        entry.uuid, entry.devices = "", {}
         if not entry.is_bound:
             entry.is_asked = False
+            if entry.pod.spec.resource_claims:
+                self._measure(entry)
             self.applications.pod_waits(entry)
 
     def application(self, response: si.ApplicationResponse) -> None:
@@ -420,7 +461,10 @@ class Shim:
     def begin(self, entry: PodEntry, node: str) -> None:
         """Have the pod bound to the node, its late claims before."""
         if not self.cache.policy.predicates or not self.volumes.bind(entry, node):
-            self.cache.emit(Bind(entry.name, node))
+            self._bind(entry, node)
+
+    def _bind(self, entry: PodEntry, node: str) -> None:
+        self.cache.emit(Bind(entry.name, node, self.device_claims.writes(entry)))
 
     def _claims_changed(self, entry: PodEntry) -> None:
         if entry.is_bound or not self.cache.is_live:
@@ -436,7 +480,7 @@ class Shim:
         if reason:
             self._volumes_failed(entry, reason)
         elif not self.volumes.bind(entry, entry.node):
-            self.cache.emit(Bind(entry.name, entry.node))
+            self._bind(entry, entry.node)
 
     def _volumes_failed(self, entry: PodEntry, reason: str) -> None:
         if entry.release is not None:
@@ -452,17 +496,40 @@ class Shim:
         if entry is not None and is_binding and entry.node == change.node:
             self._volumes_failed(entry, reason)
 
+    # Claims of devices
+
+    def _device_claims_changed(self, entry: PodEntry) -> None:
+        """A claim of a pod has changed, or others have given one up."""
+        if entry.uuid or entry.is_bound:
+            return
+        before, was_asked = (entry.size, entry.is_kept), entry.is_asked
+        self._measure(entry)
+        if not self.cache.is_live:
+            return
+        if was_asked and (reason := self.cache.devices.waits_for(entry.pod)):
+            self.cache.emit(Release(messages.release(entry, reason)))
+            entry.is_asked = False
+        if before != (entry.size, entry.is_kept):
+            entry.is_asked = False
+        if not entry.is_asked:
+            self._seen_waiting(entry)
+
     # Outcomes of calls of the API
 
     def bound(self, uid: str, node: str) -> None:
         self.nodes.binding_succeeded(node)
         entry = self.cache.pods.get(uid)
         if entry is not None:
+            self.device_claims.binding_ended(entry)
             self.cache.record(entry, "PodBindSuccessful", f"{entry.pod.key} is bound to node {node}", action="Binding")
 
     def binding_failed(self, uid: str, node: str, reason: str) -> None:
         entry = self.cache.pods.get(uid)
+        if entry is not None:
+            self.device_claims.binding_ended(entry)
         if entry is None or entry.is_bound or entry.node != node or not entry.uuid:
+            if entry is not None and not entry.is_bound and not entry.uuid:
+                self.device_claims.give_up(entry)
             return
         self.cache.record(entry, "PodBindFailure", reason, action="Binding", warn=True)
         self._send_back(entry, f"binding failed: {reason}")

@@ -1,0 +1,747 @@
+"""Claims of devices: what the shim, a core and an API server make of them together, and what others do meanwhile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from integrations.kubernetes.tests import manifests
+from remuda_core.commands import (
+    AnswerPredicates,
+    Register,
+    ReleaseAllocation,
+    ReleaseAsk,
+    Schedule,
+    SubmitApplication,
+    SubmitAsk,
+    Tick,
+    UpdateNode,
+    Verdict,
+)
+from remuda_core.core import Core
+from remuda_core.facts import Allocated, PredicatesAsked
+from remuda_core.facts import Ask as CoreAsk
+from remuda_core.settings import Configuration, PartitionSettings, QueueSettings
+from remuda_kubernetes.api.client import ApiError, Away, Conflict
+from remuda_kubernetes.api.objects import (
+    CLAIM_FINALIZER,
+    CelSelector,
+    DeviceClass,
+    DeviceClassSpec,
+    DeviceSelector,
+    Metadata,
+    Node,
+    Pod,
+    ResourceClaim,
+    ResourceSlice,
+    SliceDevice,
+)
+from remuda_kubernetes.settings import KubernetesSettings
+from remuda_kubernetes.shell.claims import ClaimRefused, give, give_back
+from remuda_kubernetes.shim.cache import ShimPolicy
+from remuda_kubernetes.shim.devices import Selection, selection_of
+from remuda_kubernetes.shim.effects import (
+    Ask,
+    Bind,
+    Effect,
+    GiveBack,
+    PodName,
+    RecordEvent,
+    Release,
+    ReportNode,
+    Submit,
+)
+from remuda_kubernetes.shim.effects import SetCondition as Condition
+from remuda_kubernetes.shim.resume import AllocationRow, ApplicationRow, KeptState
+from remuda_kubernetes.shim.shim import Shim
+from remuda_proto.si.v1 import si_pb2 as si
+from tests.sim.kubernetes.api_server import ApiServer, Json
+from tests.sim.story import Story
+
+GPU = "example.com/gpu"
+DRIVER = "gpu.example.com"
+PARTITION = "[k8s]default"
+TAG = f"remuda/devices.{GPU}"
+KINDS: dict[str, tuple[type[Any], str]] = {
+    "nodes": (Node, "node"), "deviceclasses": (DeviceClass, "device_class"), "resourceslices": (ResourceSlice, ""),
+    "resourceclaims": (ResourceClaim, ""), "pods": (Pod, "pod"),
+}  # fmt: skip
+POLICY = ShimPolicy(frozenset({"remuda"}), device_classes=(("gpu", GPU),))
+
+
+class Client:
+    """Calls of the simulated API server. `before`: called with each path before the call."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self._server = server
+        self.before: Callable[[str], None] = lambda path: None
+
+    async def patch(self, path: str, body: Any, form: str = "") -> bytes:
+        self.before(path)
+        return self._server.call("PATCH", path, body, None)
+
+    async def get(self, path: str, kind: type[Any]) -> Any:
+        return msgspec.json.decode(self._server.call("GET", path, None, None), type=kind)
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}/binding"
+        self.before(path)
+        self._server.call("POST", path, {"metadata": {"uid": uid}, "target": {"name": node}}, None)
+
+
+class Plane:
+    """An API server, a shim and a core, without anything between them. `gpus`: devices of each node."""
+
+    def __init__(self, gpus: dict[str, int]) -> None:
+        self.now_ms = 1_000
+        self.server = ApiServer(Story(time.monotonic), 36)
+        self.client = Client(self.server)
+        self._seen: dict[str, dict[str, Json]] = {kind: {} for kind in KINDS}
+        self.conditions: dict[str, str] = {}
+        self.events: list[str] = []
+        self.is_carried_out = True  # bindings and what is given back
+        root = QueueSettings("root", parent=True, submit_acl="*", queues=(QueueSettings("default"),))
+        self.core = Core("k8s")
+        configuration = Configuration("x", (PartitionSettings("default", root, devices={GPU: 1}),))
+        self.core.handle(Register("k8s", configuration, extra_config={"predicates": "batch"}), self.now_ms)
+        self.shim = Shim(POLICY)
+        self.add_class()
+        for name, count in gpus.items():
+            self.server.add("nodes", manifests.node(name))
+            self.add_slice(name, [{"name": f"gpu-{number}"} for number in range(count)])
+        self.look()
+        self.shim.report()
+
+    def add_class(self, name: str = "gpu", driver: str = DRIVER) -> None:
+        selector = {"cel": {"expression": f'device.driver == "{driver}"'}}
+        config = [{"opaque": {"driver": driver, "parameters": {"of": "class"}}}]
+        spec = {"selectors": [selector], "config": config}
+        self.server.add("deviceclasses", {"metadata": {"name": name}, "spec": spec})
+
+    def add_slice(self, node: str, of: list[Json], generation: int = 1, parts: int = 1, name: str = "") -> None:
+        pool = {"name": node, "generation": generation, "resourceSliceCount": parts}
+        spec = {"driver": DRIVER, "nodeName": node, "pool": pool, "devices": of}
+        self.server.add("resourceslices", {"metadata": {"name": name or f"{node}-slice"}, "spec": spec})
+
+    def add_claim(self, name: str = "c", count: int = 1, owner: str = "", of: str = "gpu") -> Json:
+        exactly = {"deviceClassName": of, "allocationMode": "ExactCount", "count": count}
+        metadata: Json = {"name": name}
+        if owner:
+            metadata["ownerReferences"] = [{"kind": "Pod", "name": name, "uid": owner, "controller": True}]
+        spec = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}],
+                            "config": [{"opaque": {"driver": DRIVER, "parameters": {"of": "claim"}}}]}}  # fmt: skip
+        return self.server.add("resourceclaims", {"metadata": metadata, "spec": spec, "status": {}}, "default")
+
+    def add_pod(self, name: str, *claims: str) -> Json:
+        wants = [{"name": f"of-{claim}", "resourceClaimName": claim} for claim in claims]
+        made = manifests.pod(name, app="app", cpu="1", resourceClaims=wants)
+        return self.server.add("pods", made, "default")
+
+    def claim(self, name: str = "c") -> Json:
+        found = self.server.find("resourceclaims", name)
+        assert found is not None
+        return found
+
+    def devices_of(self, name: str = "c") -> list[tuple[str, str]]:
+        results = self.claim(name)["status"].get("allocation", {}).get("devices", {}).get("results", [])
+        return [(one["pool"], one["device"]) for one in results]
+
+    def node_of(self, pod: str) -> str:
+        found = self.server.find("pods", pod)
+        return found["spec"].get("nodeName", "") if found is not None else ""
+
+    # The reflectors, the bus and the calls
+
+    def look(self) -> None:
+        """The shim gets what has changed."""
+        for kind, (of, name) in KINDS.items():
+            now = {one["metadata"]["uid"]: one for one in self.server.all(kind)}
+            before, self._seen[kind] = self._seen[kind], now
+            changed, gone = self._handlers(kind, name)
+            for uid in before.keys() - now.keys():
+                gone(msgspec.convert(before[uid], of))
+            for uid, one in now.items():
+                if before.get(uid) != one:
+                    changed(msgspec.convert(one, of))
+
+    def _handlers(self, kind: str, name: str) -> tuple[Callable[[Any], None], Callable[[Any], None]]:
+        it = self.shim
+        if kind == "resourceslices":
+            return it.device_claims.slice_changed, it.device_claims.slice_gone
+        if kind == "resourceclaims":
+            return it.device_claims.claim_changed, it.device_claims.claim_gone
+        return getattr(it, f"{name}_changed"), getattr(it, f"{name}_gone")
+
+    async def settle(self) -> None:
+        """Until nothing is left to do."""
+        for _ in range(30):
+            self.look()
+            effects = self.shim.take()
+            for effect in effects:
+                await self._carry_out(effect)
+            self.now_ms += 1_000
+            facts = [*self.core.handle(Tick(), self.now_ms), *self.core.handle(Schedule(100), self.now_ms)]
+            asked = [one for one in facts if isinstance(one, PredicatesAsked)]
+            for one in asked:
+                facts += self._answer(one)
+            self._report(facts)
+            self.shim.sweep()
+            if not (effects or asked or facts):
+                return
+
+    def _answer(self, asked: PredicatesAsked) -> list[Any]:
+        found = self.shim.questions.verdicts(asked.allocation_key, asked.predicate_class, asked.node_ids)
+        verdicts = tuple(Verdict(one.node_id, one.reason, one.holds_ms) for one in found)
+        answered = self.core.handle(AnswerPredicates(PARTITION, asked.question, verdicts), self.now_ms)
+        return [*answered, *self.core.handle(Schedule(100), self.now_ms)]
+
+    def _report(self, facts: list[Any]) -> None:
+        for one in facts:
+            if isinstance(one, Allocated):
+                tags = {f"remuda/devices.{resource}": text for resource, text in one.devices.items()}
+                new = si.Allocation(allocationKey=one.allocation_key, UUID=one.uuid, nodeID=one.node_id,
+                                    applicationID=one.application_id, allocationTags=tags)  # fmt: skip
+                for name, amount in one.resource.items():
+                    new.resourcePerAlloc.resources[name].value = amount
+                self.shim.allocation(si.AllocationResponse(new=[new]))
+
+    async def _carry_out(self, effect: Effect) -> None:
+        core = self.core
+        match effect:
+            case Submit(request):
+                core.handle(SubmitApplication(PARTITION, request.applicationID, "root.default", "ann"), self.now_ms)
+                accepted = si.AcceptedApplication(applicationID=request.applicationID)
+                self.shim.application(si.ApplicationResponse(accepted=[accepted]))
+            case Ask(ask):
+                resource = {name: one.value for name, one in ask.resourceAsk.resources.items()}
+                of = CoreAsk(PARTITION, ask.applicationID, ask.allocationKey, resource, tags=dict(ask.tags))
+                core.handle(SubmitAsk(of), self.now_ms)
+            case Release(si.AllocationRelease() as one):
+                core.handle(ReleaseAllocation(PARTITION, one.applicationID, one.UUID), self.now_ms)
+            case Release(si.AllocationAskRelease() as one):
+                core.handle(ReleaseAsk(PARTITION, one.applicationID, one.allocationKey), self.now_ms)
+            case ReportNode(info):
+                self._update(info)
+            case Condition(pod, _, message):
+                self.conditions[pod.name] = message
+            case RecordEvent(_, pod, reason, _, note):
+                self.events.append(f"{pod.name} {reason} {note}")
+            case Bind() | GiveBack() if self.is_carried_out:
+                await self._call(effect)
+
+    def _update(self, info: si.NodeInfo) -> None:
+        existing = tuple(
+            Allocated(PARTITION, one.applicationID, one.allocationKey, one.UUID, one.nodeID,
+                      {name: of.value for name, of in one.resourcePerAlloc.resources.items()},
+                      tags=dict(one.allocationTags))
+            for one in info.existingAllocations
+        )  # fmt: skip
+        capacity, occupied = (
+            {name: one.value for name, one in of.resources.items()} if info.HasField(field) else None  # type: ignore[arg-type]
+            for field, of in (
+                ("schedulableResource", info.schedulableResource),
+                ("occupiedResource", info.occupiedResource),
+            )
+        )
+        action, attributes = si.NodeInfo.ActionFromRM.Name(info.action), dict(info.attributes)
+        command = UpdateNode(PARTITION, info.nodeID, action, attributes, capacity, occupied, existing)
+        self.core.handle(command, self.now_ms)
+
+    async def _call(self, effect: Bind | GiveBack) -> None:
+        try:
+            if isinstance(effect, GiveBack):
+                await give_back(self.client, effect)  # type: ignore[arg-type]
+                self.shim.device_claims.given_back(effect)
+                return
+            for write in effect.claims:
+                await give(self.client, write, effect.pod)  # type: ignore[arg-type]
+            await self.client.bind(effect.pod.namespace, effect.pod.name, effect.pod.uid, effect.node)
+        except ApiError as error:
+            self.shim.binding_failed(effect.pod.uid, effect.node, error.reason)  # type: ignore[union-attr]
+        else:
+            self.shim.bound(effect.pod.uid, effect.node)
+
+    def free_claims(self) -> None:
+        """What the controller of claims does."""
+        there = {one["metadata"]["uid"] for one in self.server.all("pods")}
+        for claim in self.server.all("resourceclaims"):
+            consumers = claim["status"].get("reservedFor", [])
+            left = [one for one in consumers if one["uid"] in there]
+            if len(left) < len(consumers):
+                status = {"reservedFor": left} if left else {"reservedFor": None, "allocation": None}
+                path = f"/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/{claim['metadata']['name']}/status"
+                self.server.call("PATCH", path, {"metadata": {}, "status": status}, None)
+
+    def capacity(self, node: str) -> int:
+        return self.core.state.partitions[PARTITION].nodes[node].capacity.get(GPU, 0)
+
+    def known(self, node: str) -> tuple[int, int, dict[str, int]]:
+        """Of the core: devices of the node, how many are occupied, and what is free on each."""
+        of = self.core.state.partitions[PARTITION].nodes[node]
+        free = dict(zip(of.devices[GPU].room, of.devices[GPU].free(), strict=True))
+        return of.capacity.get(GPU, 0), of.occupied.get(GPU, 0), free
+
+
+async def test_claim_is_written_before_the_binding_and_names_the_devices() -> None:
+    it = Plane({"n1": 1, "n2": 4})
+    paths: list[str] = []
+    it.client.before = lambda path: paths.append(path.rpartition("/")[2])
+    it.add_claim(count=2)
+    uid = it.add_pod("p", "c")["metadata"]["uid"]
+    await it.settle()
+    assert it.node_of("p") == "n2" and it.devices_of() == [("n2", "gpu-0"), ("n2", "gpu-1")]
+    assert paths == ["c", "status", "binding"]
+    claim = it.claim()
+    assert claim["metadata"]["finalizers"] == [CLAIM_FINALIZER]
+    assert claim["status"]["reservedFor"] == [{"resource": "pods", "name": "p", "uid": uid}]
+    allocation = claim["status"]["allocation"]
+    assert allocation["devices"]["config"] == [
+        {"opaque": {"driver": DRIVER, "parameters": {"of": "class"}}, "source": "FromClass", "requests": ["gpu"]},
+        {"opaque": {"driver": DRIVER, "parameters": {"of": "claim"}}, "source": "FromClaim"},
+    ]
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]}
+    assert allocation["nodeSelector"] == {"nodeSelectorTerms": [term]}
+    assert it.known("n2") == (4, 0, {"gpu-0": 0, "gpu-1": 0, "gpu-2": 1, "gpu-3": 1})
+
+
+async def test_devices_are_occupied_from_the_end_of_the_pod_until_its_claim_is_free() -> None:
+    it = Plane({"n1": 1})
+    it.add_claim("c")
+    it.add_claim("d")
+    pod = it.add_pod("p", "c")
+    await it.settle()
+    it.add_pod("q", "d")
+    await it.settle()
+    assert it.node_of("q") == ""
+    it.server.remove("pods", it.server.find("pods", "p") or pod)
+    await it.settle()
+    assert it.known("n1") == (1, 1, {"gpu-0": 0}) and it.node_of("q") == ""
+    it.free_claims()
+    await it.settle()
+    assert it.node_of("q") == "n1" and it.devices_of("d") == [("n1", "gpu-0")] and it.devices_of("c") == []
+
+
+async def test_claims_of_others_occupy_their_devices() -> None:
+    it = Plane({"n1": 2})
+    other = it.add_claim("other")
+    results = [{"request": "gpu", "driver": DRIVER, "pool": "n1", "device": "gpu-0"}]
+    consumer = {"resource": "pods", "name": "x", "uid": "uid-of-x"}
+    it.server.put(
+        "resourceclaims", other, status={"allocation": {"devices": {"results": results}}, "reservedFor": [consumer]}
+    )
+    it.add_claim("c", 2)
+    it.add_pod("p", "c")
+    await it.settle()
+    assert it.known("n1") == (2, 1, {"gpu-0": 0, "gpu-1": 1}) and it.node_of("p") == ""
+    it.server.remove("resourceclaims", it.claim("other"))
+    await it.settle()
+    assert it.node_of("p") == "n1"
+
+
+async def test_pods_that_share_a_claim_use_its_devices_and_are_where_they_are() -> None:
+    it = Plane({"n1": 1, "n2": 1, "n3": 0})
+    it.add_claim("c")
+    uids = [it.add_pod(name, "c")["metadata"]["uid"] for name in ("p", "q")]
+    await it.settle()
+    assert it.node_of("p") == it.node_of("q") == it.devices_of()[0][0]
+    assert [one["uid"] for one in it.claim()["status"]["reservedFor"]] == uids
+    node = it.node_of("p")
+    it.server.remove("pods", it.server.find("pods", "p") or {})
+    it.free_claims()
+    await it.settle()
+    assert it.known(node) == (1, 1, {"gpu-0": 0})  # the other pod uses it
+    it.add_pod("r", "c")
+    await it.settle()
+    assert it.node_of("r") == node
+
+
+@pytest.mark.parametrize("part", ["c", "status", "binding"])
+async def test_what_was_written_is_taken_back_if_the_pod_is_not_bound(part: str) -> None:
+    it = Plane({"n1": 1})
+    it.add_claim("c")
+    it.add_pod("p", "c")
+    refusals: list[str] = []
+
+    def refuse(path: str) -> None:
+        if path.endswith(f"/{part}") and not refusals:
+            refusals.append(path)
+            raise Conflict("a policy says no", 403)
+
+    it.client.before = refuse
+    await it.settle()
+    assert refusals and it.node_of("p") == "n1" and it.devices_of() == [("n1", "gpu-0")]
+    if part == "binding":
+        assert any("PodBindFailure" in one for one in it.events)
+    assert it.known("n1") == (1, 0, {"gpu-0": 0})
+
+
+async def test_claim_that_another_scheduler_allocates_meanwhile_wins() -> None:
+    it = Plane({"n1": 1, "n2": 1})
+    it.add_claim("c")
+    it.add_pod("p", "c")
+    results = [{"request": "gpu", "driver": DRIVER, "pool": "n2", "device": "gpu-0"}]
+
+    def allocate(path: str) -> None:
+        if path.endswith("/c") and "allocation" not in it.claim()["status"]:
+            where = {
+                "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]}]
+            }
+            status = {"allocation": {"devices": {"results": results}, "nodeSelector": where}}
+            it.server.put("resourceclaims", it.claim(), status=status)
+
+    it.client.before = allocate
+    await it.settle()
+    assert it.node_of("p") == "n2" and it.devices_of() == [("n2", "gpu-0")]
+    assert it.known("n1")[2] == {"gpu-0": 1}
+
+
+async def test_lost_answer_of_a_write_is_no_conflict() -> None:
+    it = Plane({"n1": 1})
+    it.add_claim("c")
+    it.add_pod("p", "c")
+    it.is_carried_out = False
+    await it.settle()
+    it.look()
+    entry = next(one for one in it.shim.cache.pods.values() if one.pod.metadata.name == "p")
+    writes = it.shim.cache.devices.writes(entry.pod, "n1", entry.devices)
+    for _ in range(2):
+        await give(it.client, writes[0], entry.name)  # type: ignore[arg-type]
+    assert len(it.claim()["status"]["reservedFor"]) == 1
+    elsewhere = writes[0]._replace(
+        allocation={"devices": {"results": [{"driver": DRIVER, "pool": "x", "device": "y"}]}}
+    )
+    with pytest.raises(ClaimRefused, match="allocated otherwise"):
+        await give(it.client, elsewhere, entry.name)  # type: ignore[arg-type]
+
+
+async def test_claim_that_was_made_anew_is_not_written() -> None:
+    it = Plane({"n1": 1})
+    it.add_claim("c")
+    it.add_pod("p", "c")
+    it.is_carried_out = False
+    await it.settle()
+    entry = next(iter(it.shim.cache.pods.values()))
+    (write,) = it.shim.cache.devices.writes(entry.pod, "n1", entry.devices)
+    it.server.remove("resourceclaims", it.claim())
+    it.add_claim("c")
+    with pytest.raises(ClaimRefused, match="made anew"):
+        await give(it.client, write, entry.name)  # type: ignore[arg-type]
+    it.server.put("resourceclaims", it.claim(), metadata={"finalizers": []})
+
+
+async def test_nothing_is_taken_back_from_a_pod_that_is_bound() -> None:
+    it = Plane({"n1": 1})
+    it.add_claim("c")
+    it.add_pod("p", "c")
+    await it.settle()
+    entry = next(iter(it.shim.cache.pods.values()))
+    await give_back(it.client, GiveBack(entry.name, (it.shim.cache.devices.claims["default", "c"],)))  # type: ignore[arg-type]
+    assert it.devices_of() == [("n1", "gpu-0")]
+
+
+async def test_claim_that_changes_while_it_is_taken_back_is_read_again() -> None:
+    it = Plane({"n1": 1})
+    claim = it.add_claim("c")
+    uid = it.add_pod("p", "c")["metadata"]["uid"]
+    results: Json = {"devices": {"results": []}}
+    it.server.put(
+        "resourceclaims",
+        claim,
+        status={"allocation": results, "reservedFor": [{"resource": "pods", "name": "p", "uid": uid}]},
+    )
+
+    def change(path: str) -> None:
+        it.client.before = lambda path: None
+        it.server.put("resourceclaims", it.claim(), metadata={"labels": {"changed": "yes"}})
+
+    it.client.before = change
+    of = GiveBack(
+        PodName("default", "p", uid),
+        (msgspec.convert(it.claim(), ResourceClaim),),
+    )
+    with pytest.raises(Away):
+        await give_back(it.client, of)  # type: ignore[arg-type]
+    await give_back(it.client, of)  # type: ignore[arg-type]
+    assert "allocation" not in it.claim()["status"] and "reservedFor" not in it.claim()["status"]
+
+
+async def test_restart_between_the_claim_and_the_binding_goes_on() -> None:
+    it = Plane({"n1": 2})
+    it.add_claim("c")
+    it.add_pod("p", "c")
+
+    def crash(path: str) -> None:
+        if path.endswith("/binding"):
+            raise ApiError("the process is gone", 0)
+
+    it.client.before = crash
+    it.is_carried_out = False
+    await it.settle()
+    (allocation,) = it.core.state.partitions[PARTITION].allocations.values()
+    entry = next(iter(it.shim.cache.pods.values()))
+    (write,) = it.shim.cache.devices.writes(entry.pod, "n1", entry.devices)
+    await give(it.client, write, entry.name)  # type: ignore[arg-type]
+    fact = allocation.fact
+    row = AllocationRow(
+        fact.uuid,
+        fact.application_id,
+        fact.allocation_key,
+        "n1",
+        resource=dict(fact.resource),
+        devices=dict(fact.devices),
+    )
+    it.client.before = lambda path: None
+    it.is_carried_out = True
+    it.shim, it._seen = Shim(POLICY), {kind: {} for kind in KINDS}
+    it.look()
+    it.shim.resume(KeptState([], [ApplicationRow("default.app", "Running")], [], [row]))
+    await it.settle()
+    assert it.node_of("p") == "n1" and it.devices_of() == [("n1", "gpu-0")]
+    assert it.known("n1") == (2, 0, {"gpu-0": 0, "gpu-1": 1})
+
+
+async def test_claim_of_a_placement_that_is_over_is_given_back_at_the_start() -> None:
+    """An earlier process has written it, and the scheduler knows nothing of it."""
+    it = Plane({"n1": 1, "n2": 2})
+    claim = it.add_claim("c", 2)
+    uid = it.add_pod("p", "c")["metadata"]["uid"]
+    results = [{"request": "gpu", "driver": DRIVER, "pool": "n9", "device": f"gpu-{number}"} for number in range(2)]
+    where = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n9"]}]}]}
+    consumer = {"resource": "pods", "name": "p", "uid": uid}
+    status = {"allocation": {"devices": {"results": results}, "nodeSelector": where}, "reservedFor": [consumer]}
+    it.server.put("resourceclaims", claim, status=status)
+    await it.settle()
+    assert it.node_of("p") == "n2" and it.devices_of() == [("n2", "gpu-0"), ("n2", "gpu-1")]
+
+
+async def test_pods_that_run_are_reported_with_their_devices() -> None:
+    it = Plane({"n1": 3})
+    it.add_claim("c", 2)
+    it.add_pod("p", "c")
+    it.add_pod("q", "c")
+    await it.settle()
+    again = Shim(POLICY)
+    it.shim, it._seen = again, {kind: {} for kind in KINDS}
+    it.look()
+    again.report()
+    (reported,) = [one.node for one in again.take() if isinstance(one, ReportNode)]
+    tags = {one.allocationKey: dict(one.allocationTags).get(TAG, "") for one in reported.existingAllocations}
+    assert sorted(tags.values()) == ["", "gpu-0,gpu-1"]
+    amounts = {one.resourcePerAlloc.resources[GPU].value for one in reported.existingAllocations}
+    assert amounts == {0, 2} and reported.occupiedResource.resources[GPU].value == 0
+    assert reported.attributes[TAG] == "gpu-0,gpu-1,gpu-2" and reported.schedulableResource.resources[GPU].value == 3
+
+
+async def test_slices_change_the_devices_of_a_node() -> None:
+    it = Plane({"n1": 2})
+    slice_ = it.server.find("resourceslices", "n1-slice", "") or {}
+    sick = [{"name": "gpu-0", "taints": [{"key": "sick", "effect": "NoSchedule"}]}, {"name": "gpu-1"}]
+    it.server.put("resourceslices", slice_, spec={"devices": sick})
+    it.add_claim("c")
+    it.add_pod("p", "c")
+    await it.settle()
+    assert it.devices_of() == [("n1", "gpu-1")]
+    newer = {"name": "n1", "generation": 2, "resourceSliceCount": 2}
+    it.server.put(
+        "resourceslices",
+        it.server.find("resourceslices", "n1-slice", "") or {},
+        spec={"pool": newer, "devices": [{"name": "gpu-1"}]},
+    )
+    await it.settle()
+    assert it.known("n1")[0] == 2  # half of the pool is not there yet
+    it.add_slice("n1", [{"name": "gpu-5"}, {"name": "gpu-6"}], 2, 2, "n1-more")
+    await it.settle()
+    assert it.known("n1") == (3, 0, {"gpu-1": 0, "gpu-5": 1, "gpu-6": 1})
+    for one in it.server.all("resourceslices"):
+        it.server.remove("resourceslices", one)
+    await it.settle()
+    assert it.capacity("n1") == 0
+
+
+async def test_devices_that_others_have_to_give_are_left_out() -> None:
+    of: list[Json] = [
+        {"name": "a", "consumesCounters": [{"counterSet": "x"}]},
+        {"name": "b", "allowMultipleAllocations": True},
+        {"name": "c", "bindingConditions": ["ready"]},
+        {"name": "d"},
+    ]
+    it = Plane({})
+    it.server.add("nodes", manifests.node("n1"))
+    it.add_slice("n1", of)
+    it.add_slice("elsewhere", [{"name": "d"}])
+    it.server.put(
+        "resourceslices", it.server.find("resourceslices", "elsewhere-slice", "") or {}, spec={"nodeName": "n1"}
+    )
+    await it.settle()
+    assert list(it.known("n1")[2]) == ["d", "elsewhere/d"]
+
+
+def elsewhere(node: str) -> Json:
+    """The node selector of an allocation."""
+    return {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]}
+
+
+def request(**exactly: Any) -> Json:
+    return {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu", **exactly}}]}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        (request(allocationMode="All"), "allocationMode All in the request gpu"),
+        (request(selectors=[{"cel": {"expression": "true"}}]), "selectors in the request gpu"),
+        (request(adminAccess=True), "adminAccess in the request gpu"),
+        (request(tolerations=[{"key": "x"}]), "tolerations in the request gpu"),
+        (request(capacity={"requests": {"memory": "1Gi"}}), "capacity in the request gpu"),
+        (request(deviceClassName="other"), "DeviceClass other, which kubernetes.device_classes does not name"),
+        (
+            {"devices": {"requests": [{"name": "gpu", "firstAvailable": [{"name": "a"}]}]}},
+            "request gpu without exactly",
+        ),
+        (request() | {"devices": {**request()["devices"], "constraints": [{"matchAttribute": "x"}]}}, "constraints"),
+    ],
+)
+async def test_pod_says_why_a_claim_is_not_allocated_here(spec: Json, reason: str) -> None:
+    it = Plane({"n1": 2})
+    it.server.put("resourceclaims", it.add_claim("c"), spec=spec)
+    it.add_pod("p", "c")
+    await it.settle()
+    assert it.node_of("p") == "" and reason in it.conditions["p"]
+
+
+async def test_pod_waits_for_its_claim_and_says_so() -> None:
+    it = Plane({"n1": 1})
+    wants = [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]
+    pod = it.server.add("pods", manifests.pod("p", app="app", resourceClaims=wants), "default")
+    await it.settle()
+    assert it.conditions["p"] == "its claim gpu is not made yet from ResourceClaimTemplate one-gpu"
+    pod = it.server.put(
+        "pods",
+        it.server.find("pods", "p") or pod,
+        status={"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "p-1"}]},
+    )
+    await it.settle()
+    assert it.conditions["p"] == "ResourceClaim p-1 does not exist"
+    it.add_claim("p-1", owner="uid-of-an-earlier-pod")
+    await it.settle()
+    assert it.conditions["p"] == "ResourceClaim p-1 was not made for the pod"
+    it.server.remove("resourceclaims", it.claim("p-1"))
+    it.add_claim("p-1", owner=pod["metadata"]["uid"])
+    await it.settle()
+    assert it.node_of("p") == "n1" and it.devices_of("p-1") == [("n1", "gpu-0")]
+
+
+async def test_pod_that_was_asked_for_is_withdrawn_with_its_claim() -> None:
+    it = Plane({"n1": 1})
+    it.add_claim("c", 2)
+    it.add_pod("p", "c")
+    await it.settle()
+    assert [one.pending for one in it.core.state.partitions[PARTITION].applications["default.app"].asks.values()] == [1]
+    it.server.remove("resourceclaims", it.claim())
+    await it.settle()
+    assert not it.core.state.partitions[PARTITION].applications["default.app"].asks
+    assert it.conditions["p"] == "ResourceClaim c does not exist"
+
+
+async def test_pod_with_a_class_that_is_not_there_waits_for_it() -> None:
+    it = Plane({"n1": 1})
+    it.server.remove("deviceclasses", it.server.find("deviceclasses", "gpu", "") or {})
+    it.add_claim("c")
+    it.add_pod("p", "c")
+    await it.settle()
+    assert "DeviceClass gpu does not exist" in it.conditions["p"] and it.capacity("n1") == 0
+    it.add_class()
+    await it.settle()
+    assert it.node_of("p") == "n1"
+
+
+async def test_pod_waits_where_the_api_server_has_no_claims() -> None:
+    it = Plane({"n1": 1})
+    it.shim.device_claims.served(are_served=False)
+    it.add_claim("c")
+    it.add_pod("p", "c")
+    await it.settle()
+    assert "resource.k8s.io/v1 (from 1.34)" in it.conditions["p"]
+    it.shim.device_claims.served(are_served=True)
+    await it.settle()
+    assert it.node_of("p") == "n1"
+
+
+async def test_containers_do_not_request_devices_of_claims() -> None:
+    it = Plane({"n1": 1})
+    container = {"name": "main", "image": "none", "resources": {"requests": {GPU: "1"}}}
+    it.server.add("pods", manifests.pod("p", app="app", containers=[container]), "default")
+    await it.settle()
+    assert it.conditions["p"] == f"its containers request {GPU}, which is allocated by resourceClaims only"
+
+
+async def test_partition_without_the_devices_is_told() -> None:
+    it = Plane({"n1": 1})
+    it.add_claim("c")
+    it.add_pod("p", "c")
+    it.look()
+    asks = [one.ask for one in it.shim.take() if isinstance(one, Ask)]
+    if not asks:
+        it.shim.application(si.ApplicationResponse(accepted=[si.AcceptedApplication(applicationID="default.app")]))
+        asks = [one.ask for one in it.shim.take() if isinstance(one, Ask)]
+    (ask,) = asks
+    new = si.Allocation(allocationKey=ask.allocationKey, UUID="u", nodeID="n1", applicationID="default.app")
+    it.shim.allocation(si.AllocationResponse(new=[new]))
+    effects = it.shim.take()
+    assert [one for one in effects if isinstance(one, Release)] and not [
+        one for one in effects if isinstance(one, Bind)
+    ]
+    (event,) = [one.note for one in effects if isinstance(one, RecordEvent) and one.reason == "PodClaimsFailure"]
+    assert event == f"1 {GPU} were placed without devices: name {GPU}: 1 in devices of the partition"
+
+
+def of_class(*expressions: str) -> DeviceClass:
+    selectors = [DeviceSelector(cel=CelSelector(expression=one)) for one in expressions]
+    return DeviceClass(metadata=Metadata(name="gpu"), spec=DeviceClassSpec(selectors=selectors))
+
+
+@pytest.mark.parametrize(
+    ("expressions", "expected"),
+    [
+        (['device.driver == "gpu.nvidia.com"'], Selection("gpu.nvidia.com")),
+        (["device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'"],
+         Selection("gpu.nvidia.com", (("gpu.nvidia.com", "type", "gpu"),))),
+        (['device.driver == "d"', 'device.attributes["d"].index == 3&&device.attributes["x.y"].ready==true'],
+         Selection("d", (("d", "index", 3), ("x.y", "ready", True)))),
+    ],
+)  # fmt: skip
+def test_selectors_that_are_understood(expressions: list[str], expected: Selection) -> None:
+    assert selection_of(of_class(*expressions)) == expected
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["", "true", 'device.driver == "a" || device.driver == "b"', 'device.attributes["d"].type == "gpu"',
+     'device.driver.startsWith("gpu")', 'device.capacity["d"].memory == quantity("1Gi")'],
+)  # fmt: skip
+def test_selectors_that_are_not_understood(expression: str) -> None:
+    with pytest.raises(ValueError, match=r"DeviceClass gpu (selects by|names no driver)"):
+        selection_of(of_class(expression))
+
+
+def test_attributes_select_devices() -> None:
+    def device(**attributes: Any) -> Any:
+        return msgspec.convert({"name": "d", "attributes": attributes}, SliceDevice)
+
+    of = Selection("d", (("d", "type", "gpu"), ("x", "big", True)))
+    assert of.selects("d", device(type={"string": "gpu"}, **{"x/big": {"bool": True}}))
+    assert of.selects("d", device(**{"d/type": {"string": "gpu"}, "x/big": {"bool": True}}))
+    assert not of.selects("e", device(type={"string": "gpu"}, **{"x/big": {"bool": True}}))
+    assert not of.selects("d", device(type={"string": "mig"}, **{"x/big": {"bool": True}}))
+    assert not of.selects("d", device(type={"string": "gpu"}, big={"bool": True}))
+
+
+@pytest.mark.parametrize("wrong", [("gpu",), ("gpu=",), ("a=x", "a=y"), ("a=x", "b=x")])
+def test_settings_name_a_resource_for_each_class(wrong: tuple[str, ...]) -> None:
+    assert KubernetesSettings(device_classes=("a=x", "b=y")).policy.device_classes == (("a", "x"), ("b", "y"))
+    with pytest.raises(ValueError, match="expected CLASS=RESOURCE|expected a resource of its own"):
+        KubernetesSettings(device_classes=wrong)
