@@ -345,16 +345,23 @@ NODE_SCORE = (
     Hop("remuda_config.verify:NODE_SORT_POLICIES", "add the name, so that `nodesortpolicy.type` may have it"),
     Hop(
         "remuda_core.index.scores:SCORES",
-        "add the name, and a function of a node's capacity, its available amounts and the weights. The lowest score is best",
+        "add the name, and a function of a node's capacity, its available amounts and the weights, from -1 to 1. The lowest"
+        " score is best",
     ),
     Hop("tests.property.node_oracle:score", "compute the same score slowly; the storms compare the two"),
     Hop("tests.property.storm:Storm", "let storms draw the new policy, where they draw `fair` or `binpacking`"),
     Hop("docs/semantics.md", "section 10: define which node is best"),
     Hop("docs/configuration.md", "add the name to the values of `nodesortpolicy.type`"),
+    Hop(
+        "remuda.history.changes:NODE_SORTS",
+        "add the name for `remuda replay --node-sort`, and to its help in `commands/history.py`",
+    ),
+    Hop("tests/golden/README.md", "add the name to `nodesort=`"),
     Hop("proto/remuda/v1/config.proto", "add the name to the comment of `NodeSortPolicy.type`; the field is a text"),
     Hop(
         "tests/golden/scenarios/nodes.txt",
-        "add a scenario: `partition default nodesort=NAME`, and where asks are placed",
+        "add a scenario: `partition default nodesort=NAME`, and where asks are placed. `GOLDEN_UPDATE=1 make test"
+        " ARGS='tests/golden -k nodes'` writes what happens",
     ),
     Hop(
         "tests/golden/scenarios/queues_yaml.txt",
@@ -364,5 +371,51 @@ NODE_SCORE = (
     Hop("CHANGELOG.md", "add a line"),
 )
 
-ADDITIONS = {"placement rule": PLACEMENT_RULE, "node score": NODE_SCORE}
+FACT = (
+    Hop("proto/remuda/v1/log.proto", "add the message, and a field of `Fact`; then `make proto`"),
+    Hop("remuda_core.facts:Fact", "add a class with the fields of the message, by the same names"),
+    Hop("remuda_core.evolve:BY_FACT", "add a row, and the function that writes the fact into the state"),
+    Hop("remuda_core.index.apply:BY_FACT", "only if the fact changes the scheduling index: add a row and a function"),
+    Hop("remuda_core.wire.facts:WRITERS", "only if the message embeds one of si.v1: write and read it"),
+    Hop(
+        "remuda_core.snapshot.records:Record",
+        "only if the state has new fields: a field of a record, with a default; the same in `snapshot.proto`, `save.py` and"
+        " `restore.py`",
+    ),
+    Hop("remuda_core.check.state:check", "only if the state has new sums: compute them afresh and compare"),
+    Hop("remuda_rmproxy.outbound.callback_mapping:CALLBACK_MAPPINGS", "only if the RM is informed: the callback"),
+    Hop(
+        "remuda_events.event_records:RECORDS_BY_FACT",
+        "add the event records that the fact makes, or to `FACTS_WITHOUT_RECORD` why there are none",
+    ),
+    Hop(
+        "remuda_events.stories.sentences:SENTENCES",
+        "add the sentence of stories, or to `FACTS_WITHOUT_SENTENCE` why none",
+    ),
+    Hop("tests.golden.telling:TABLE", "add the line of golden scenarios; then a scenario with the fact"),
+    Hop("services/events/tests/test_event_records.py", "add an example to `TOLD`, if the fact has event records"),
+    Hop("tests/property/long/test_days.py", "let storms reach the fact, or name it in `ELSEWHERE`"),
+    Hop(
+        "tests/replay/recording.py", "run `python -m tests.replay.recording`, which records the fact for later versions"
+    ),
+)
+
+QUEUE_FIELD = (
+    Hop(
+        "remuda_operations.queries.rows:Queue",
+        "add the field with a default, and `Public[...]` if it is shown of queues of others",
+    ),
+    Hop("remuda_core.shell.views:queue", "give its value"),
+    Hop(
+        "proto/remuda/v1/admin.proto",
+        "add it to `Queue` by the same name, then `make proto`; or name it in `NOT_IN_MESSAGES` of"
+        " `operations/tests/test_rows.py`",
+    ),
+    Hop("docs/queries.md", "describe it in the row of `queues`"),
+    Hop("CHANGELOG.md", "add a line"),
+)
+
+ADDITIONS = {
+    "placement rule": PLACEMENT_RULE, "node score": NODE_SCORE, "fact": FACT, "field of a queue": QUEUE_FIELD,
+}  # fmt: skip
 WALKS = {"ask": ASK, "configuration": CONFIGURATION, "preemption": PREEMPTION, "failover": FAILOVER}

@@ -129,14 +129,14 @@ def test_scenario(scenario: Scenario) -> None:
 
 if UPDATE:
 
-    def test_rewrite() -> None:
-        for path in sorted(FOLDER.glob("*.txt")):
-            text = path.read_text()
-            head = text.partition(TITLE)[0]
-            new = head + "\n".join("\n".join(play(scenario)) for scenario in scenarios(path.name, text)).rstrip() + "\n"
-            if new != text:
-                path.write_text(new)
-                warnings.warn(f"rewrote {path.name}", stacklevel=1)
+    @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.txt")), ids=lambda path: path.stem)
+    def test_rewrite(path: Path) -> None:
+        text = path.read_text()
+        head = text.partition(TITLE)[0]
+        new = head + "\n".join("\n".join(play(scenario)) for scenario in scenarios(path.name, text)).rstrip() + "\n"
+        if new != text:
+            path.write_text(new)
+            warnings.warn(f"rewrote {path.name}", stacklevel=1)
 
 
 def files_of_sections() -> dict[str, list[str]]:
