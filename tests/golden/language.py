@@ -17,6 +17,9 @@ import remuda_config
 from remuda_core import commands
 from remuda_core.facts import Allocated, Ask, Fact, PlaceholderReplaced
 from remuda_core.settings import (
+    CALENDARS,
+    MONTH,
+    Budget,
     ChildTemplate,
     Configuration,
     Limit,
@@ -202,6 +205,7 @@ class Settings:
             admin_acl=line.take("adminacl"),
             submit_acl=line.take("submitacl"),
             child_template=template(line),
+            budget=budget(line),
         )
 
     def _rule(self, line: Line) -> None:
@@ -259,11 +263,22 @@ def properties(line: Line, prefix: str = "") -> dict[str, str]:
     return {name: line.take(prefix + key) for key, name in PROPERTIES.items() if prefix + key in line.values}
 
 
+def budget(line: Line, prefix: str = "") -> Budget | None:
+    amounts = line.resource(f"{prefix}budget.")
+    if not amounts:
+        return None
+    period = line.take(f"{prefix}period", MONTH)
+    return Budget(amounts, period) if period in CALENDARS else Budget(amounts, "", line.duration_ms(period))
+
+
 def template(line: Line) -> ChildTemplate | None:
     if not any(key.startswith("template.") for key in line.values):
         return None
     guaranteed, maximum = line.resource("template.guaranteed."), line.resource("template.max.")
-    return ChildTemplate(line.number("template.maxapps", 0), properties(line, "template."), guaranteed, maximum)
+    return ChildTemplate(
+        line.number("template.maxapps", 0), properties(line, "template."), guaranteed, maximum,
+        budget(line, "template."),
+    )  # fmt: skip
 
 
 def rule(line: Line) -> PlacementRule:

@@ -256,6 +256,12 @@ TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
             f"{len(f.uuids)} victim{'s' if len(f.uuids) != 1 else ''}{f.reason and f', {f.reason}'}"
         ),
     ),
+    facts.BudgetPeriodBegan: (
+        ALWAYS,
+        lambda f: (
+            f"Period of the budget of {f.queue} is over, {show(f.used)} h were used, the next ends at {f.until_ms}"
+        ),
+    ),
     facts.QuotaExcessEnded: (ALWAYS, lambda f: f"Excess of {f.queue} ended: {f.reason}"),
     facts.PreemptionRefused: ("preemption", lambda f: f"Cannot preempt for {key(f)}: {f.reason}"),
     facts.ReleaseIgnored: (ALWAYS, lambda f: f"Ignored release of {key(f)}: {f.message}"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from .backfill import BACKFILL
+from .budgets import BUDGETS
 from .devices import DEVICES
 from .leaving import LEAVING
 from .memory import MEMORY
@@ -201,11 +202,11 @@ RESERVATIONS: Final = (
     ),
     *_of(
         "index.reservations",
-        ("kept_beyond_maxima", "11: what is reserved fits every maximum and limit", "            if self._has_no_room(limit, resource):\n", "            if False:\n"),
+        ("kept_beyond_maxima", "11: what is reserved fits every maximum and limit", "            if self._has_no_room(limit, wanted):\n", "            if False:\n"),
     ),
     *_of(
         "index.limits",
-        ("kept_beyond_limits", "11: what is reserved fits the limits of users", "return (*application.queue.path_to_root, *application.trackers)", "return application.queue.path_to_root"),
+        ("kept_beyond_limits", "11: what is reserved fits the limits of users", "return (*queue.path_to_root, *application.trackers, *queue.budgets)", "return (*queue.path_to_root, *queue.budgets)"),
     ),
     *_of(
         "index.reservations",
@@ -218,7 +219,7 @@ RESERVATIONS: Final = (
         ("kept_under_lower_maxima", "11: a reservation ends when a maximum leaves no room for it", "                yield from self._over(limit)\n", "                yield from ()\n"),
         ("kept_oldest_goes", "11: the youngest reservations end", "key=self._age, reverse=True)", "key=self._age)"),
         ("kept_all_when_nodes_go", "11: when nodes go, reservations end that exceed the share", "            yield from self._above_share()\n", "            yield from ()\n"),
-        ("kept_without_a_sum", "11: what is reserved counts, not only what is asked for", "        if reserved:\n            add(wanted, reserved)\n", ""),
+        ("kept_without_a_sum", "11: what is reserved counts, not only what is asked for", "            add(wanted, reserved)\n", ""),
         ("kept_waits_for_ever", "11: an ask reserves once quota and share have room", "                self._wait_no_more(ask_class)\n                ask_class.consider()\n", "                self._wait_no_more(ask_class)\n"),
     ),
     *_of(
@@ -419,5 +420,5 @@ GUESTS: Final = (
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     *SHARES, *LIMITS, *LIFE, *EXECUTION, *ACCESS, *PROPERTIES, *QUOTAS, *PLACEMENT, *SUBMIT, *NODES, *QUEUES, *ASKS, *GANGS, *RESERVATIONS, *PASS, *PREEMPTION, *RECOVERY, *EXPLAIN,
-    *ADMINISTRATION, *GUESTS, *PREDICATE_CLASSES, *DEVICES, *TOPOLOGY, *MEMORY, *BACKFILL, *LEAVING, *PELOTON,
+    *ADMINISTRATION, *GUESTS, *PREDICATE_CLASSES, *DEVICES, *TOPOLOGY, *MEMORY, *BACKFILL, *LEAVING, *BUDGETS, *PELOTON,
 )  # fmt: skip

@@ -32,6 +32,7 @@ from .node_oracle import (
     score,
     serves_devices,
 )
+from .spending_oracle import fits_budgets, what_it_costs
 
 # Scores are means of floating-point numbers: so close together, they are the same.
 CLOSE = 1e-9
@@ -52,6 +53,7 @@ def next_step(partition: Partition, now_ms: int, reservation_delay_ms: int) -> N
     held = {queue for queue in partition.queues.values() if any(above.hold for above in queue.path_to_root)}
     everyone = [ask for ask in in_order(partition, partition.root, now_ms) if ask.application.queue not in held]
     asks = [ask for ask in everyone if may_run(ask) and fits_limits(ask) and fits_maxima(ask)]
+    asks = [ask for ask in asks if fits_budgets(partition, ask)]
     for own in (True, False):
         for ask in asks:
             nodes = reserved_nodes(partition, ask) if own else best_nodes(partition, ask) or untried(partition, ask)
@@ -105,6 +107,7 @@ def _step(partition: Partition, asks: list[PendingAsk], now_ms: int, reservation
             bound,
             ask.refused,
             *what_limits(ask.application),
+            *what_it_costs(ask),
         )
         since_ms = ask.timed_out_ms + 1 if ask.timed_out_ms else ask.at_ms
         if now_ms < since_ms + (0 if bound else reservation_delay_ms):
@@ -493,7 +496,7 @@ def fits_beside_reserved(partition: Partition, ask: PendingAsk) -> bool:
     for limit, others in limits_of(ask.application):
         used = [total for o in others for total in (o.allocated, o.allocated_placeholder)]
         bounds.append((limit.max_resources, others, total_of(used)))
-    return all(
+    return fits_budgets(partition, ask, also_reserved=True) and all(
         ask.ask.resource.get(name, 0) <= maximum - used.get(name, 0) - sum(reserved_for(o, name) for o in others)
         for most, others, used in bounds
         for name, maximum in most.items()

@@ -29,7 +29,7 @@ from remuda_core.wire.facts import WRITERS, read_fact
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_replication.log import Position
 
-from . import leaving_oracle
+from . import leaving_oracle, spending_oracle
 from .avoidance_oracle import check_avoided
 from .oracle import Next, next_step, something_is_too_small
 
@@ -50,6 +50,7 @@ class World:
         self.now_ms = 1_000_000
         self.log: list[tuple[int, list[Fact]]] = []
         self._check_always = check_always
+        self.spending = spending_oracle.Spending()
 
     @property
     def state(self) -> State:
@@ -62,6 +63,7 @@ class World:
 
     def _handle(self, command: Command) -> list[Fact]:
         leaving_oracle.clock["now_ms"] = self.now_ms
+        self.spending.time_passes(self.state, self.now_ms)
         before = {one.name: (one.avoided, one.avoided_ms) for one in self.state.partitions.values()}
         restored = self.restored() if len(self.log) % RESTORE_EVERY == RESTORE_EVERY - 1 else None
         facts = self.core.handle(command, self.now_ms)
@@ -69,6 +71,8 @@ class World:
             same = restored.handle(command, self.now_ms)
             assert decisions(same) == decisions(facts), f"restored:\n{lines(same)}\nlive:\n{lines(facts)}"
         self.log.append((self.now_ms, facts))
+        self.spending.follow(self.state, facts)
+        self.spending.check(self.state)
         check_decision(self.state, facts)
         if isinstance(command, Schedule) and self.state.rm_state == RUNNING:
             for partition in self.state.partitions.values():
@@ -92,6 +96,7 @@ class World:
 
     def _next(self, partition: Partition) -> Next | None:
         leaving_oracle.clock["now_ms"] = self.now_ms
+        spending_oracle.worlds[0] = self.spending
         if self.state.rm_state != RUNNING:
             return None
         return next_step(partition, self.now_ms, self.state.reservation_delay_ms)

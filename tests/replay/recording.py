@@ -26,7 +26,7 @@ from remuda_core.evolve import BY_FACT
 from remuda_core.facts import PREEMPTED_BY_SCHEDULER, STOPPED_BY_RM, Allocated, Ask
 from remuda_core.limits import DRAIN_REPORTED_MS, MEASURE_AFTER_ALLOCATIONS, QUOTA_RETRY_MS
 from remuda_core.rules.connection import DEREGISTERED
-from remuda_core.settings import EASY, Configuration, PartitionSettings, QueueSettings, Timing, TopologyLevel
+from remuda_core.settings import EASY, Budget, Configuration, PartitionSettings, QueueSettings, Timing, TopologyLevel
 from remuda_core.snapshot import RESTORERS, save
 from remuda_core.wire import schema, snapshot_format
 from remuda_core.wire.codec import CommitCodec
@@ -371,6 +371,35 @@ def avoided() -> World:
     return world
 
 
+def budgeted() -> World:
+    """Half-way, a queue has used a part of its budget, and an ask waits for the next period. In the end that has begun,
+    and the queue of another budget is gone."""
+    queues = (QueueSettings("a", budget=Budget({"vcore": 4}, "", 3_600_000)), QueueSettings("b"))
+    root = QueueSettings("root", True, submit_acl="*", queues=queues, budget=Budget({"vcore": 100}, "month"))
+    world = World()
+    partition = world.state.partition_name("default")
+    world.handle(commands.Register(RM, Configuration("1", (PartitionSettings("default", root),))))
+    world.handle(commands.UpdateNode(partition, "n1", "CREATE", {}, {"vcore": 8}, {}))
+    world.handle(commands.SubmitApplication(partition, "app-1", "root.a", "ann"))
+    for key in ("k1", "k2", "k3"):
+        world.handle(commands.SubmitAsk(Ask(partition, "app-1", key, {"vcore": 2}, 1, 0, 3_600_000)))
+        world.handle(commands.Schedule(10))
+    for _ in range(2):
+        world.now_ms += 1_800_000
+        world.handle(commands.Tick())
+        world.handle(commands.Schedule(10))
+    for uuid in [*world.state.partitions[partition].allocations]:
+        world.handle(commands.ReleaseAllocation(partition, "app-1", uuid, STOPPED_BY_RM, "over"))
+        world.handle(commands.Schedule(10))
+        world.now_ms += 60_000
+    for _ in range(20):
+        world.now_ms += 240_000
+        world.handle(commands.Tick())
+        world.handle(commands.Schedule(10))
+    world.handle(commands.RmConnection(DEREGISTERED, "gone"))
+    return world
+
+
 # Recorded although others have all kinds of facts: what their fields say is of another feature.
 ALSO = {"topology": topology}
 
@@ -382,6 +411,7 @@ def few_with_everything() -> dict[str, World]:
     worlds["rejected-allocations"] = rejected_allocations()
     worlds |= {"devices": devices(), "remembered": remembered(), "promised": promised(), "avoided": avoided()}
     worlds["leaving"] = leaving()
+    worlds["budgeted"] = budgeted()
     happened = {name: kinds(world) for name, world in worlds.items()}
     unknown = [name for name in ALSO if not any((FOLDER / VERSION).glob(f"{name}-*"))]
     chosen = {name: ALSO[name]() for name in unknown}

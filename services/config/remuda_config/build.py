@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 
-from remuda_config.rules import placement, properties
+from remuda_config.rules import budgets, placement, properties
 from remuda_config.schema import ChildTemplate, Filter, LimitEntry, Partition, PlacementRule, Queue, Queues
 from remuda_proto.access_list import canonical
 from remuda_proto.durations import milliseconds
@@ -102,6 +102,7 @@ def _queue(queue: Queue, above: Mapping[str, str], parent: bool = False) -> conf
         child_template=_template(queue.childtemplate) if parent or queue.is_parent else None,
         queues=[_queue(child, current) for child in queue.queues],
         limits=[_limit(limit) for limit in queue.limits],
+        budget=budgets.build(queue.budget),
     )
 
 
@@ -114,6 +115,7 @@ def _template(template: ChildTemplate | None) -> config_pb2.ChildTemplate | None
         properties=properties.canonical(template.properties),
         guaranteed=_resource(template.resources.guaranteed),
         max=_resource(template.resources.max),
+        budget=budgets.build(template.budget),
     )
     return built if built.ByteSize() else None
 

@@ -119,7 +119,17 @@ def _describe_queue(queue: config_pb2.QueueConfig) -> Described:
         **_amounts("template max", template.max),
         **{f"template {name}": value for name, value in _sorted(template.properties).items()},
         **_limits(queue.limits),
+        **_budget("budget", queue.budget),
+        **_budget("template budget", template.budget),
     }
+
+
+def _budget(name: str, budget: config_pb2.Budget) -> Described:
+    if not budget.ByteSize():
+        return {}
+    period = f"{budget.calendar} of {budget.zone}" if budget.calendar else f"{budget.period_ms / 1_000:.10g} s"
+    hours = {f"{key}, h": value for key, value in _amounts(name, budget.amounts).items()}
+    return {**hours, f"period of {name}": period}
 
 
 def _sorted(properties: Mapping[str, str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from remuda_config import limits
 from remuda_config.problems import Finding, Path
-from remuda_config.rules import placement, properties, user_limits
+from remuda_config.rules import budgets, placement, properties, user_limits
 from remuda_config.schema import Backfill, ChildTemplate, Partition, Preemption, Queue, Queues
 from remuda_proto import access_list, durations, fair, quantities
 from remuda_proto.bounds import shown
@@ -77,6 +77,8 @@ def _verify(queues: Queues, left_out: list[Path], compatibility: str) -> Iterato
         yield from _verify_devices(partition, (*path, "devices"), compatibility)
         yield from _verify_topology(partition, path, compatibility)
         yield from _verify_backfill(partition.backfill, (*path, "backfill"), compatibility)
+        if partition.queues is not None:
+            yield from _verify_budgets(*partition.root(path), compatibility)
         if compatibility != "none" and partition.queues is not None:
             yield from _verify_without_memory(*partition.root(path), compatibility)
     if queues.partitionhierarchy == "same":
@@ -116,6 +118,15 @@ def _verify_partition(partition: Partition, path: Path, trees_known: bool) -> It
         yield from user_limits.check_against_queue(root, root_path)
     bounds = user_limits.tightest_below(root, "root", {})
     yield from _verify_below(root, root_path, AncestorLimits("root", bounds=bounds))
+
+
+def _verify_budgets(queue: Queue, path: Path, compatibility: str) -> Iterator[Finding]:
+    """Verify the budgets of the queue and of those below it."""
+    yield from budgets.check(queue.budget, (*path, "budget"), compatibility)
+    if queue.childtemplate is not None:
+        yield from budgets.check(queue.childtemplate.budget, (*path, "childtemplate", "budget"), compatibility)
+    for place, child in enumerate(queue.queues):
+        yield from _verify_budgets(child, (*path, "queues", place), compatibility)
 
 
 def _verify_without_memory(queue: Queue, path: Path, compatibility: str) -> Iterator[Finding]:

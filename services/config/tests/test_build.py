@@ -107,6 +107,24 @@ def test_topology() -> None:
         remuda_config.load(partition(text), compatibility="yunikorn-1.4")
 
 
+def test_budgets() -> None:
+    budget = "budget: {amounts: {vcore: 10h, memory: 2Gi h, gpu: 20d}"
+    text = f"queues: [{{name: root, queues: [{{name: a, {budget}, period: week, timezone: Europe/Berlin}}}}]}}]"
+    built = remuda_config.load(partition(text)).partitions[0].root.queues[0].budget
+    amounts = {name: amount.value for name, amount in built.amounts.resources.items()}
+    assert amounts == {"vcore": 10_000, "memory": 2**31, "gpu": 480}
+    assert (built.calendar, built.period_ms, built.zone) == ("week", 0, "Europe/Berlin")
+    first, then, back = ((one.from_ms, one.ahead_ms) for one in built.offsets[:3])
+    assert first == (0, 3_600_000)
+    assert then == (1_585_443_600_000, 7_200_000)  # 2020-03-29 01:00 UTC
+    assert back == (1_603_587_600_000, 3_600_000)  # 2020-10-25 01:00 UTC
+    text = "queues: [{name: root, budget: {amounts: {vcore: 1h}, period: 90m}}]"
+    built = remuda_config.load(partition(text)).partitions[0].root.budget
+    assert (built.calendar, built.period_ms, built.zone, len(built.offsets)) == ("", 5_400_000, "", 0)
+    with pytest.raises(remuda_config.Invalid, match=r"compatibility: yunikorn-1\.4 has no budgets"):
+        remuda_config.load(partition(text), compatibility="yunikorn-1.4")
+
+
 def test_unknown_packing() -> None:
     with pytest.raises(remuda_config.Invalid, match="unknown value 'node': expected none, application or topology"):
         remuda_config.load(partition("nodesortpolicy: {pack: node}\nqueues: [{name: root}]"))

@@ -155,6 +155,41 @@ def test_accepted(text):
     assert problems(queues(text)) == []
 
 
+BUDGETS = {
+    "budget without amounts": (
+        "queues: [{name: root, budget: {period: day}}]",
+        "partitions[0].queues[0].budget.amounts",
+        "nothing: expected amounts of resources for a time, such as vcore: 1000h",
+    ),
+    "budget of amounts alone": (
+        "queues: [{name: root, budget: {amounts: {vcore: 10}}}]",
+        "partitions[0].queues[0].budget.amounts.vcore",
+        "expected a quantity for a time in hours (h) or days (d), such as 1000h, found 10",
+    ),
+    "unknown period": (
+        "queues: [{name: root, budget: {amounts: {vcore: 1h}, period: year}}]",
+        "partitions[0].queues[0].budget.period",
+        "'year': expected day, week, month, or a duration from 1m to 87840h",
+    ),
+    "unknown time zone": (
+        "queues: [{name: root, queues: [{name: a, budget: {amounts: {vcore: 1h}, timezone: Mars}}]}]",
+        "[0].budget.timezone",
+        "'Mars' is unknown: expected a name of the time zone database, such as Europe/Berlin",
+    ),
+    "time zone of a duration": (
+        "queues: [{name: root, parent: true, childtemplate: {budget: {amounts: {a: 1h}, period: 2h, timezone: UTC}}}]",
+        "partitions[0].queues[0].childtemplate.budget.timezone",
+        "'UTC': expected none, as the period is a duration",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "path", "problem"), BUDGETS.values(), ids=BUDGETS)
+def test_budgets_refused(text, path, problem):
+    ((where, _, found),) = problems(partition(text))
+    assert (where, problem in found) == (path, True), found
+
+
 PARTITIONS = {
     "root has no max": ("queues: [{name: root, resources: {max: {}}}]", "partitions[0].queues[0].resources.max"),
     "root has no guaranteed": (

@@ -12,6 +12,7 @@ A constraint is of one of these kinds:
     maxapplications     a queue on the path to root, the user or the group has its maximum of running applications
     user, group         the user or group is at its limit in a queue on the path to root
     queue               a queue on the path to root is at its maximum
+    budget              a queue on the path to root has too little left of its budget in this period
     too_large           it can never run on the nodes there are, whatever leaves them
     node                no node has room, or the node that it is bound to has none
     device              the closest node has room in all, but not on as many of its devices as the ask wants
@@ -38,6 +39,7 @@ from typing import Any, Final, NamedTuple
 from remuda_operations.queries.rows import Holder, Holders, Position, Turn
 from remuda_proto.guests import name_for
 
+from .costs import cost_of_ask, cost_together
 from .cycle.devices import needs_on
 from .cycle.preempt import obstacle
 from .evolve.booking import sum_pending
@@ -52,13 +54,26 @@ from .index.partition import PartitionIndex
 from .index.preemption import alike, group_label
 from .limits import ALLOCATIONS_PER_NODE, ALLOCATIONS_PER_RM, HOLDERS_LOOKED, HOLDERS_SHOWN
 from .rules import lifecycle
+from .rules.budget import HOUR_MS, NO_COST, Cost, hours, utc
 from .rules.connection import RUNNING
 from .rules.devices import DeviceNeed
 from .rules.leaving import ends_before
 from .rules.properties import is_state_aware
 from .rules.required_node import required_node
 from .rules.resource import Resource, show, total_of
-from .state import Application, Hold, Node, Partition, PendingAsk, PredicateClass, Queue, State, Tracker, to_give_back
+from .state import (
+    Application,
+    Budget,
+    Hold,
+    Node,
+    Partition,
+    PendingAsk,
+    PredicateClass,
+    Queue,
+    State,
+    Tracker,
+    to_give_back,
+)
 
 
 class Explanations:
@@ -142,6 +157,7 @@ def standing_constraints(pending: PendingAsk, index: PartitionIndex | None) -> l
         *slot_constraints(pending),
         *limit_constraints(pending, wanted := _wanted(pending, index)),
         *queue_constraints(pending, wanted),
+        *budget_constraints(pending, index),
     ]
 
 
@@ -232,12 +248,20 @@ def limit_constraints(pending: PendingAsk, wanted: Resource) -> list[Constraint]
 
 
 def pieces_allowed(pending: PendingAsk) -> int | None:
-    """How many allocations of the ask fit under maxima and limits; None: unlimited."""
+    """How many allocations of the ask fit under maxima, limits and budgets; None: unlimited."""
     limits = [(t.limit.max_resources, total_of((t.used, t.held))) for t in pending.application.trackers]
     limits += [(q.settings.max, total_of((q.allocated, q.held))) for q in pending.application.queue.path_to_root]
     need = {name: amount for name, amount in pending.ask.resource.items() if amount > 0}
     pieces = [
         (most[name] - used.get(name, 0)) // need[name] for most, used in limits for name in need.keys() & most.keys()
+    ]
+    budgets = pending.application.queue.budgets
+    cost = cost_of_ask(pending) if budgets else NO_COST
+    pieces += [
+        budget.left_of(name, budget.held) // needed
+        for budget in budgets
+        for name, needed in cost.items()
+        if name in budget.amounts
     ]
     return max(0, min(pieces)) if pieces else None
 
@@ -257,6 +281,33 @@ def queue_constraints(pending: PendingAsk, wanted: Resource) -> list[Constraint]
         held = NOTHING_HELD if _holds_a_place(pending) else queue.held
         found += _short("queue", queue.path, what, wanted, queue.settings.max, queue.allocated, held)
     return found
+
+
+def budget_constraints(pending: PendingAsk, index: PartitionIndex | None) -> list[Constraint]:
+    """In base units * hours: what is needed is rounded up, what is left rounded down."""
+    budgets = pending.application.queue.budgets
+    if not budgets:
+        return []
+    together = index.groups.asks_placed_with(pending) if index is not None and index.groups is not None else None
+    cost = cost_of_ask(pending) if together is None else cost_together(together)
+    return [found for budget in budgets for found in _over_budget(budget, pending, cost)]
+
+
+def _over_budget(budget: Budget, pending: PendingAsk, cost: Cost) -> Iterator[Constraint]:
+    held = NOTHING_HELD if _holds_a_place(pending) else budget.held
+    for name in sorted(cost.keys() & budget.amounts.keys()):
+        need, whole, left = cost[name], budget.amounts[name], budget.left_of(name, held)
+        if need <= left:
+            continue
+        needed, have = -(-need // HOUR_MS), max(0, left) // HOUR_MS
+        used, committed = hours(budget.used_of(name)), hours(budget.committed_of(name))
+        what = f"{name} needs {hours(need)} h"
+        if need > whole:
+            what += f", which is more than the {hours(whole)} h of a period"
+        else:
+            what += f", {hours(max(0, left))} h of {hours(whole)} h are left until {utc(budget.until_ms)} "
+            what += f"({used} h are used, and running work may use {committed} h)"
+        yield Constraint("budget", budget.path, f"queue {budget.path} is at its budget: {what}", name, needed, have)
 
 
 def _short(
@@ -549,7 +600,7 @@ NOBODY = Holders(0, [])
 
 def holders_of(partition: Partition, ask: PendingAsk, constraint: Constraint) -> Holders:
     match constraint.constraint:
-        case "queue":
+        case "queue" | "budget":
             queue = partition.queues[constraint.where]
             return _holding(_applications_below(queue), constraint.resource)
         case "user" | "group":

@@ -839,6 +839,17 @@ class QuotaExcessEnded(Fact):
     reason: str
 
 
+class BudgetPeriodBegan(Fact):
+    """The period of the budget of the queue is over, and the next one counts, `from_ms` to `until_ms`. `used`: what was
+    used in the period that is over, in base units * hours, rounded down."""
+
+    partition: str
+    queue: str
+    from_ms: int
+    until_ms: int
+    used: Resource
+
+
 class PreemptionAsked(Fact):
     """The RM is asked whether the ask could start on the node without the allocations `uuids`. It is asked to release
     them only if it agrees. For a group: the ask is one of its `members`, of each of which so many (`counts`) are to

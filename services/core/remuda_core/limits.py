@@ -255,6 +255,9 @@ NAMES_KEPT: Final = 32
 # Accounts of users and queues that use nothing, of one RM: as many as an RM with many users has, and 40 MB at most.
 IDLE_ACCOUNTS_KEPT: Final = 100_000
 
+# Budgets of queues that are gone, of one RM: its queues come back when it registers again.
+IDLE_BUDGETS_KEPT: Final = 10_000
+
 # Queues that operators hold, and nodes that they drain, of one RM: more than its operators overlook. Both may outlive
 # their queues and nodes.
 HOLDS: Final = 1_000

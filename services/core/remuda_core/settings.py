@@ -25,11 +25,31 @@ class Limit(Settings):
     description: str = ""
 
 
+# `Budget.calendar`: in which periods a budget counts. Empty: in those of `period_ms`.
+DAY: Final = "day"
+WEEK: Final = "week"
+MONTH: Final = "month"
+CALENDARS: Final = (DAY, WEEK, MONTH)
+
+
+class Budget(Settings):
+    """What a queue and the queues below may use in a period: `amounts` in base units * hours. `zone`: the time zone of
+    a calendar, for people. `offsets`: from when on its clocks are so far ahead of UTC, in ms; before them not at
+    all."""
+
+    amounts: Resource
+    calendar: str = ""
+    period_ms: int = 0
+    zone: str = ""
+    offsets: tuple[tuple[int, int], ...] = ()
+
+
 class ChildTemplate(Settings):
     max_applications: int = 0
     properties: Mapping[str, str] = {}
     guaranteed: Resource = {}
     max: Resource = {}
+    budget: Budget | None = None
 
 
 class QueueSettings(Settings):
@@ -47,6 +67,7 @@ class QueueSettings(Settings):
     child_template: ChildTemplate | None = None
     limits: tuple[Limit, ...] = ()
     queues: tuple[QueueSettings, ...] = ()
+    budget: Budget | None = None
 
 
 class PlacementFilter(Settings):

@@ -13,6 +13,8 @@ from .state import (
     NEVER_MS,
     Allocation,
     Application,
+    Budget,
+    BudgetKey,
     Node,
     PendingAsk,
     PredicateClass,
@@ -75,6 +77,11 @@ def of_quota(partition: str, queue: Queue) -> Timer | None:
     """Preempts what the queue uses above its maximum."""
     excess = queue.excess
     return Timer(excess.preempt_at_ms, "quota", partition, "", queue.path) if excess is not None else None
+
+
+def of_budget(budget: Budget) -> Timer:
+    """Begins the next period of the budget."""
+    return Timer(budget.until_ms, "budget", budget.key.partition, "", budget.key.queue)
 
 
 def of_refusals(pending: PendingAsk) -> Timer | None:
@@ -140,6 +147,9 @@ def still_applies(state: State, timer: Timer) -> bool:
         queue = partition.queues.get(timer.key) if partition is not None else None
         of_queue = of_draining if timer.kind == "draining" else of_quota
         return queue is not None and timer == of_queue(timer.partition, queue)
+    if timer.kind == "budget":
+        budget = state.budgets.find(BudgetKey(timer.partition, timer.key))
+        return budget is not None and timer == of_budget(budget)
     if timer.kind in ("class_question", "verdicts"):
         found = partition.predicate_classes.get(timer.key) if partition is not None else None
         of_class = of_class_question if timer.kind == "class_question" else of_verdicts

@@ -296,6 +296,13 @@ TOLD: list[tuple[Message, list[str]]] = [
         log_pb2.QuotaExcessEnded(reason="it is within its maximum", **QUEUE),
         ["QUEUE NONE QUEUE_MAX root.a - 'nothing above its maximum is to be preempted: it is within its maximum'"],
     ),
+    (
+        log_pb2.BudgetPeriodBegan(from_ms=1_000, until_ms=61_000, used=ROOM, **QUEUE),
+        [
+            "QUEUE NONE QUEUE_MAX root.a - 'the period of its budget is over, used: memory 10 h, vcore 1 h; "
+            "the next one ends at 1970-01-01T00:01:01Z'"
+        ],
+    ),
     (log_pb2.QueueRestored(**QUEUE), ["QUEUE SET QUEUE_CONFIG root.a - 'draining: false'"]),
     (
         log_pb2.QueueHeld(operator="alice", reason="costs", **QUEUE),

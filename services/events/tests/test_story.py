@@ -80,7 +80,8 @@ def test_what_a_fact_names_is_found_in_it(kind: str) -> None:
     fact = log_pb2.Fact()
     message = getattr(fact, kind)
     message.SetInParent()
-    filled = fill(message, NAMES | QUEUES if kind.startswith(("queue_", "quota_")) or kind in OF_QUEUES else NAMES)
+    of_queues = kind.startswith(("queue_", "quota_", "budget_")) or kind in OF_QUEUES
+    filled = fill(message, NAMES | QUEUES if of_queues else NAMES)
     assert filled, f"{kind} names nothing"
     for name in filled:
         assert len(lines_of(StoryTarget(name), commit_of(fact))) == 1, f"{kind} is not in the story of its {name}"

@@ -9,6 +9,7 @@ import pytest
 
 from remuda_core.evolve import BY_FACT
 from remuda_core.facts import (
+    BudgetPeriodBegan,
     DevicesAssigned,
     DomainAvoidanceEnded,
     DomainAvoided,
@@ -22,9 +23,11 @@ LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 SEEDS = range(5_000) if LONG else range(140)
 STEPS = 400 if LONG else 200
 AT_ONCE = 20
-# These days have no devices, no backfill, no nodes that leave, and no topology: test_devices.py, test_backfill.py,
-# test_leaving.py, test_topology.py.
-ELSEWHERE = {DevicesAssigned, WorkMeasured, PromiseChanged, NodeLeaving, DomainAvoided, DomainAvoidanceEnded}
+# These days have no devices, no backfill, no nodes that leave, no topology, and no budgets: test_devices.py,
+# test_backfill.py, test_leaving.py, test_topology.py, test_spending.py.
+ELSEWHERE = {
+    BudgetPeriodBegan, DevicesAssigned, DomainAvoidanceEnded, DomainAvoided, NodeLeaving, PromiseChanged, WorkMeasured,
+}  # fmt: skip
 
 
 @cache

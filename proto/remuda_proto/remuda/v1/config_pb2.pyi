@@ -294,6 +294,7 @@ class QueueConfig(_message.Message):
     CHILD_TEMPLATE_FIELD_NUMBER: _builtins.int
     QUEUES_FIELD_NUMBER: _builtins.int
     LIMITS_FIELD_NUMBER: _builtins.int
+    BUDGET_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """One part of the path, lower case: "root", "prod"."""
     parent: _builtins.bool
@@ -314,6 +315,8 @@ class QueueConfig(_message.Message):
     def queues(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueueConfig]: ...
     @_builtins.property
     def limits(self) -> _containers.RepeatedCompositeFieldContainer[Global___Limit]: ...
+    @_builtins.property
+    def budget(self) -> Global___Budget: ...
     def __init__(
         self,
         *,
@@ -328,14 +331,76 @@ class QueueConfig(_message.Message):
         child_template: Global___ChildTemplate | None = ...,
         queues: _abc.Iterable[Global___QueueConfig] | None = ...,
         limits: _abc.Iterable[Global___Limit] | None = ...,
+        budget: Global___Budget | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["child_template", b"child_template", "guaranteed", b"guaranteed", "max", b"max"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "child_template", b"child_template", "guaranteed", b"guaranteed", "max", b"max"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["admin_acl", b"admin_acl", "child_template", b"child_template", "guaranteed", b"guaranteed", "limits", b"limits", "max", b"max", "max_applications", b"max_applications", "name", b"name", "parent", b"parent", "properties", b"properties", "queues", b"queues", "submit_acl", b"submit_acl"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["admin_acl", b"admin_acl", "budget", b"budget", "child_template", b"child_template", "guaranteed", b"guaranteed", "limits", b"limits", "max", b"max", "max_applications", b"max_applications", "name", b"name", "parent", b"parent", "properties", b"properties", "queues", b"queues", "submit_acl", b"submit_acl"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___QueueConfig: _TypeAlias = QueueConfig  # noqa: Y015
+
+@_typing.final
+class Budget(_message.Message):
+    """What a queue and the queues below may use in each period."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AMOUNTS_FIELD_NUMBER: _builtins.int
+    CALENDAR_FIELD_NUMBER: _builtins.int
+    PERIOD_MS_FIELD_NUMBER: _builtins.int
+    ZONE_FIELD_NUMBER: _builtins.int
+    OFFSETS_FIELD_NUMBER: _builtins.int
+    calendar: _builtins.str
+    """"day", "week" or "month". Empty: periods of `period_ms`, counted from 1970."""
+    period_ms: _builtins.int
+    zone: _builtins.str
+    """The time zone of the calendar, for people, and what it means: from when on its clocks are so far ahead of UTC."""
+    @_builtins.property
+    def amounts(self) -> _si_pb2.Resource:
+        """In base units * hours."""
+
+    @_builtins.property
+    def offsets(self) -> _containers.RepeatedCompositeFieldContainer[Global___UtcOffset]: ...
+    def __init__(
+        self,
+        *,
+        amounts: _si_pb2.Resource | None = ...,
+        calendar: _builtins.str = ...,
+        period_ms: _builtins.int = ...,
+        zone: _builtins.str = ...,
+        offsets: _abc.Iterable[Global___UtcOffset] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["amounts", b"amounts"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["amounts", b"amounts", "calendar", b"calendar", "offsets", b"offsets", "period_ms", b"period_ms", "zone", b"zone"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Budget: _TypeAlias = Budget  # noqa: Y015
+
+@_typing.final
+class UtcOffset(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FROM_MS_FIELD_NUMBER: _builtins.int
+    AHEAD_MS_FIELD_NUMBER: _builtins.int
+    from_ms: _builtins.int
+    ahead_ms: _builtins.int
+    def __init__(
+        self,
+        *,
+        from_ms: _builtins.int = ...,
+        ahead_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ahead_ms", b"ahead_ms", "from_ms", b"from_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UtcOffset: _TypeAlias = UtcOffset  # noqa: Y015
 
 @_typing.final
 class ChildTemplate(_message.Message):
@@ -365,6 +430,7 @@ class ChildTemplate(_message.Message):
     PROPERTIES_FIELD_NUMBER: _builtins.int
     GUARANTEED_FIELD_NUMBER: _builtins.int
     MAX_FIELD_NUMBER: _builtins.int
+    BUDGET_FIELD_NUMBER: _builtins.int
     max_applications: _builtins.int
     @_builtins.property
     def properties(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
@@ -372,6 +438,8 @@ class ChildTemplate(_message.Message):
     def guaranteed(self) -> _si_pb2.Resource: ...
     @_builtins.property
     def max(self) -> _si_pb2.Resource: ...
+    @_builtins.property
+    def budget(self) -> Global___Budget: ...
     def __init__(
         self,
         *,
@@ -379,10 +447,11 @@ class ChildTemplate(_message.Message):
         properties: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         guaranteed: _si_pb2.Resource | None = ...,
         max: _si_pb2.Resource | None = ...,
+        budget: Global___Budget | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["guaranteed", b"guaranteed", "max", b"max"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "guaranteed", b"guaranteed", "max", b"max"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["guaranteed", b"guaranteed", "max", b"max", "max_applications", b"max_applications", "properties", b"properties"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "guaranteed", b"guaranteed", "max", b"max", "max_applications", b"max_applications", "properties", b"properties"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

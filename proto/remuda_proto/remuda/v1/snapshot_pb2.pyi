@@ -87,6 +87,7 @@ class SnapshotRecord(_message.Message):
     LEFT_GUEST_FIELD_NUMBER: _builtins.int
     RUNTIME_FIELD_NUMBER: _builtins.int
     ACCOUNT_FIELD_NUMBER: _builtins.int
+    BUDGET_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def rm(self) -> Global___RmRecord: ...
     @_builtins.property
@@ -127,6 +128,8 @@ class SnapshotRecord(_message.Message):
     def runtime(self) -> Global___RuntimeRecord: ...
     @_builtins.property
     def account(self) -> Global___AccountRecord: ...
+    @_builtins.property
+    def budget(self) -> Global___BudgetRecord: ...
     def __init__(
         self,
         *,
@@ -150,12 +153,13 @@ class SnapshotRecord(_message.Message):
         left_guest: Global___LeftGuestRecord | None = ...,
         runtime: Global___RuntimeRecord | None = ...,
         account: Global___AccountRecord | None = ...,
+        budget: Global___BudgetRecord | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["account", b"account", "action", b"action", "allocation", b"allocation", "application", b"application", "ask", b"ask", "drain", b"drain", "hold", b"hold", "left_guest", b"left_guest", "node", b"node", "partition", b"partition", "predicate_class", b"predicate_class", "preemption", b"preemption", "question", b"question", "queue", b"queue", "record", b"record", "rejection", b"rejection", "replacement", b"replacement", "rm", b"rm", "runtime", b"runtime", "task_group", b"task_group", "timer", b"timer"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["account", b"account", "action", b"action", "allocation", b"allocation", "application", b"application", "ask", b"ask", "budget", b"budget", "drain", b"drain", "hold", b"hold", "left_guest", b"left_guest", "node", b"node", "partition", b"partition", "predicate_class", b"predicate_class", "preemption", b"preemption", "question", b"question", "queue", b"queue", "record", b"record", "rejection", b"rejection", "replacement", b"replacement", "rm", b"rm", "runtime", b"runtime", "task_group", b"task_group", "timer", b"timer"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["account", b"account", "action", b"action", "allocation", b"allocation", "application", b"application", "ask", b"ask", "drain", b"drain", "hold", b"hold", "left_guest", b"left_guest", "node", b"node", "partition", b"partition", "predicate_class", b"predicate_class", "preemption", b"preemption", "question", b"question", "queue", b"queue", "record", b"record", "rejection", b"rejection", "replacement", b"replacement", "rm", b"rm", "runtime", b"runtime", "task_group", b"task_group", "timer", b"timer"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["account", b"account", "action", b"action", "allocation", b"allocation", "application", b"application", "ask", b"ask", "budget", b"budget", "drain", b"drain", "hold", b"hold", "left_guest", b"left_guest", "node", b"node", "partition", b"partition", "predicate_class", b"predicate_class", "preemption", b"preemption", "question", b"question", "queue", b"queue", "record", b"record", "rejection", b"rejection", "replacement", b"replacement", "rm", b"rm", "runtime", b"runtime", "task_group", b"task_group", "timer", b"timer"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_record: _TypeAlias = _typing.Literal["rm", "partition", "queue", "node", "application", "ask", "allocation", "task_group", "question", "replacement", "preemption", "rejection", "timer", "hold", "drain", "action", "predicate_class", "left_guest", "runtime", "account"]  # noqa: Y015
+    _WhichOneofReturnType_record: _TypeAlias = _typing.Literal["rm", "partition", "queue", "node", "application", "ask", "allocation", "task_group", "question", "replacement", "preemption", "rejection", "timer", "hold", "drain", "action", "predicate_class", "left_guest", "runtime", "account", "budget"]  # noqa: Y015
     _WhichOneofArgType_record: _TypeAlias = _typing.Literal["record", b"record"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_record) -> _WhichOneofReturnType_record | None: ...
 
@@ -773,6 +777,7 @@ class AllocationRecord(_message.Message):
     REPLACED_FIELD_NUMBER: _builtins.int
     ASK_OVER_FIELD_NUMBER: _builtins.int
     ASKED_MS_FIELD_NUMBER: _builtins.int
+    UNTIL_MS_FIELD_NUMBER: _builtins.int
     at_ms: _builtins.int
     asked_seq: _builtins.int
     releasing: _builtins.int
@@ -784,6 +789,8 @@ class AllocationRecord(_message.Message):
     """The RM got the release of the allocation's ask."""
     asked_ms: _builtins.int
     """When its ask came; 0: not known."""
+    until_ms: _builtins.int
+    """When it ends by its bound, in a queue with a budget; 0: not known."""
     @_builtins.property
     def fact(self) -> _log_pb2.Fact:
         """Allocated"""
@@ -801,10 +808,11 @@ class AllocationRecord(_message.Message):
         replaced: _builtins.str = ...,
         ask_over: _builtins.bool = ...,
         asked_ms: _builtins.int = ...,
+        until_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["fact", b"fact"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ask_over", b"ask_over", "asked_ms", b"asked_ms", "asked_seq", b"asked_seq", "at_ms", b"at_ms", "by_preemption", b"by_preemption", "fact", b"fact", "overdue", b"overdue", "releasing", b"releasing", "releasing_ms", b"releasing_ms", "replaced", b"replaced"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ask_over", b"ask_over", "asked_ms", b"asked_ms", "asked_seq", b"asked_seq", "at_ms", b"at_ms", "by_preemption", b"by_preemption", "fact", b"fact", "overdue", b"overdue", "releasing", b"releasing", "releasing_ms", b"releasing_ms", "replaced", b"replaced", "until_ms", b"until_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -865,6 +873,9 @@ class QuestionRecord(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     FACT_FIELD_NUMBER: _builtins.int
+    UNTIL_MS_FIELD_NUMBER: _builtins.int
+    until_ms: _builtins.int
+    """When its allocation would end by its bound at the latest, in a queue with a budget; 0: not known."""
     @_builtins.property
     def fact(self) -> _log_pb2.Fact:
         """PredicateAsked"""
@@ -873,10 +884,11 @@ class QuestionRecord(_message.Message):
         self,
         *,
         fact: _log_pb2.Fact | None = ...,
+        until_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["fact", b"fact"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["fact", b"fact"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fact", b"fact", "until_ms", b"until_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1256,3 +1268,79 @@ class AccountPast(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AccountPast: _TypeAlias = AccountPast  # noqa: Y015
+
+@_typing.final
+class BudgetRecord(_message.Message):
+    """A budget of a queue, or of the path of a queue that is gone."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    FROM_MS_FIELD_NUMBER: _builtins.int
+    UNTIL_MS_FIELD_NUMBER: _builtins.int
+    AT_MS_FIELD_NUMBER: _builtins.int
+    PAST_FIELD_NUMBER: _builtins.int
+    LATER_MS_FIELD_NUMBER: _builtins.int
+    LATER_FIELD_NUMBER: _builtins.int
+    GONE_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    queue: _builtins.str
+    from_ms: _builtins.int
+    """Since when use counts, when the period ends, and up to which time `past` is summed."""
+    until_ms: _builtins.int
+    at_ms: _builtins.int
+    later_ms: _builtins.int
+    """What was used after the period, in that which begins at `later_ms`."""
+    @_builtins.property
+    def past(self) -> _containers.RepeatedCompositeFieldContainer[Global___Used]: ...
+    @_builtins.property
+    def later(self) -> _containers.RepeatedCompositeFieldContainer[Global___Used]: ...
+    @_builtins.property
+    def gone(self) -> _log_pb2.Fact:
+        """QueueAdded, of a queue that is gone: its path and its budget."""
+
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        queue: _builtins.str = ...,
+        from_ms: _builtins.int = ...,
+        until_ms: _builtins.int = ...,
+        at_ms: _builtins.int = ...,
+        past: _abc.Iterable[Global___Used] | None = ...,
+        later_ms: _builtins.int = ...,
+        later: _abc.Iterable[Global___Used] | None = ...,
+        gone: _log_pb2.Fact | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["gone", b"gone"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "from_ms", b"from_ms", "gone", b"gone", "later", b"later", "later_ms", b"later_ms", "partition", b"partition", "past", b"past", "queue", b"queue", "until_ms", b"until_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BudgetRecord: _TypeAlias = BudgetRecord  # noqa: Y015
+
+@_typing.final
+class Used(_message.Message):
+    """In base units * ms. `sum`: hexadecimal digits."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    SUM_FIELD_NUMBER: _builtins.int
+    resource: _builtins.str
+    sum: _builtins.str
+    def __init__(
+        self,
+        *,
+        resource: _builtins.str = ...,
+        sum: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource", "sum", b"sum"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Used: _TypeAlias = Used  # noqa: Y015

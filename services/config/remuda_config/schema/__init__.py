@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from remuda_config.problems import Finding, Path
 from remuda_config.schema.models import (
     Backfill,
+    Budget,
     ChildTemplate,
     Filter,
     LimitEntry,
@@ -29,6 +30,7 @@ from remuda_proto.bounds import SHOWN_CHARACTERS, shown
 
 __all__ = [
     "Backfill",
+    "Budget",
     "ChildTemplate",
     "Filter",
     "LimitEntry",

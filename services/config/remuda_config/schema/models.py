@@ -19,6 +19,7 @@ from remuda_proto import quantities
 UINT64_MAX = 2**64 - 1
 
 _WHOLE = re.compile(r"0|[1-9][0-9_]*|0x[0-9a-fA-F]+|0o[0-7]+|0b[01]+")
+_HOURS = {"h": 1, "d": 24}
 _YES = {"true", "yes", "on"}
 _NO = {"false", "no", "off"}
 
@@ -92,12 +93,28 @@ def _amount(amount: _Amount) -> int:
         raise PydanticCustomError("wrong", "{reason}", {"reason": str(error)}) from error
 
 
+def _cost(amount: _Amount) -> int:
+    """An amount for a time, such as `1000h`, `500Gi h` or `20d`, in base units * hours."""
+    if not isinstance(amount.value, Scalar):
+        raise _wrong("a quantity for a time, such as 1000h", amount.value)
+    text = amount.value.text.strip()
+    if text[-1:] not in _HOURS:
+        raise _wrong("a quantity for a time in hours (h) or days (d), such as 1000h", text)
+    cost = _amount(amount._replace(value=Scalar(text[:-1], "str", plain=True))) * _HOURS[text[-1]]
+    if cost > quantities.INT64_MAX:
+        raise _wrong(f"at most {quantities.INT64_MAX} base units * hours", text)
+    return cost
+
+
 Text = Annotated[str, BeforeValidator(_text)]
 Flag = Annotated[bool, BeforeValidator(_flag)]
 Count = Annotated[int, BeforeValidator(_count)]
 Properties = dict[str, Annotated[str, BeforeValidator(_property)]]
 # base units by resource name
 Resource = Annotated[dict[str, Annotated[int, BeforeValidator(_amount)]], BeforeValidator(_name_amounts)]
+
+# base units * hours by resource name
+Costs = Annotated[dict[str, Annotated[int, BeforeValidator(_cost)]], BeforeValidator(_name_amounts)]
 
 
 class Keys(BaseModel):
@@ -118,10 +135,19 @@ class Resources(Keys):
     max: Resource | None = None
 
 
+class Budget(Keys):
+    """`amounts`: in base units * hours."""
+
+    amounts: Costs = Field(default_factory=dict)
+    period: Text = ""
+    timezone: Text = ""
+
+
 class ChildTemplate(Keys):
     maxapplications: Count = 0
     properties: Properties = Field(default_factory=dict)
     resources: Resources = Resources()
+    budget: Budget | None = None
 
 
 class LimitEntry(Keys):
@@ -143,6 +169,7 @@ class Queue(Keys):
     childtemplate: ChildTemplate | None = None
     queues: list[Queue] = Field(default_factory=list)
     limits: list[LimitEntry] = Field(default_factory=list)
+    budget: Budget | None = None
 
     @property
     def is_parent(self) -> bool:

@@ -8,7 +8,7 @@ from ..limits import IDLE_ACCOUNTS_KEPT
 from ..rules.decay import EPOCH
 from ..rules.properties import FAIR, FAIR_USERS, memory, sort_policy
 from ..rules.resource import items_of, total_of
-from ..state import Account, AccountKey, Application, Partition, Queue, State
+from ..state import Account, AccountKey, Application, Budget, Partition, Queue, State
 from ..state.accounts import QUEUE, USER
 
 
@@ -38,7 +38,10 @@ def _check_queue(state: State, partition: Partition, queue: Queue) -> list[Accou
     """The keys of the accounts in which the queue is a member."""
     where = f"queue {queue.path}"
     assert queue.memory == memory(one.settings.properties for one in queue.path_to_root), f"{where}: another memory"
-    above = [one.account for one in queue.path_to_root if one.account is not None]
+    above = list[Account | Budget]()
+    for one in queue.path_to_root:
+        above += [one.account] if one.account is not None else []
+        above += one.budgets[:1] if one.settings.budget is not None else []
     assert queue.accounts == tuple(above), f"{where}: other accounts than those of its parents"
     half_life_ms = queue.parent.memory.half_life_ms if queue.parent is not None else 0
     assert (queue.account is not None) == bool(half_life_ms), f"{where}: it has an account, or none"

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..costs import bound_ms
 from ..cycle.backfill import hole_of
 from ..cycle.promises import starts
 from ..index.asks import AskClass
+from ..index.node_groups import Lasts
 from ..index.partition import PartitionIndex
 from ..settings import EASY, SHORTEST
 from ..state import Partition, PendingAsk
 from .topology import membership
 
 
-def lasts_of(partition: Partition, ask: PendingAsk) -> tuple[int, int] | tuple[()]:
+def lasts_of(partition: Partition, ask: PendingAsk) -> Lasts:
     """How long allocations of the ask run at most and are expected to, where asks are told apart by that."""
-    if partition.settings.backfill != EASY or membership(ask):
-        return ()
-    shortest = partition.settings.backfill_order == SHORTEST
-    return max(0, ask.ask.execution_timeout_ms), ask.expected_ms if shortest else 0
+    lasts: Lasts = ()
+    if partition.settings.backfill == EASY and not membership(ask):
+        shortest = partition.settings.backfill_order == SHORTEST
+        lasts = max(0, ask.ask.execution_timeout_ms), ask.expected_ms if shortest else 0
+    if not ask.application.queue.budgets:
+        return lasts
+    return (*(lasts or (0, 0)), bound_ms(ask.application, ask.ask), ask.ask.placeholder)
 
 
 def check_windows(partition: Partition, index: PartitionIndex, now_ms: int) -> None:

@@ -12,6 +12,7 @@ from ..state import (
     NEVER_MS,
     Account,
     Application,
+    Budget,
     Node,
     Partition,
     PendingAsk,
@@ -39,6 +40,7 @@ def dump(state: State) -> dict[str, Any]:
         "drains": sorted((*key, msgspec.to_builtins(drain)) for key, drain in state.drains.items()),
         "actions": list(state.actions.values()),
         **_accounts(state),
+        **({"budgets": [_budget(budget) for _, budget in state.budgets.items()]} if state.budgets else {}),
         "left_guests": msgspec.to_builtins(state.left_guests),
         "timers": sorted(state.timers),
         "partitions": {name: _partition(partition) for name, partition in state.partitions.items()},
@@ -64,6 +66,11 @@ def _accounts(state: State) -> dict[str, Any]:
 
 def _account(account: Account) -> tuple[int, int, int, dict[str, str]]:
     return account.half_life_ms, account.at_ms, account.members, shown(account.past)
+
+
+def _budget(budget: Budget) -> tuple[Any, ...]:
+    past, later = shown(budget.past), shown(budget.later)
+    return (*budget.key, budget.settings, budget.from_ms, budget.until_ms, budget.at_ms, past, budget.later_ms, later)
 
 
 def _partition(partition: Partition) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from ..index.asks import Admission, AskClass, PriorityFifo
 from ..index.demands import FREED, RESERVING
 from ..index.devices import items_of_ask, needed_amounts
 from ..index.leaves import LeafOrder
-from ..index.limits import NOTHING_HELD, Limit, exceeds, limit_of
-from ..index.node_groups import Demand
+from ..index.limits import NOTHING_HELD, Limit, exceeds, limit_of, wanted_of
+from ..index.node_groups import Demand, Lasts
 from ..index.ordered import LazyRanking, Vector, covers
 from ..index.partition import PartitionIndex
 from ..index.preemption import can_preempt
@@ -28,7 +28,7 @@ from ..rules.properties import is_state_aware
 from ..rules.required_node import required_node
 from ..rules.resource import Items, items_of, total_of
 from ..rules.share import weight
-from ..state import Application, Node, Partition, PendingAsk, Queue, Refusals
+from ..state import Application, Budget, Node, Partition, PendingAsk, Queue, Refusals
 from .backfill import check_candidates, check_windows, lasts_of
 from .devices import available_with_devices, obtainable_with_devices
 from .topology import Membership, check_closed, check_topology, is_avoided, membership
@@ -177,7 +177,7 @@ def check_nodes(partition: Partition, index: PartitionIndex) -> None:
 
 
 # (resource, required node, refused nodes, admission, group, run times): asks with equal values belong to one ask class.
-Want = tuple[Items, str, Refusals, Admission, Membership, tuple[int, int] | tuple[()]]
+Want = tuple[Items, str, Refusals, Admission, Membership, Lasts]
 
 
 def check_leaf(queue: Queue, leaf: LeafOrder, index: PartitionIndex) -> None:
@@ -190,7 +190,8 @@ def check_leaf(queue: Queue, leaf: LeafOrder, index: PartitionIndex) -> None:
             if ask.free:
                 bound_to, group = required_node(dict(ask.ask.tags)), membership(ask)
                 lasts = lasts_of(index.partition, ask)
-                want = (items_of_ask(index.partition, ask), bound_to, ask.refused, admission, group, lasts)
+                mine = (*admission[:4], application) if queue.budgets and ask.ask.placeholder else admission
+                want = (items_of_ask(index.partition, ask), bound_to, ask.refused, mine, group, lasts)
                 expected[want][application.id].append(ask)
             else:
                 assert ask not in index.lines, f"{application.id}/{ask.ask.allocation_key}: is in a line, none is free"
@@ -228,6 +229,8 @@ def _admission(queue: Queue, application: Application) -> Admission:
         _held_back(queue, application),
         application_limits,
         tuple(t for t in application.trackers if t.limit.max_resources),
+        queue.budgets,
+        None,
     )
 
 
@@ -500,7 +503,8 @@ def _ask(node: Node) -> PendingAsk:
 
 
 def _limits(ask: PendingAsk) -> tuple[Limit, ...]:
-    return (*ask.application.queue.path_to_root, *ask.application.trackers)
+    queue = ask.application.queue
+    return (*queue.path_to_root, *ask.application.trackers, *queue.budgets)
 
 
 def _preempts(node: Node) -> bool:
@@ -531,9 +535,12 @@ def _check_node(node: Node, index: PartitionIndex) -> None:
 
 def _check_limit(limit: Limit, nodes: list[Node], kept: ReservedNodes) -> None:
     assert kept.under[limit].keys() == set(nodes), f"{limit}: other nodes are reserved under it"
-    counting = [_ask(node).ask.resource for node in nodes if not (_preempts(node) and _ask(node).has_place)]
+    counting = [wanted_of(limit, _ask(node)) for node in nodes if not (_preempts(node) and _ask(node).has_place)]
     reserved = total_of(counting)
     assert items_of(kept.sums.get(limit, {})) == items_of(reserved), f"{limit}: reserved is {kept.sums.get(limit)}"
+    if isinstance(limit, Budget):  # each pass looks at it
+        assert limit in kept.budgets, f"{limit}: no pass looks at what is reserved"
+        return
     most, used = (
         (limit.settings.max, limit.allocated) if isinstance(limit, Queue) else (limit.limit.max_resources, limit.used)
     )

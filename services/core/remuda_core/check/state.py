@@ -29,6 +29,7 @@ from ..state import (
 )
 from ..timeouts import of_class_question, of_leaving, of_verdicts
 from .accounts import check_accounts
+from .budgets import check_budgets
 from .devices import check_devices
 from .guests import check_left_guests, check_unreported
 from .index import check_index
@@ -42,6 +43,7 @@ def check(state: State, index: Index | None = None, *, grown: bool = True) -> No
         check_sizes(state, index)
     check_left_guests(state)
     check_accounts(state)
+    check_budgets(state)
     for name, partition in state.partitions.items():
         assert partition.name == name, f"partition {name}: it calls itself {partition.name}"
         assert partition.yunikorn_1_4 == state.yunikorn_1_4, f"partition {name}: other rules than asked"

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from .. import facts
+from ..costs import cost_together
 from ..facts import DomainAvoided, Fact
 from ..index.groups import Groups, Start
 from ..index.limits import exceeds, limit_of
@@ -54,7 +55,7 @@ def waits_for(index: PartitionIndex, groups: Groups, ask: PendingAsk) -> Start |
     if ask in index.preempting_together or index.holds_back(ask.application):
         return None
     start = groups.start_of(ask)
-    if isinstance(start, str) or limit_of(ask, start.resource) is not None:
+    if isinstance(start, str) or limit_of(ask, start.resource, cost_together(start.asks)) is not None:
         return None
     path_to_root = ask.application.queue.path_to_root
     if any(exceeds(start.resource, queue.settings.max, queue.allocated, queue.held) for queue in path_to_root):

@@ -15,6 +15,7 @@ import msgspec
 from remuda_proto.guests import name_for
 
 from .. import facts
+from ..costs import cost_together
 from ..facts import Fact
 from ..index.groups import Start
 from ..index.limits import full_queue, held_queue, limit_of
@@ -247,7 +248,7 @@ def plan(
             return "preemption for a member that starts with it is under way"
         start = next_step
     need = pending.ask.resource if start is None else start.resource
-    limit = limit_of(pending, need)
+    limit = limit_of(pending, need, None if start is None else cost_together(start.asks))
     if limit is not None:
         return f"{limit} has no room for it" if held_queue(pending.application.queue) is None else f"{limit} is held"
     if bound:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from .. import facts
+from ..costs import cost_together
 from ..facts import Fact
 from ..index.domains import Domain, free_nodes
 from ..index.groups import Groups, Start
@@ -329,7 +330,9 @@ def places_on_kept(
     total = asked_together(todo)
     gates = () if application.counts_as_running else application.application_limits
     full = next((q for q in application.queue.path_to_root if exceeds(total, q.settings.max, q.allocated)), None)
-    limit = held_queue(application.queue) or in_the_way(gates, application.trackers, total, has_place=True)
+    limit = held_queue(application.queue) or in_the_way(
+        gates, application.trackers, total, application.queue.budgets, cost_together(todo), has_place=True
+    )
     if full is not None or limit is not None:
         return f"{limit if limit is not None else full} has no room for it any more"
     entries = [index.nodes.entry_of(node) for node in preemption.nodes if node.schedulable]

@@ -33,9 +33,10 @@ from ..limits import (
 )
 from ..rules import lifecycle
 from ..rules.acl import admin_acls
+from ..rules.budget import HOUR_MS, period_at
 from ..rules.connection import RUNNING
-from ..state import Application, Partition, PendingAsk, State, Timer, after
-from ..timeouts import of_reservation
+from ..state import Application, BudgetKey, Partition, PendingAsk, State, Timer, after
+from ..timeouts import of_budget, of_reservation
 from . import predicate
 from .allocation import idle
 from .ask import withdraw
@@ -164,6 +165,16 @@ def queue_drain_overdue(state: State, partition: Partition, timer: Timer, now_ms
     )
 
 
+def budget_period_over(state: State, partition: Partition, timer: Timer, now_ms: int) -> Iterator[Fact]:
+    """Begin the next period of a budget. After a long outage, that in which the time lies."""
+    budget = state.budgets.find(BudgetKey(timer.partition, timer.key))
+    if budget is None or timer != of_budget(budget):
+        return
+    period = period_at(budget.settings, now_ms)
+    used = {name: budget.used_of(name) // HOUR_MS for name in budget.amounts}
+    yield facts.BudgetPeriodBegan(partition.name, timer.key, period.from_ms, period.until_ms, used)
+
+
 def reservation_over(
     state: State, partition: Partition, application: Application, timer: Timer, now_ms: int
 ) -> Iterator[Fact]:
@@ -260,6 +271,7 @@ OF_PARTITION: Final[dict[str, Callable[[State, Partition, Timer, int], Iterator[
     "class_question": predicate.class_unanswered,
     "verdicts": predicate.verdicts_over,
     "leaving": node_leaves,
+    "budget": budget_period_over,
 }
 Expire = Callable[[State, Partition, Application, Timer, int], Iterator[Fact]]
 # The function that handles a due timer, by its kind. Each checks first whether the timer still applies.

@@ -152,7 +152,10 @@ def dynamic_queue(partition: Partition, path: str, leaf: bool) -> QueueSettings:
     )
     if template is None or not leaf:
         return QueueSettings(name)
-    return QueueSettings(name, False, template.guaranteed, template.max, template.max_applications, template.properties)
+    return QueueSettings(
+        name, False, template.guaranteed, template.max, template.max_applications, template.properties,
+        budget=template.budget,
+    )  # fmt: skip
 
 
 def leaf_settings(partition: Partition, path: str, quota: Quota) -> QueueSettings:

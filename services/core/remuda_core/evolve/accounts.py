@@ -8,8 +8,9 @@ and in its own, or its user's: `booking.settle_accounts`.
 from __future__ import annotations
 
 from ..rules.properties import FAIR, FAIR_USERS, memory, sort_policy
-from ..state import Account, AccountKey, Application, Queue, State
+from ..state import Account, AccountKey, Application, BudgetKey, Queue, State
 from ..state.accounts import QUEUE, USER
+from .budgets import settle_with_accounts
 
 
 def account_queue(state: State, partition: str, queue: Queue) -> None:
@@ -24,8 +25,7 @@ def account_queue(state: State, partition: str, queue: Queue) -> None:
     elif queue.account is not None or state.accounts:
         queue.account = None
         state.accounts.forget(key)
-    own = (queue.account,) if queue.account is not None else ()
-    queue.accounts = (*own, *queue.parent.accounts) if queue.parent is not None else own
+    settle_with_accounts(queue, state.budgets.find(BudgetKey(partition, queue.path)) if queue.settings.budget else None)
 
 
 def account_again(state: State, partition: str, queue: Queue) -> None:
@@ -45,7 +45,8 @@ def unaccount_queue(state: State, queue: Queue) -> None:
     """Follow the end of a queue, which uses nothing. Its account stays, and those of its users."""
     if queue.account is not None:
         state.accounts.leave(queue.account, state.now_ms)
-        queue.account, queue.accounts = None, ()
+        queue.account = None
+    queue.accounts = ()
 
 
 def enter_accounts(state: State, partition: str, application: Application) -> None:

@@ -10,6 +10,7 @@ from ..rules.resource import add
 from ..state import Application, Hold, Queue, State, Tracker
 from .accounts import enter_accounts, leave_accounts, settle_queue
 from .booking import book_held, count_running, prioritise_queue, track, untrack
+from .budgets import commit_all, hold_all
 
 
 def action_handled(state: State, fact: facts.ActionTaken | facts.ActionRefused) -> None:
@@ -56,6 +57,8 @@ def application_moved(state: State, fact: facts.ApplicationMoved) -> Moved:
     if running:
         count_running(application, False)
     book_held(application, held, -1)
+    hold_all(state, fact.partition, application, -1)
+    commit_all(state, fact.partition, application, -1)
     untrack(application)
     leave_accounts(state, application)
     prioritise_queue(application.queue, priority, None)
@@ -69,6 +72,8 @@ def application_moved(state: State, fact: facts.ApplicationMoved) -> Moved:
     track(application)
     enter_accounts(state, fact.partition, application)
     book_held(application, held, 1)
+    hold_all(state, fact.partition, application, 1)
+    commit_all(state, fact.partition, application, 1)
     if running:
         count_running(application, True)
     return moved

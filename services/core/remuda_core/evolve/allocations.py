@@ -21,6 +21,7 @@ from .booking import (
     placeholder_goes,
     prioritise,
 )
+from .budgets import commit, commit_until
 from .preemption import allocated_by_preemption
 from .questions import forget_if_served, leave_class, refusals_over, replacement_question_over
 
@@ -62,6 +63,7 @@ def _held_allocated(state: State, partition: Partition, pending: PendingAsk, fac
     question = partition.questions.pop(fact.question)
     state.timers.cancel(timeouts.of_question(question))
     application, node = question.application, question.node
+    commit_until(application, question.until_ms, fact.resource, -1)
     node.allocations_left += 1  # the question's, which the allocation takes
     allocation = Allocation(fact, node, application, state.now_ms, pending.seq, pending.at_ms)
     allocation_comes(partition, allocation)
@@ -135,6 +137,8 @@ def allocation_goes(state: State, partition: Partition, uuid: str) -> Allocation
     del application.allocations[uuid], node.allocations[uuid]
     if fact.tags:
         book_bound(allocation, -1)
+    if application.queue.budgets:
+        commit(allocation, -1)
     if not node.reported and not node.allocations:
         del partition.unreported[node.id]
     node.allocations_left += 1

@@ -32,6 +32,7 @@ from ..state import (
     Tracker,
     after,
 )
+from .budgets import commit
 
 
 def allocation_comes(partition: Partition, allocation: Allocation) -> None:
@@ -39,6 +40,8 @@ def allocation_comes(partition: Partition, allocation: Allocation) -> None:
     partition.allocations[uuid] = application.allocations[uuid] = node.allocations[uuid] = allocation
     node.allocations_left -= 1
     book_bound(allocation, 1)
+    if application.queue.budgets:
+        commit(allocation, 1)
     if application.by_key is not None:
         application.by_key.setdefault(allocation.fact.allocation_key, {})[uuid] = allocation
 
@@ -59,6 +62,8 @@ def book_pending_as_allocated(partition: Partition, allocation: Allocation, now_
     node.allocations_left -= 1
     if fact.tags:
         book_bound(allocation, 1)
+    if queue.budgets:
+        commit(allocation, 1)
     if fact.devices:
         book_devices(node, fact, 1)
     if application.by_key is not None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from .. import facts, timeouts
+from ..costs import cost_of_preemption, cost_together
 from ..limits import REFUSAL_KEPT_MS, REFUSALS_KEPT, SPARED_MS
 from ..rules.resource import items_of
 from ..state import Allocation, Partition, PendingAsk, Preemption, State
 from .booking import book_held
+from .budgets import hold
 from .questions import node_refused
 
 
@@ -73,12 +75,14 @@ def keep_place(preemption: Preemption) -> None:
     if (preemption.nodes or preemption.node.reservation is pending) and not preemption.held:
         preemption.held = True
         book_held(pending.application, preemption.resource, 1)
+        hold(pending.application, cost_of_preemption(preemption), 1)
 
 
 def give_up_place(preemption: Preemption) -> None:
     if preemption.held:
         preemption.held = False
         book_held(preemption.pending.application, preemption.resource, -1)
+        hold(preemption.pending.application, cost_of_preemption(preemption), -1)
 
 
 def preemption_ended(state: State, fact: facts.PreemptionEnded) -> None:
@@ -114,6 +118,7 @@ def allocated_by_preemption(state: State, partition: Partition, pending: Pending
     allocation.by_preemption = not preemption.question
     if preemption.nodes:
         book_held(pending.application, pending.ask.resource, -1)
+        hold(pending.application, cost_together({pending: 1}), -1)
         preemption.members[pending] -= 1
         if preemption.members[pending]:
             return

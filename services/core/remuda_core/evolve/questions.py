@@ -10,6 +10,7 @@ VERDICTS_KEPT: then the oldest forget theirs, and the RM is asked again.
 from __future__ import annotations
 
 from .. import facts, timeouts
+from ..costs import ends_ms
 from ..limits import CLASS_QUESTIONS_OPEN, PREDICATE_CLASSES_KEPT, REFUSALS_LAST_MS, VERDICTS_KEPT
 from ..rules.predicate_class import predicate_class
 from ..state import (
@@ -25,6 +26,7 @@ from ..state import (
     State,
 )
 from .booking import book_allocated, book_devices, book_pending, count_claims, one_more_pending, prioritise
+from .budgets import commit_until
 
 
 def predicate_asked(state: State, fact: facts.PredicateAsked) -> PendingAsk:
@@ -35,6 +37,9 @@ def predicate_asked(state: State, fact: facts.PredicateAsked) -> PendingAsk:
     state.next_question = fact.question + 1
     question = partition.questions[fact.question] = Question(fact, node, application)
     state.timers.put(timeouts.of_question(question))
+    if application.queue.budgets:
+        question.until_ms = ends_ms(application, pending.ask, fact.answer_by_ms)
+        commit_until(application, question.until_ms, fact.resource, 1)
     pending.pending -= 1
     pending.free -= 1
     pending.asked += 1
@@ -90,6 +95,7 @@ def questions_dropped(
 
 def _free(state: State, question: Question) -> None:
     """Free the resources that the question has booked."""
+    commit_until(question.application, question.until_ms, question.fact.resource, -1)
     book_allocated(question.application, question.node, question.fact.resource, -1, state.now_ms)
     book_devices(question.node, question.fact, -1)
     question.node.allocations_left += 1

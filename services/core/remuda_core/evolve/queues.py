@@ -12,6 +12,7 @@ from ..settings import QueueSettings
 from ..state import Partition, Queue, QuotaExcess, State
 from .accounts import account_again, account_queue, unaccount_queue
 from .booking import mapped_priority, prioritise_queue, track_again
+from .budgets import budget_again, budget_queue, unbudget_queue
 from .devices import devices_changed, set_prices
 
 
@@ -22,6 +23,7 @@ def partition_added(state: State, fact: facts.PartitionAdded) -> None:
     partition.batch_predicates = state.batch_predicates
     set_prices(partition)
     partition.names.add_names(fact.config.root.max, fact.config.resource_weights)
+    budget_queue(state, fact.partition, root)
     account_queue(state, fact.partition, root)
 
 
@@ -53,6 +55,7 @@ def partition_removed(state: State, fact: facts.PartitionRemoved) -> None:
     for application in partition.applications.values():  # all have ended
         state.timers.cancel(timeouts.of_state(partition.name, application, state.timing))
     for queue in partition.queues.values():
+        unbudget_queue(state, queue)
         unaccount_queue(state, queue)
         state.timers.cancel(timeouts.of_draining(partition.name, queue))
         state.timers.cancel(timeouts.of_quota(partition.name, queue))
@@ -65,6 +68,7 @@ def queue_added(state: State, fact: facts.QueueAdded) -> None:
     queue.hold = state.holds.get((fact.partition, fact.queue)) if state.holds else None
     partition.names.add_names(fact.config.max)
     partition.queues[fact.queue] = parent.children[fact.config.name] = queue
+    budget_queue(state, fact.partition, queue)
     account_queue(state, fact.partition, queue)
 
 
@@ -84,7 +88,12 @@ def queue_changed(state: State, fact: facts.QueueChanged) -> None:
 
 
 def _remembers_otherwise(state: State, partition: str, queue: Queue, was: QueueSettings) -> None:
-    """Follow other settings of the queue, if they change which accounts there are."""
+    """Follow other settings of the queue, if they change which accounts and budgets there are."""
+    if was.budget != queue.settings.budget:
+        if was.budget is None or queue.settings.budget is None:
+            budget_again(state, partition, queue)
+        else:
+            budget_queue(state, partition, queue)
     before, now = was.properties, queue.settings.properties
     if memory_properties(before) != memory_properties(now) or sort_policy(before) != sort_policy(now):
         account_again(state, partition, queue)
@@ -119,6 +128,7 @@ def queue_removed(state: State, fact: facts.QueueRemoved) -> Queue:
     queue = partition.queues.pop(fact.queue)
     state.timers.cancel(timeouts.of_draining(fact.partition, queue))
     state.timers.cancel(timeouts.of_quota(fact.partition, queue))
+    unbudget_queue(state, queue)
     unaccount_queue(state, queue)
     partition.names.count_removed(partition)
     for like in queue.refusals:

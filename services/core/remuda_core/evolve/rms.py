@@ -26,6 +26,7 @@ def _forget_everything(state: State, keeps_guests: bool) -> None:
     if keeps_guests:
         leave_guests(state)
     state.accounts.leave_all(state.now_ms)
+    state.budgets.leave_all()
     state.partitions.clear()
     state.configuration = None
     state.timing = Timing()

@@ -16,7 +16,7 @@ from ..evolve.administration import Moved
 from ..evolve.asks import AskGone
 from ..evolve.nodes import NodeGone
 from ..rules import lifecycle
-from ..state import Allocation, Application, Node, PendingAsk, PredicateClass, Question, Queue, Replacement
+from ..state import Allocation, Application, Budget, Node, PendingAsk, PredicateClass, Question, Queue, Replacement
 from .asks import ApplicationAsks
 from .build import (
     add_queue,
@@ -32,6 +32,7 @@ from .updates import (
     add_ask,
     asks_less,
     booked,
+    budget_gained,
     change_node,
     change_task_group,
     left_queue,
@@ -75,6 +76,11 @@ def queue_changed(index: PartitionIndex, fact: facts.QueueChanged, _: None) -> b
         return True
     queue_reordered(index, queue)
     return False
+
+
+def budget_period_began(index: PartitionIndex, fact: facts.BudgetPeriodBegan, budget: Budget | None) -> None:
+    if budget is not None:
+        budget_gained(index, budget)
 
 
 def queue_removed(index: PartitionIndex, fact: facts.QueueRemoved, queue: Queue) -> None:
@@ -413,6 +419,7 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[PartitionIndex, Any, Any], bool 
     facts.QueueAdded: queue_added,
     facts.QueueChanged: queue_changed,
     facts.QueueRemoved: queue_removed,
+    facts.BudgetPeriodBegan: budget_period_began,
     facts.QueueHeld: queue_held,
     facts.QueueResumed: queue_resumed,
     facts.NodeAdded: node_added,

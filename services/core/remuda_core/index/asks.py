@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Final, Protocol
 
+from ..costs import cost_of_gang
 from ..limits import LEFTOVERS
-from ..state import Application, PendingAsk, Queue, Tracker
+from ..state import Application, Budget, PendingAsk, Queue, Tracker
 from .demands import FREED, RESERVING
-from .limits import BlockedBy, in_the_way
+from .limits import BlockedBy, Limit, in_the_way
 from .node_groups import Demand
 from .ordered import Entry, LazyRanking, Rank
 from .trees import BitTree
@@ -144,9 +145,12 @@ class PriorityFifo:
 # Shared empty mapping. Never mutated.
 NOTHING: Final[Mapping[Any, int]] = {}
 # The constraints on the asks of an application besides maxima and nodes: whether its queue is held or another
-# application has the turn to start; the queues and trackers that must have a running slot for it; the trackers that
-# must have room for its asks.
-Admission = tuple[bool, tuple["Queue | Tracker", ...], tuple["Tracker", ...]]
+# application has the turn to start; the queues and trackers that must have a running slot for it; the trackers and the
+# budgets that must have room for its asks; and the application itself where its asks are placeholders that budgets
+# admit together.
+Admission = tuple[
+    bool, tuple["Queue | Tracker", ...], tuple["Tracker", ...], tuple["Budget", ...], "Application | None"
+]
 
 
 class LeafIndex(Protocol):
@@ -217,8 +221,8 @@ class AskClass:
 
     def __post_init__(self) -> None:
         self.ranking = self.leaf.new_ranking()
-        self.hidden, application_limits, trackers = self.admission
-        self.limited = bool(application_limits or trackers)
+        self.hidden, application_limits, trackers, budgets, _ = self.admission
+        self.limited = bool(application_limits or trackers or budgets)
         self.leaf.numbers += 1
         self.number = self.leaf.numbers
         self._set_bits()
@@ -242,10 +246,13 @@ class AskClass:
         assert line is not None, "an ask class without lines is gone"
         return line.best[0]  # a line without asks is gone
 
-    def in_the_way(self) -> Queue | Tracker | None:
+    def in_the_way(self) -> Limit | None:
         """The limit that has no slot or no room for its asks; None if there is no such limit."""
-        _, application_limits, trackers = self.admission
-        return in_the_way(application_limits, trackers, self.demand.quota)
+        _, application_limits, trackers, budgets, gang = self.admission
+        if not budgets:
+            return in_the_way(application_limits, trackers, self.demand.quota)
+        cost = self.demand.cost if gang is None else cost_of_gang(gang, self.demand.cost_bound_ms)
+        return in_the_way(application_limits, trackers, self.demand.quota, budgets, cost)
 
     def admits(self) -> bool:
         """Whether its demand is open, or is reserving and its first ask may reserve a node."""

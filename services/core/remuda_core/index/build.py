@@ -21,6 +21,7 @@ from ..limits import INDEXED_PER_STEP, REORDERED_AT_ONCE, REORDERED_SHARE
 from ..rules.devices import place_name
 from ..rules.limits import limits_others
 from ..rules.properties import memory_properties, preemption_delay_ms, sort_policy, sorts_by_priority
+from ..rules.runtime import DEFAULT
 from ..settings import PartitionSettings, QueueSettings, Timing
 from ..state import Application, Partition, Queue
 from . import gangs
@@ -33,6 +34,7 @@ from .queues import ParentOrder, QueueOrder
 from .updates import (
     add_ask,
     add_preemptors_again,
+    budget_gained,
     gang_for,
     note_slots,
     state_changed,
@@ -190,6 +192,12 @@ def is_reordered_later(index: PartitionIndex, queue: Queue) -> bool:
         return False
     if memory_properties(order.settings.properties) != memory_properties(queue.settings.properties):
         return True  # other ranks in and below the queue
+    if (order.settings.budget is None) != (queue.settings.budget is None):
+        return True  # other demands in and below the queue
+    if order.settings.properties.get(DEFAULT) != queue.settings.properties.get(DEFAULT) and any(
+        below.budgets for below in queue.below()
+    ):
+        return True  # other bounds of placeholders under budgets
     was, now, moved = order.settings, queue.settings, 0
     if isinstance(order, LeafOrder) and (not queue.leaf or _is_sorted_otherwise(was, now)):
         moved = sum(len(application.asks) for application in queue.applications.values())
@@ -228,6 +236,8 @@ def queue_reordered(index: PartitionIndex, queue: Queue) -> None:
         order = _sort_otherwise(index, queue, order)
     if was.max != now.max or was.guaranteed != now.guaranteed:
         _measure_otherwise(index, order, below=was.max != now.max)
+    if was.budget != now.budget:
+        budget_gained(index, queue.budgets[0])
     if limits_others(was, now):
         _regroup(index, queue)
     elif was.max_applications != now.max_applications:
@@ -353,7 +363,7 @@ def move_application(index: PartitionIndex, moved: Moved) -> None:
     _leave_queue(index, old, application)
     old.weigh()
     old.released()
-    wake_at(index, (*slots, *moved.trackers))
+    wake_at(index, (*slots, *moved.trackers, *moved.queue.budgets))
     fill(index, (application,))
     index.leaf_of(application).changed()
     for leaf in (old, index.leaf_of(application)):
@@ -363,7 +373,7 @@ def move_application(index: PartitionIndex, moved: Moved) -> None:
     kept = [nodes[node_id] for ask in application.reserving.values() for node_id in ask.reservations]
     wake_reservations(index, kept)
     index.reserved_nodes.recount(kept)
-    index.reserved_nodes.used_less((*moved.queue.path_to_root, *moved.trackers))
+    index.reserved_nodes.used_less((*moved.queue.path_to_root, *moved.trackers, *moved.queue.budgets))
     index.reserved_nodes.used_more(application)
 
 

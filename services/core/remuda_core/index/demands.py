@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from operator import neg
 from typing import Any, Protocol
 
+from ..costs import bound_ms
 from ..limits import DEMAND_BITS, FREED_NODES, LEVELS_KEPT, SPELLINGS
 from ..rules.devices import DeviceNeed
 from ..rules.devices import needs as needs_of
@@ -26,17 +27,21 @@ from ..settings import EASY, SHORTEST
 from ..state import Node, Partition, PendingAsk, PredicateClass, Refusals
 from .devices import items_with, needed_amounts, places_in
 from .lasting import with_need
-from .node_groups import Demand, Grouped, OnDevices
+from .node_groups import Demand, Grouped, Lasts, OnDevices
 from .nodes import NodeIndex
 from .ordered import FitList, Rank, Vector, covers
 
 # The key of a demand: amounts, a required node ("": any), nodes that the RM has refused, or the predicate class; of
 # members of a group also the key of the group, and what they want of the topology; in a partition with backfill, of
-# others, how long they run at most and are expected to.
+# others, how long they run at most and are expected to; under budgets, of all, their bound and whether they are
+# placeholders.
 DemandKey = (
     tuple[Items, str, Refusals]
     | tuple[Items, str, Refusals, int, int]
+    | tuple[Items, str, Refusals, int, int, int, bool]
     | tuple[Items, str, Refusals, tuple[str, str], Wish]
+    | tuple[Items, str, Refusals, tuple[str, str], Wish, int, int]
+    | tuple[Items, str, Refusals, tuple[str, str], Wish, int, int, int, bool]
 )
 
 
@@ -95,9 +100,10 @@ class Demands:
         amounts = with_need(resource, ask) if self._timed else resource
         if self.groups is not None and (member := self.groups.member_of(ask)) is not None:
             group, wish = member
-            of_group = (items_with(amounts, needs), node_id, refused, group.key, wish)
-            return self.by_key.get(of_group) or self._make(of_group, resource, needs, group, wish)
-        lasts = self.lasts(ask) if self._backfill else ()
+            lasts: Lasts = (0, 0, *_under_budgets(ask)) if ask.application.queue.budgets else ()
+            of_group = (items_with(amounts, needs), node_id, refused, group.key, wish, *lasts)
+            return self.by_key.get(of_group) or self._make(of_group, resource, needs, group, wish, lasts)
+        lasts = self.lasts(ask) if self._backfill or ask.application.queue.budgets else ()
         spelling = (*amounts.items(), *needs, node_id, refused, *lasts)
         demand = self._by_spelling.get(spelling)
         if demand is None:
@@ -108,16 +114,17 @@ class Demands:
                 self._by_spelling[spelling] = demand
         return demand
 
-    def lasts(self, ask: PendingAsk) -> tuple[int, int] | tuple[()]:
+    def lasts(self, ask: PendingAsk) -> Lasts:
         """How long allocations of the ask run at most and are expected to, in ms, as part of a key. Asks are told apart
         by their expectations only where that is their order."""
-        if not self._backfill:
-            return ()
-        return max(0, ask.ask.execution_timeout_ms), ask.expected_ms if self._shortest else 0
+        lasts: Lasts = ()
+        if self._backfill:
+            lasts = max(0, ask.ask.execution_timeout_ms), ask.expected_ms if self._shortest else 0
+        return (*(lasts or (0, 0)), *_under_budgets(ask)) if ask.application.queue.budgets else lasts
 
     def _make(
         self, key: DemandKey, resource: Resource, needs: tuple[DeviceNeed, ...], group: Grouped | None = None,
-        wish: Wish | None = None, lasts: tuple[int, int] | tuple[()] = (),
+        wish: Wish | None = None, lasts: Lasts = (),
     ) -> Demand:  # fmt: skip
         items, node_id, refused = key[:3]
         self._number += 1
@@ -283,9 +290,20 @@ def fitting(closed: FitList[Demand], room: Vector) -> Iterator[Demand]:
         yield demand
 
 
+def _under_budgets(ask: PendingAsk) -> tuple[int, bool]:
+    return bound_ms(ask.application, ask.ask), ask.ask.placeholder
+
+
 def key_of(demand: Demand) -> DemandKey:
     if demand.group_of_asks is not None and demand.wish is not None:
-        return (demand.items, demand.required_node, demand.refused, demand.group_of_asks.key, demand.wish)
+        return (
+            demand.items,
+            demand.required_node,
+            demand.refused,
+            demand.group_of_asks.key,
+            demand.wish,
+            *demand.lasts,
+        )
     return (demand.items, demand.required_node, demand.refused, *demand.lasts)
 
 

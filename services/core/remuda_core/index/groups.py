@@ -17,7 +17,9 @@ from typing import Any, Final, NamedTuple
 
 from remuda_proto.constants import TOPOLOGY_REQUIRED
 
+from ..costs import cost_together
 from ..limits import DOMAINS_TRIED, SHAPES_COUNTED
+from ..rules.budget import NO_COST, Cost, cost_of
 from ..rules.resource import Resource, add
 from ..rules.topology import APPLICATION, Path, Wish, place_of
 from ..settings import TopologyLevel
@@ -190,9 +192,9 @@ class Groups(GroupMembers):
 
     def _measure(self, group: Group, demand: Demand) -> None:
         """Let maxima and limits see what the next step of the group places."""
-        quota = self._quota(group, demand)
-        if quota != demand.quota:
-            demand.quota = quota
+        quota, cost = self._quota(group, demand), self._cost(group, demand)
+        if quota != demand.quota or cost != demand.cost:
+            demand.quota, demand.cost = quota, cost
             demand.negated = tuple(map(neg, self.index.nodes.vector(quota)))
             self.index.quota_changed(demand, group.application)
 
@@ -222,11 +224,31 @@ class Groups(GroupMembers):
             add(total, ask.ask.resource, repeats)
         return total
 
+    def _cost(self, group: Group, demand: Demand) -> Cost:
+        """What the next step of the group costs of budgets."""
+        wish = demand.wish
+        assert wish is not None, "a demand of a group has a wish"
+        if len(demand.lasts) <= 2:
+            return NO_COST  # its queue has no budget
+        if not self._begins(group, wish):
+            return cost_of(demand.resource, demand.cost_bound_ms)
+        return cost_together({ask: repeats for ask, repeats, _ in self._starting(group, wish)})
+
     def placed_with(self, ask: PendingAsk) -> Resource | None:
         """What the next step of the group of the ask places together; None: it is in no group, or in no line."""
         demand = self._demand_of(ask)
         group = demand.group_of_asks if demand is not None else None
         return self._quota(group, demand) if demand is not None and isinstance(group, Group) else None
+
+    def asks_placed_with(self, ask: PendingAsk) -> dict[PendingAsk, int] | None:
+        """How many of which asks `placed_with` sums up."""
+        demand = self._demand_of(ask)
+        group, wish = (demand.group_of_asks, demand.wish) if demand is not None else (None, None)
+        if wish is None or not isinstance(group, Group):
+            return None
+        if not self._begins(group, wish):
+            return {ask: 1}
+        return {one: repeats for one, repeats, _ in self._starting(group, wish)}
 
     def _demand_of(self, ask: PendingAsk) -> Demand | None:
         """The demand of the line of the ask. None: it is in no line, or in one of asks that wait for placeholders."""

@@ -17,10 +17,10 @@ from ..limits import LEFTOVERS, RANKED_LAZILY
 from ..rules import lifecycle
 from ..rules.properties import FAIR, FAIR_USERS, STATE_AWARE, sort_policy, sorts_by_priority
 from ..rules.share import dominant_share, raw_shares, share_list, weight
-from ..state import Application, PendingAsk, Queue, Tracker
+from ..state import Application, PendingAsk, Queue
 from .asks import Admission, ApplicationAsks, AskClass
 from .demands import FreedNodes
-from .limits import BlockedBy, held_queue
+from .limits import BlockedBy, Limit, held_queue
 from .node_groups import Demand
 from .ordered import LazyRanking, Member, Rank, Vector, covers
 from .patience import LateAsks
@@ -49,7 +49,7 @@ class LeafQueueIndex(QueueIndex, Protocol):
     def preemptors(self) -> Preemptors | None: ...
     @property
     def freed_nodes(self) -> FreedNodes: ...
-    def park(self, ask_class: AskClass, limit: Queue | Tracker) -> None: ...
+    def park(self, ask_class: AskClass, limit: Limit) -> None: ...
     def age(self, ask_class: AskClass, ask: PendingAsk) -> None: ...
     def look_again(self, ask_class: AskClass) -> None: ...
     def ask_class_opened(self, ask_class: AskClass) -> None: ...
@@ -216,7 +216,7 @@ class LeafOrder(QueueOrder):
         lines = self.lines.setdefault(application, {})
         line = lines.get(demand)
         if line is None:
-            ask_class = self._ask_class(demand, self._admission(application))
+            ask_class = self._ask_class_of(application, demand, self._admission(application))
             line = lines[demand] = ApplicationAsks(application, ask_class)
             self.index.unexplained[line] = None
             ask_class.ranking.enter(line)
@@ -359,7 +359,7 @@ class LeafOrder(QueueOrder):
             return
         admission = self._admission(application)
         for demand, line in lines.items():
-            old, new = line.ask_class, self._ask_class(demand, admission)
+            old, new = line.ask_class, self._ask_class_of(application, demand, admission)
             if old is new:
                 continue
             self._leave(old, line)
@@ -389,11 +389,14 @@ class LeafOrder(QueueOrder):
     def _admission(self, application: Application) -> Admission:
         held_back = self.holds_back(application)
         if not application.trackers and not application.application_limits:
-            return (held_back, (), ())
+            return (held_back, (), (), self.queue.budgets, None)
         trackers = tuple(tracker for tracker in application.trackers if tracker.limit.max_resources)
-        return (held_back, () if application.counts_as_running else application.application_limits, trackers)
+        application_limits = () if application.counts_as_running else application.application_limits
+        return (held_back, application_limits, trackers, self.queue.budgets, None)
 
-    def _ask_class(self, demand: Demand, admission: Admission) -> AskClass:
+    def _ask_class_of(self, application: Application, demand: Demand, admission: Admission) -> AskClass:
+        if demand.of_placeholders:
+            admission = (*admission[:4], application)
         return self.ask_classes.get((demand, admission)) or self._open_ask_class(demand, admission)
 
     def _open_ask_class(self, demand: Demand, admission: Admission) -> AskClass:

@@ -1,6 +1,7 @@
-"""Which quota or limit keeps an ask from being allocated (semantics sections 5 and 9), and which limit blocks what.
+"""Which quota or limit keeps an ask from being allocated (semantics sections 5, 9 and 25), and which limit blocks what.
 
-Limits on running applications, limits of users and groups, and maxima of queues. Room on nodes is not looked at here.
+Limits on running applications, limits of users and groups, maxima of queues, and budgets. Room on nodes is not looked
+at here.
 """
 
 from __future__ import annotations
@@ -8,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Final, Generic, TypeAlias, TypeVar
 
+from ..costs import cost_of_ask, cost_together
+from ..rules.budget import NO_COST, Cost
 from ..rules.resource import Resource
-from ..state import Application, PendingAsk, Queue, Tracker
+from ..state import Application, Budget, PendingAsk, Queue, Tracker
 
-# A limit of amounts: the maximum of a queue, or the limit of a user or group in a queue.
-Limit: TypeAlias = Queue | Tracker
+# A limit of amounts: the maximum of a queue, the limit of a user or group in a queue, or a budget.
+Limit: TypeAlias = Queue | Tracker | Budget
 # A limit, or an application in whose turn others may not start.
-BlockingLimit: TypeAlias = Queue | Tracker | Application
+BlockingLimit: TypeAlias = Queue | Tracker | Budget | Application
 
 NOTHING_HELD: Final[Resource] = {}
 
@@ -23,18 +26,23 @@ def in_the_way(
     application_limits: Iterable[Queue | Tracker],
     trackers: Iterable[Tracker],
     resource: Resource,
+    budgets: Iterable[Budget] = (),
+    cost: Cost = NO_COST,
     *,
     has_place: bool = False,
-) -> Queue | Tracker | None:
-    """The first application limit without a running slot, or the first tracker without room for the resource; None if
-    there is neither. `has_place`: a place is held for the ask, so places that are held for others do not count.
-    O(limits)."""
+) -> Limit | None:
+    """The first application limit without a running slot, the first tracker without room for the resource, or the first
+    budget without room for its cost; None if there is none. `has_place`: a place is held for the ask, so places that
+    are held for others do not count. O(limits)."""
     for gate in application_limits:
         if not gate.has_running_slot():
             return gate
     for tracker in trackers:
         if not tracker.has_room(resource, NOTHING_HELD if has_place else tracker.held):
             return tracker
+    for budget in budgets:
+        if not budget.has_room(cost, NOTHING_HELD if has_place else budget.held):
+            return budget
     return None
 
 
@@ -43,16 +51,20 @@ def held_queue(queue: Queue) -> Queue | None:
     return next((above for above in queue.path_to_root if above.hold is not None), None)
 
 
-def limit_of(pending: PendingAsk, resource: Resource | None = None) -> Queue | Tracker | None:
-    """The first limit, or held queue, that keeps the ask, or what its group wants together, from being allocated; None
-    if there is neither. Maxima of queues do not count."""
+def limit_of(pending: PendingAsk, resource: Resource | None = None, cost: Cost | None = None) -> Limit | None:
+    """The first limit, or held queue, that keeps the ask, or what its group wants together and the cost of that, from
+    being allocated; None if there is neither. Maxima of queues do not count."""
     application = pending.application
     held = held_queue(application.queue)
     if held is not None:
         return held
     application_limits = () if application.counts_as_running else application.application_limits
     wanted = pending.ask.resource if resource is None else resource
-    return in_the_way(application_limits, application.trackers, wanted, has_place=pending.has_place)
+    budgets = application.queue.budgets
+    if budgets and cost is None:
+        cost = cost_of_ask(pending)
+    has_place = pending.has_place
+    return in_the_way(application_limits, application.trackers, wanted, budgets, cost or NO_COST, has_place=has_place)
 
 
 def full_queue(pending: PendingAsk) -> Queue | None:
@@ -73,18 +85,26 @@ def exceeds(resource: Resource, most: Resource, used: Resource, held: Resource =
 
 
 def limits_of(application: Application) -> tuple[Limit, ...]:
-    """All queues and trackers in which the application counts, the leaf queue first."""
-    return (*application.queue.path_to_root, *application.trackers)
+    """All queues, trackers and budgets in which the application counts, the leaf queue first."""
+    queue = application.queue
+    return (*queue.path_to_root, *application.trackers, *queue.budgets)
 
 
-def most_of(limit: Limit) -> Resource:
-    """The amounts that the limit allows."""
-    return limit.settings.max if isinstance(limit, Queue) else limit.limit.max_resources
+def wanted_of(limit: Limit, pending: PendingAsk) -> Resource:
+    """What an allocation of the ask takes under the limit: its amounts, or what it costs of a budget. A placeholder is
+    admitted with its gang, and costs nothing more. It is the same as long as the ask is."""
+    if not isinstance(limit, Budget):
+        return pending.ask.resource
+    return NO_COST if pending.ask.placeholder else cost_together({pending: 1})
 
 
-def used_of(limit: Limit) -> Resource:
-    """The amounts that are allocated under the limit."""
-    return limit.allocated if isinstance(limit, Queue) else limit.used
+def lacks_room(limit: Limit, wanted: Resource) -> bool:
+    """Whether the limit leaves less than what is wanted, beside what it holds for others."""
+    if isinstance(limit, Budget):
+        return not limit.has_room(wanted, limit.held)
+    if isinstance(limit, Queue):
+        return exceeds(wanted, limit.settings.max, limit.allocated, limit.held)
+    return not limit.has_room(wanted, limit.held)
 
 
 W = TypeVar("W", bound=Hashable)

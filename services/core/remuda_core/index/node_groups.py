@@ -19,11 +19,15 @@ from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
 from ..limits import LEFTOVERS
+from ..rules.budget import NO_COST, Cost, cost_of
 from ..rules.devices import choose
 from ..rules.resource import Items, Resource
 from ..rules.topology import Wish
 from ..state import NO_NODES, Node, PredicateClass, Refusals
 from .ordered import HIDDEN, FitList, Rank, Vector, covers
+
+# See `Demand.lasts`.
+Lasts = tuple[int, int] | tuple[int, int, int, bool] | tuple[()]
 
 
 class SetAside(Protocol):
@@ -78,9 +82,11 @@ class Demand:
     group_of_asks: Grouped | None = None
     wish: Wish | None = None
     # With backfill: the bound of the asks, and how long they are expected to run if the shortest go first, in ms, of
-    # which 0 is not known. Else empty.
-    lasts: tuple[int, int] | tuple[()] = ()
+    # which 0 is not known. Under budgets: their bound as budgets see it, and whether they are placeholders. Else empty.
+    lasts: Lasts = ()
     quota: Resource = field(init=False)
+    # What has to be left of budgets, also for all that start together.
+    cost: Cost = field(init=False)
     negated: Vector = field(init=False)
     # Whether nodes of one group may differ for the demand.
     node_specific: bool = field(init=False)
@@ -125,11 +131,22 @@ class Demand:
         self.node_specific = bool(self.required_node) or self.refused != NO_NODES
         self.negated = self.room = tuple(-amount for amount in self.need)
         self.quota = self.resource
+        self.cost = cost_of(self.resource, self.cost_bound_ms) if len(self.lasts) > 2 else NO_COST
 
     @property
     def bound(self) -> float:
         """How long an allocation runs at most, in ms."""
         return (self.lasts[0] if self.lasts else 0) or inf
+
+    @property
+    def cost_bound_ms(self) -> int:
+        """The bound of the asks under budgets, in ms; 0: not known."""
+        return self.lasts[2] if len(self.lasts) > 2 else 0
+
+    @property
+    def of_placeholders(self) -> bool:
+        """Whether the asks are placeholders under budgets."""
+        return len(self.lasts) > 2 and bool(self.lasts[3])
 
     @property
     def expectation(self) -> float:

@@ -27,7 +27,7 @@ from .group_members import is_used
 from .groups import Groups
 from .lasting import Falls
 from .leaves import LeafOrder
-from .limits import BlockedBy
+from .limits import BlockedBy, Limit
 from .moments import Moments
 from .node_groups import Demand
 from .nodes import NodeIndex, Packing
@@ -133,6 +133,7 @@ class PartitionIndex:
         self.moments.begin_pass(now_ms)
         self.late_asks.begin_pass(now_ms)
         self.reservations.begin_pass()
+        self.reserved_nodes.begin_pass()
         self.bound.begin_pass(now_ms)
         if self.preemptors is not None:
             self.preemptors.begin_pass()
@@ -414,7 +415,7 @@ class PartitionIndex:
         """Let the first ask of an ask class that was set aside reserve a node, if it is another one now."""
         self.reserving.look_again(ask_class)
 
-    def park(self, ask_class: AskClass, limit: Queue | Tracker) -> None:
+    def park(self, ask_class: AskClass, limit: Limit) -> None:
         """Hide the ask class until the limit has room or a slot for it."""
         ask_class.hide()
         self.parked.block(ask_class, limit)

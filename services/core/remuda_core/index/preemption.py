@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 
 from remuda_proto.constants import MAX_RUNTIME
 
+from ..costs import bound_ms
 from ..limits import BOUND_ATTEMPTS_PER_PASS, LEFTOVERS
 from ..rules.devices import with_counts
 from ..rules.leaving import needed_ms
@@ -22,8 +23,8 @@ from ..rules.properties import is_state_aware, preemption_delay_ms
 from ..rules.required_node import required_node
 from ..rules.resource import Items, Resource, items_of
 from ..rules.topology import wish_of
-from ..state import Application, Node, Partition, PendingAsk, Queue, Tracker
-from .limits import BlockedBy, limit_of
+from ..state import Application, Node, Partition, PendingAsk, Queue
+from .limits import BlockedBy, BlockingLimit, limit_of
 from .node_groups import Demand
 from .nodes import NodeIndex
 from .ordered import covers
@@ -103,17 +104,22 @@ def can_preempt(ask: PendingAsk) -> bool:
     )
 
 
-def alike(partition: Partition, ask: PendingAsk) -> Items:
-    """The amounts by which asks that may preempt are alike."""
-    return items_of(amounts_alike(partition, ask))
+def alike(partition: Partition, ask: PendingAsk, queue: Queue | None = None) -> Items:
+    """The amounts by which asks that may preempt are alike. `queue`: the one in which the ask was; None: is."""
+    return items_of(amounts_alike(partition, ask, queue))
 
 
-def amounts_alike(partition: Partition, ask: PendingAsk) -> Resource:
-    """The resource of the ask, with the number of devices that it wants and, where nodes leave, with its bound in ms,
-    as amounts of their tags: a node may stay long enough for one ask, and not for another."""
+def amounts_alike(partition: Partition, ask: PendingAsk, queue: Queue | None = None) -> Resource:
+    """The resource of the ask, with the number of devices that it wants and, where nodes leave or budgets are, with its
+    bound in ms, as amounts of their tags: a node may stay long enough, or a budget last, for one ask, and not for
+    another."""
     tags = ask.ask.tags
     amounts = with_counts(partition.settings.devices, ask.ask.resource, tags)
-    lasts_ms = needed_ms(tags, ask.ask.execution_timeout_ms) if partition.leaving else 0
+    queue = queue or ask.application.queue
+    if queue.budgets:
+        lasts_ms = bound_ms(ask.application, ask.ask, queue)
+    else:
+        lasts_ms = needed_ms(tags, ask.ask.execution_timeout_ms) if partition.leaving else 0
     return {**amounts, MAX_RUNTIME: lasts_ms} if lasts_ms else amounts
 
 
@@ -122,6 +128,7 @@ def preemptor_kind(partition: Partition, ask: PendingAsk) -> PreemptorKind:
     application = ask.application
     queue = application.queue
     alone = application.trackers or application.application_limits or is_state_aware(queue.settings.properties)
+    alone = alone or (ask.ask.placeholder and bool(queue.budgets))
     group = group_label(ask)
     return PreemptorKind(
         -ask.ask.priority,
@@ -235,7 +242,7 @@ class Preemptors:
                 return head
         return None
 
-    def _limit_of(self, ask: PendingAsk) -> Queue | Tracker | Application | None:
+    def _limit_of(self, ask: PendingAsk) -> BlockingLimit | None:
         """Why the ask could not be allocated even without the victims: a limit, or another application's turn (then its
         own application). None: it could."""
         limit = limit_of(ask)
@@ -265,7 +272,7 @@ class Preemptors:
         group = self.groups.get(kind)
         return group is not None and group.due_ms == due_ms
 
-    def wake_at(self, limit: Queue | Tracker | Application) -> None:
+    def wake_at(self, limit: BlockingLimit) -> None:
         """Make the kinds ready that the limit has blocked: it has room or a slot."""
         for kind in self.limited.blocked_at(limit):
             self._make_ready(kind)
@@ -317,7 +324,7 @@ class Preemptors:
         """Drop the asks of an application that was in the queue. O(asks of the application)."""
         for ask in application.asks.values():
             for application_id in ("", application.id):
-                like = alike(self._index.partition, ask)
+                like = alike(self._index.partition, ask, queue)
                 kind = PreemptorKind(-ask.ask.priority, queue.path, like, application_id, group_label(ask))
                 group = self.groups.get(kind)
                 if group is not None and group.asks.pop(ask.seq, None) is not None:

@@ -17,12 +17,13 @@ from heapq import heapify, heappop, heappush, heapreplace
 from itertools import islice
 from typing import Any, Protocol
 
+from ..costs import cost_of_ask
 from ..limits import CLAIMANTS_PER_PASS, LEFTOVERS, RESERVATION_WAKES, RESERVATION_WORK_PER_PASS
 from ..rules.resource import Resource, add
-from ..state import Application, Node, Partition, PendingAsk, Queue, Tracker
+from ..state import Application, Budget, Node, Partition, PendingAsk, Queue, Tracker
 from .asks import AskClass
 from .demands import Demands
-from .limits import BlockedBy, Limit, exceeds, full_queue, limit_of, limits_of, most_of, used_of
+from .limits import BlockedBy, Limit, full_queue, lacks_room, limit_of, limits_of, wanted_of
 from .node_groups import Demand
 from .nodes import NodeIndex
 from .ordered import FitList, Rank, Vector, covers
@@ -297,6 +298,8 @@ class ReservedNodes:
         # By limit: the sum of what is reserved under it, and the nodes that are reserved under it.
         self.sums: dict[Limit, dict[str, int]] = {}
         self.under: dict[Limit, dict[Node, None]] = {}
+        # The budgets among them: they are used up as time passes.
+        self.budgets: dict[Budget, None] = {}
         # The nodes that the share of the partition bounds, and the same by leaf queue.
         self.in_share: dict[Node, None] = {}
         self.shares: dict[Queue, dict[Node, None]] = {}
@@ -367,8 +370,10 @@ class ReservedNodes:
         kept.counts = not held
         for limit in kept.limits:
             self.under.setdefault(limit, {})[node] = None
+            if isinstance(limit, Budget):
+                self.budgets[limit] = None
             if kept.counts:
-                add(self.sums.setdefault(limit, {}), ask.ask.resource)
+                add(self.sums.setdefault(limit, {}), wanted_of(limit, ask))
             self.doubted_limits[limit] = None
         kept.in_share = not node.preempting and kept.available.rank is not None
         if kept.in_share:
@@ -377,16 +382,17 @@ class ReservedNodes:
             self.share_doubted = True
 
     def _uncount(self, kept: ReservedNode) -> None:
-        node, resource = kept.node, kept.ask.ask.resource
+        node = kept.node
         for limit in kept.limits:
             under = self.under[limit]
             del under[node]
             if kept.counts:
-                add(self.sums[limit], resource, -1)
+                add(self.sums[limit], wanted_of(limit, kept.ask), -1)
             if not under:
                 del self.under[limit]
                 self.sums.pop(limit, None)
                 self.doubted_limits.pop(limit, None)
+                self.budgets.pop(limit, None)  # type: ignore[arg-type]
         if kept.in_share:
             leaf = kept.limits[0]
             assert isinstance(leaf, Queue), "the first limit is the leaf queue"
@@ -398,6 +404,11 @@ class ReservedNodes:
             self._wake((self._share_of(kept.limits[0]), self._index.partition))
 
     # Changes that a reservation may not survive, and changes that let others reserve
+
+    def begin_pass(self) -> None:
+        """Time has passed, so budgets may leave less."""
+        for budget in self.budgets:
+            self.doubted_limits[budget] = None
 
     def used_more(self, application: Application) -> None:
         """More is allocated to the application, or held for it."""
@@ -414,14 +425,14 @@ class ReservedNodes:
         """The queue has other settings, and with them perhaps other trackers."""
         self.recount(list(self.under.get(queue, ())))
         for what in list(self.waiting):
-            if isinstance(what, Tracker) or what is queue or what == self._share_of(queue):
+            if isinstance(what, Tracker | Budget) or what is queue or what == self._share_of(queue):
                 self._wake((what,))
 
     def nodes_changed(self) -> None:
         """There are more nodes or fewer, or the shares are others."""
         self.share_doubted = True
         for what in list(self.waiting):
-            if not isinstance(what, Queue | Tracker):
+            if not isinstance(what, Queue | Tracker | Budget):
                 self._wake((what,))
 
     def _wake(self, what: Iterable[Hashable]) -> None:
@@ -446,9 +457,10 @@ class ReservedNodes:
     def in_the_way(self, pending: PendingAsk, bound: bool) -> Hashable | None:
         """What keeps the ask from reserving one more node: a limit, the share of its leaf queue or of the partition;
         None if nothing does. O(depth)."""
-        application, resource = pending.application, pending.ask.resource
+        application = pending.application
         for limit in limits_of(application):
-            if self._has_no_room(limit, resource):
+            wanted = cost_of_ask(pending) if isinstance(limit, Budget) else pending.ask.resource
+            if self._has_no_room(limit, wanted):
                 return limit
         if bound:
             return None
@@ -460,9 +472,9 @@ class ReservedNodes:
 
     def leaves_room(self, pending: PendingAsk) -> bool:
         """Whether an allocation of the ask leaves room for all reserved asks under its limits. O(depth)."""
-        resource = pending.ask.resource
         return not any(
-            limit in self.sums and self._has_no_room(limit, resource) for limit in limits_of(pending.application)
+            limit in self.sums and self._has_no_room(limit, wanted_of(limit, pending))
+            for limit in limits_of(pending.application)
         )
 
     def is_full(self) -> bool:
@@ -472,15 +484,12 @@ class ReservedNodes:
     def most(self, per_cent: int) -> int:
         return max(1, len(self._index.partition.nodes) * per_cent // 100)
 
-    def _has_no_room(self, limit: Limit, resource: Resource) -> bool:
-        most = most_of(limit)
-        if not most:
-            return False
-        reserved = self.sums.get(limit)
-        wanted = {**resource}
-        if reserved:
+    def _has_no_room(self, limit: Limit, wanted: Resource) -> bool:
+        """Whether the limit has no room for what is wanted beside what is reserved."""
+        if (reserved := self.sums.get(limit)) is not None:
+            wanted = {**wanted}
             add(wanted, reserved)
-        return exceeds(wanted, most, used_of(limit), limit.held)
+        return lacks_room(limit, wanted)
 
     def wait(self, ask_class: AskClass, what: Hashable) -> None:
         """The first ask of the class may not reserve until `what` gives way, or another ask is first."""
@@ -531,7 +540,7 @@ class ReservedNodes:
                 return
 
     def _exceeds(self, limit: Limit) -> bool:
-        return limit in self.sums and exceeds(self.sums[limit], most_of(limit), used_of(limit), limit.held)
+        return limit in self.sums and lacks_room(limit, self.sums[limit])
 
     def _above_share(self) -> Iterator[tuple[Node, str]]:
         settings = self._index.partition.settings
@@ -705,4 +714,6 @@ class Reservations:
 
 
 def _path_of(limit: Limit) -> tuple[str, ...]:
-    return (limit.path,) if isinstance(limit, Queue) else (limit.queue.path, limit.kind, limit.name)
+    if isinstance(limit, Tracker):
+        return (limit.queue.path, limit.kind, limit.name)
+    return (limit.path,) if isinstance(limit, Queue) else (limit.path, "")

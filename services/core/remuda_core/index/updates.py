@@ -12,14 +12,14 @@ from collections.abc import Iterable
 
 from ..facts import Allocated, PredicateAsked
 from ..rules.required_node import is_protected, required_node
-from ..state import Application, Node, PendingAsk, Queue, TaskGroup, Tracker
+from ..state import Application, Budget, Node, PendingAsk, TaskGroup
 from . import gangs
 from .asks import ApplicationAsks
 from .devices import places_of
 from .gangs import AwaitingAsks, Gang
 from .groups import Groups
 from .leaves import LeafOrder
-from .limits import limits_of
+from .limits import Limit, limits_of
 from .ordered import covers
 from .partition import PartitionIndex
 
@@ -198,6 +198,8 @@ def place_ask(index: PartitionIndex, fact: Allocated | PredicateAsked, ask: Pend
         settle_preemption(index, ask)
     if index.packing is not None and isinstance(fact, Allocated):
         index.packing.allocated(application, index.partition.nodes[fact.node_id])
+    if application.task_groups and application.queue.budgets:
+        gang_changed(index, application)
     if not application.asks:
         asks_less(index, application)
 
@@ -234,6 +236,8 @@ def _confirm(index: PartitionIndex, fact: Allocated, ask: PendingAsk) -> None:
     if fact.placeholder:
         shares_changed(index, application)
         change_task_group(index, application, application.task_groups[fact.task_group])
+    if application.queue.budgets:  # it ends earlier than if the RM had taken its time
+        wake_at(index, application.queue.budgets)
     settle_slots(index, application)
     settle_preemption(index, ask)
     if index.packing is not None:
@@ -305,6 +309,8 @@ def change_task_group(index: PartitionIndex, application: Application, group: Ta
             _may_preempt_again(index, application, group)
     if (gang := index.gangs.get(application)) is not None:
         gang.settle(group.name)
+    if application.queue.budgets:
+        gang_changed(index, application)
 
 
 def _may_preempt_again(index: PartitionIndex, application: Application, group: TaskGroup) -> None:
@@ -439,6 +445,8 @@ def booked(index: PartitionIndex, node: Node, application: Application) -> None:
         index.reserved_nodes.node_changed(node)
     index.reserved_nodes.used_more(application)
     shares_changed(index, application)
+    if application.task_groups and application.queue.budgets:
+        gang_changed(index, application)
 
 
 def released(index: PartitionIndex, node: Node, application: Application) -> None:
@@ -447,8 +455,8 @@ def released(index: PartitionIndex, node: Node, application: Application) -> Non
         change_node(index, node)
     index.reserving.total_gained_room()
     shares_changed(index, application)
-    if application.trackers:
-        wake_at(index, application.trackers)
+    if application.trackers or application.queue.budgets:
+        wake_at(index, (*application.trackers, *application.queue.budgets))
     index.leaf_of(application).released()
     if index.reserved_nodes.waiting:
         index.reserved_nodes.used_less(limits_of(application))
@@ -585,7 +593,7 @@ def _began_running(index: PartitionIndex, application: Application) -> None:
     wake_reservations(index, stalled)
 
 
-def wake_at(index: PartitionIndex, limits: Iterable[Queue | Tracker]) -> None:
+def wake_at(index: PartitionIndex, limits: Iterable[Limit]) -> None:
     """Wake the ask classes, reservations and preemptors that these limits block: they have room or a slot again."""
     for limit in limits:
         for ask_class in index.parked.blocked_at(limit):
@@ -611,8 +619,25 @@ def wake_reservations(index: PartitionIndex, nodes: list[Node]) -> None:
 
 def place_given_up(index: PartitionIndex, application: Application) -> None:
     """Wake what the limits and maxima of the application held back: no place is held for its ask any more."""
-    if application.trackers:
-        wake_at(index, application.trackers)
+    if application.trackers or application.queue.budgets:
+        wake_at(index, (*application.trackers, *application.queue.budgets))
     index.leaf_of(application).released()
     if index.reserved_nodes.waiting:
         index.reserved_nodes.used_less(limits_of(application))
+
+
+def budget_gained(index: PartitionIndex, budget: Budget) -> None:
+    """Wake what the budget held back: a period began, or it is another one."""
+    wake_at(index, (budget,))
+    index.reserved_nodes.used_less((budget,))
+
+
+def gang_changed(index: PartitionIndex, application: Application) -> None:
+    """Look again at the placeholders of a gang that a budget held back: fewer are to be allocated together."""
+    if index.preemptors is not None:
+        index.preemptors.wake_application(application)
+    for line in list(index.leaf_of(application).lines.get(application, {}).values()):
+        ask_class = line.ask_class
+        if ask_class.demand.of_placeholders and ask_class in index.parked and ask_class.in_the_way() is None:
+            index.parked.unblock(ask_class)
+            ask_class.show()

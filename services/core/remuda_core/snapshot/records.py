@@ -181,6 +181,7 @@ class AllocationRecord(Record):
     replaced: str = ""
     ask_over: bool = False
     asked_ms: int = 0
+    until_ms: int = 0
 
 
 class TaskGroupRecord(Record):
@@ -220,6 +221,7 @@ class PredicateClassRecord(Record):
 
 class QuestionRecord(Record):
     fact: facts.PredicateAsked
+    until_ms: int = 0
 
 
 class ReplacementRecord(Record):
@@ -290,6 +292,28 @@ class AccountRecord(Record):
     half_life_ms: int
     at_ms: int
     past: tuple[AccountPast, ...] = ()
+
+
+class Used(Record):
+    """What was used of a resource, in base units * ms. `sum`: hexadecimal digits, as of `AccountPast`."""
+
+    resource: str
+    sum: str
+
+
+class BudgetRecord(Record):
+    """A budget. What it bounds now follows from the queue; `settings` are those of a queue that is gone: its path, and
+    its budget."""
+
+    partition: str
+    queue: str
+    from_ms: int
+    until_ms: int
+    at_ms: int
+    past: tuple[Used, ...] = ()
+    later_ms: int = 0
+    later: tuple[Used, ...] = ()
+    gone: facts.QueueAdded | None = None
 
 
 class TimerRecord(Record):

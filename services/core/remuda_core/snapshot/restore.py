@@ -23,6 +23,7 @@ from ..evolve.booking import (
     prioritise,
     track,
 )
+from ..evolve.budgets import commit_until
 from ..evolve.devices import set_prices
 from ..evolve.gangs import replacement_begins
 from ..evolve.guests import node_of
@@ -40,6 +41,7 @@ from ..state import (
     AccountKey,
     Allocation,
     Application,
+    BudgetKey,
     Hold,
     LeftGuest,
     Node,
@@ -60,7 +62,7 @@ from ..state import (
 )
 from ..state.accounts import APPLICATION
 from ..state.application import FreePlaceholders
-from ..timeouts import of_draining, of_reservation, still_applies
+from ..timeouts import of_budget, of_draining, of_reservation, still_applies
 from . import records
 from .records import Record
 
@@ -259,6 +261,7 @@ def _allocation(state: State, record: records.AllocationRecord) -> None:
     allocation = Allocation(
         fact, node, application, record.at_ms, record.asked_seq, record.asked_ms, record.releasing, record.releasing_ms,
         record.overdue, record.by_preemption, replaced=record.replaced, ask_over=record.ask_over,
+        until_ms=record.until_ms,
     )  # fmt: skip
     application.asks_over += record.ask_over
     partition.names.add_names(fact.resource)
@@ -286,7 +289,8 @@ def _task_group(state: State, record: records.TaskGroupRecord) -> None:
 def _question(state: State, record: records.QuestionRecord) -> None:
     fact = record.fact
     partition, application, node = _places(state, fact)
-    partition.questions[fact.question] = Question(fact, node, application)
+    partition.questions[fact.question] = Question(fact, node, application, record.until_ms)
+    commit_until(application, record.until_ms, fact.resource, 1)
     book_allocated(application, node, fact.resource, 1, state.now_ms)
     book_devices(node, fact, 1)
     node.allocations_left -= 1
@@ -332,6 +336,23 @@ def _account(state: State, record: records.AccountRecord) -> None:
     account.restore(record.half_life_ms, record.at_ms, past)
 
 
+def _budget(state: State, record: records.BudgetRecord) -> None:
+    key = BudgetKey(record.partition, record.queue)
+    budget = state.budgets.find(key)
+    if record.gone is None:
+        assert budget is not None, "its queue has a budget"
+        state.timers.cancel(of_budget(budget))
+    else:
+        settings = record.gone.config.budget
+        assert settings is not None, "it is the budget's own"
+        budget = state.budgets.add_idle(key, settings)
+    budget.from_ms, budget.until_ms, budget.at_ms = record.from_ms, record.until_ms, record.at_ms
+    budget.past = {one.resource: int(one.sum, 16) for one in record.past}
+    budget.later_ms, budget.later = record.later_ms, {one.resource: int(one.sum, 16) for one in record.later}
+    if record.gone is None:
+        state.timers.put(of_budget(budget))
+
+
 def _timer(state: State, record: records.TimerRecord) -> None:
     """Earlier versions kept timers that no longer apply; these are dropped."""
     timer = Timer(record.at_ms, record.kind, record.partition, record.application_id, record.key)
@@ -366,5 +387,6 @@ RESTORERS: Final[dict[type[Record], Callable[[State, Any], None]]] = {
     records.PreemptionRecord: _preemption,
     records.RejectionRecord: _rejection,
     records.AccountRecord: _account,
+    records.BudgetRecord: _budget,
     records.TimerRecord: _timer,
 }

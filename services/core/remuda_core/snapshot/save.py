@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import facts
+from ..settings import QueueSettings
 from ..state import NEVER_MS, Account, AccountKey, Application, Node, Partition, PendingAsk, Queue, State, with_rejected
 from ..state.accounts import APPLICATION, shown
 from . import records
@@ -24,6 +25,7 @@ def save(state: State) -> Iterator[Record]:
     for partition in state.partitions.values():
         yield from _save_partition(partition)
     yield from _save_accounts(state)
+    yield from _save_budgets(state)
     for timer in sorted(state.timers):
         yield records.TimerRecord(*timer)
 
@@ -84,6 +86,7 @@ def _save_partition(partition: Partition) -> Iterator[Record]:
             a.replaced,
             a.ask_over,
             a.asked_ms,
+            a.until_ms,
         )
     for application in partition.applications.values():
         for g in application.task_groups.values():
@@ -98,7 +101,7 @@ def _save_partition(partition: Partition) -> Iterator[Record]:
 
 def _save_what_is_under_way(partition: Partition) -> Iterator[Record]:
     for question in partition.questions.values():
-        yield records.QuestionRecord(question.fact)
+        yield records.QuestionRecord(question.fact, question.until_ms)
     replacements = [r for a in partition.applications.values() for r in a.replacements.values()]
     for r in sorted(replacements, key=lambda r: r.fact.uuid):  # the order in which they were started
         there = r.placeholder.application.asks.get(r.fact.allocation_key) is r.pending
@@ -137,6 +140,22 @@ def _save_accounts(state: State) -> Iterator[Record]:
                 yield _saved_account(
                     AccountKey(partition.name, application.queue.path, APPLICATION, application.id), own
                 )
+
+
+def _save_budgets(state: State) -> Iterator[Record]:
+    """Those of queues by key, then the others in the order in which they will be forgotten."""
+    for key, budget in state.budgets.items():
+        past, later = (
+            tuple(records.Used(name, text) for name, text in shown(amounts).items())
+            for amounts in (budget.past, budget.later)
+        )
+        gone = None
+        if state.budgets.is_idle(key):
+            *_, name = key.queue.split(".")
+            gone = facts.QueueAdded(key.partition, key.queue, True, True, QueueSettings(name, budget=budget.settings))
+        yield records.BudgetRecord(
+            key.partition, key.queue, budget.from_ms, budget.until_ms, budget.at_ms, past, budget.later_ms, later, gone
+        )
 
 
 def _saved_account(key: AccountKey, account: Account) -> records.AccountRecord:

@@ -37,6 +37,7 @@ from .application import (
     to_give_back,
     with_rejected,
 )
+from .budgets import Budget, BudgetKey, Budgets
 from .left_guest import LeftGuest
 from .partition import KeyHolders, Partition, Question, RejectedApplication, ResourceNames
 from .runtimes import Run, Runtimes
@@ -54,6 +55,9 @@ __all__ = [
     "Accounts",
     "Allocation",
     "Application",
+    "Budget",
+    "BudgetKey",
+    "Budgets",
     "Devices",
     "Hold",
     "KeyHolders",

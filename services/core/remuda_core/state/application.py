@@ -18,6 +18,7 @@ from ..rules.properties import NO_MEMORY, Memory
 from ..rules.resource import Items, Resource, Sums, add, amounts_above, sums, times, total_of
 from ..settings import Limit, QueueSettings
 from .accounts import Account
+from .budgets import Budget
 from .timers import NEVER_MS
 
 
@@ -275,6 +276,8 @@ class Allocation(msgspec.Struct, eq=False):
     replaced: str = ""
     # The RM has released its ask: no further allocation of that ask follows.
     ask_over: bool = False
+    # When it ends by its bound, in a queue with a budget; 0: not known there, or it never was in one.
+    until_ms: int = 0
 
     @property
     def preempting(self) -> bool:
@@ -527,7 +530,7 @@ class Application:
     application_limits: tuple[Queue | Tracker, ...] = ()
     # The account of its user in the queue, or its own; and beside it those of its queues, in all of which it books.
     account: Account | None = None
-    accounts: tuple[Account, ...] = ()
+    accounts: tuple[Account | Budget, ...] = ()
 
     @property
     def terminal(self) -> bool:
@@ -640,7 +643,10 @@ class Queue:
     # How it ranks what is below it; its account, and those of its parents beside it (`evolve.accounts`).
     memory: Memory = NO_MEMORY
     account: Account | None = None
-    accounts: tuple[Account, ...] = ()
+    # Also the budgets, which are settled with them.
+    accounts: tuple[Account | Budget, ...] = ()
+    # Its budget and those of its parents.
+    budgets: tuple[Budget, ...] = ()
 
     def __post_init__(self) -> None:
         """Set `path_to_root`: this queue, its parent, … root."""

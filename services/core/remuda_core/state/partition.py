@@ -233,3 +233,5 @@ class Question(msgspec.Struct, eq=False):
     fact: facts.PredicateAsked
     node: Node
     application: Application
+    # As of an allocation.
+    until_ms: int = 0

@@ -12,6 +12,7 @@ from ..rules.predicate_class import BATCH
 from ..settings import Timing
 from .accounts import Accounts
 from .application import Hold
+from .budgets import Budgets
 from .left_guest import LeftGuest
 from .partition import Partition
 from .timers import NEVER_MS, Timers
@@ -49,6 +50,7 @@ class State:
     action_times: dict[str, int] = field(default_factory=dict)
     # What queues and users have used; these outlive registrations, too.
     accounts: Accounts = field(default_factory=Accounts)
+    budgets: Budgets = field(init=False)
     # Guests of partitions that are not configured, by partition and application: they wait for their partition.
     left_guests: dict[str, dict[str, LeftGuest]] = field(default_factory=dict)
     # `RmRegistered.life`, and the first four groups of every UUID of that life; see `next_uuid`.
@@ -56,6 +58,7 @@ class State:
     uuid_prefix: str = ""
 
     def __post_init__(self) -> None:
+        self.budgets = Budgets(self)
         self.begin_life(0)
 
     def begin_life(self, life: int) -> None:

@@ -18,12 +18,12 @@ from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple
 
 from ..index.index import Index
-from ..index.limits import limits_of, most_of, used_of
+from ..index.limits import limit_of, limits_of
 from ..index.partition import PartitionIndex
 from ..limits import ASKS_FORECAST, FORECAST_STEPS
 from ..rules.runtime import RUNS_NEEDED, name_of
 from ..settings import EASY
-from ..state import Application, Partition, PendingAsk, Run, State
+from ..state import Application, Budget, Partition, PendingAsk, Queue, Run, State
 
 Amounts = tuple[int, ...]
 SAMPLES: Final = 20
@@ -88,11 +88,13 @@ def world_of(state: State, partition: Partition, index: Index, now_ms: int) -> W
     def limits_below(application: Application) -> tuple[int, ...]:
         found = []
         for limit in limits_of(application):
-            most = most_of(limit)
+            if isinstance(limit, Budget):
+                continue
+            most = limit.settings.max if isinstance(limit, Queue) else limit.limit.max_resources
             if most:
                 if limit not in limits:
                     limits[limit] = len(rooms)
-                    used = used_of(limit)
+                    used = limit.allocated if isinstance(limit, Queue) else limit.used
                     rooms.append({at: most[name] - used.get(name, 0) for at, name in enumerate(names) if name in most})
                 found.append(limits[limit])
         return tuple(found)
@@ -343,6 +345,9 @@ def unknown(world: World, one: Waiting) -> str:
     endless = [each for each in there if not each.bound_ms and len(each.runs) < RUNS_NEEDED]
     if not any(_fits(capacity, one.amounts) for capacity in world.capacity):
         return "no node is large enough"
+    budget = limit_of(one.pending) if one.pending.application.queue.budgets else None
+    if isinstance(budget, Budget):
+        return f"{budget} leaves too little for it"
     if 2 * len(endless) > len(there):
         return f"{len(endless)} of {len(there)} allocations in the way have no bound, and earlier runs are not known"
     return ""

@@ -92,10 +92,29 @@ def read_queue(message: config_pb2.QueueConfig) -> settings.QueueSettings:
             dict(template.properties),
             read_resource(template.guaranteed),
             read_resource(template.max),
+            _read_budget(template),
         ),
         tuple(read_limit(limit) for limit in message.limits),
         tuple(map(_read_below, message.queues)),
+        _read_budget(message),
     )
+
+
+def _read_budget(message: config_pb2.QueueConfig | config_pb2.ChildTemplate) -> settings.Budget | None:
+    if not message.HasField("budget"):
+        return None
+    found = message.budget
+    offsets = tuple((one.from_ms, one.ahead_ms) for one in found.offsets)
+    return settings.Budget(read_resource(found.amounts), found.calendar, found.period_ms, found.zone, offsets)
+
+
+def write_budget(budget: settings.Budget | None) -> config_pb2.Budget | None:
+    if budget is None:
+        return None
+    return config_pb2.Budget(
+        amounts=write_resource(budget.amounts), calendar=budget.calendar, period_ms=budget.period_ms, zone=budget.zone,
+        offsets=[config_pb2.UtcOffset(from_ms=from_ms, ahead_ms=ahead_ms) for from_ms, ahead_ms in budget.offsets],
+    )  # fmt: skip
 
 
 def _read_below(message: config_pb2.QueueConfig) -> settings.QueueSettings:
@@ -130,9 +149,11 @@ def write_queue(queue: settings.QueueSettings) -> config_pb2.QueueConfig:
             properties=template.properties,
             guaranteed=write_resource(template.guaranteed),
             max=write_resource(template.max),
+            budget=write_budget(template.budget),
         ),
         limits=[write_limit(limit) for limit in queue.limits],
         queues=[write_queue(child) for child in queue.queues],
+        budget=write_budget(queue.budget),
     )
 
 

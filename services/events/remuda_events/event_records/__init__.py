@@ -46,6 +46,7 @@ RECORDS_BY_FACT: Final[dict[str, Callable[[Any, int], Records]]] = {
     "quota_exceeded": queues.quota_exceeded,
     "quota_preempted": queues.quota_preempted,
     "quota_excess_ended": queues.quota_excess_ended,
+    "budget_period_began": queues.budget_period_began,
     "queue_restored": queues.queue_restored,
     "queue_removed": queues.queue_removed,
     "queue_held": queues.queue_held,

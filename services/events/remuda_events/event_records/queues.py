@@ -60,6 +60,12 @@ def quota_excess_ended(fact: log_pb2.QuotaExcessEnded, at_ns: int) -> Records:
     yield queue(fact.queue, Record.NONE, Record.QUEUE_MAX, at_ns, message=message)
 
 
+def budget_period_began(fact: log_pb2.BudgetPeriodBegan, at_ns: int) -> Records:
+    used = ", ".join(f"{name} {amount.value} h" for name, amount in sorted(fact.used.resources.items()))
+    message = f"the period of its budget is over, used: {used or 'nothing'}; the next one ends at {_at(fact.until_ms)}"
+    yield queue(fact.queue, Record.NONE, Record.QUEUE_MAX, at_ns, message=message)
+
+
 def _at(at_ms: int) -> str:
     """A time for people; in milliseconds if it is no time of the calendar."""
     try:

@@ -171,6 +171,11 @@ def queue_drain_overdue(fact: log_pb2.QueueDrainOverdue) -> str:
     return f"{fact.queue}{administrators}, is still draining and has {what}"
 
 
+def budget_period_began(fact: log_pb2.BudgetPeriodBegan) -> str:
+    used = ", ".join(f"{name} {amount.value} h" for name, amount in sorted(fact.used.resources.items()))
+    return f"queue {fact.queue} has its whole budget again; used in the period before: {used or 'nothing'}"
+
+
 def quota_preempted(fact: log_pb2.QuotaPreempted) -> str:
     victims = f"{plural(len(fact.uuids), 'allocation')}: {', '.join(fact.uuids)}"
     what = f"is to lose {victims}" if fact.uuids else "loses no more" if fact.reason else "waits for releases under way"
@@ -310,6 +315,7 @@ SENTENCES: Final[Mapping[str, Callable[[Any], str]]] = {
         f"queue {fact.queue} is {amounts(fact.above)} above its maximum, preempted in {fact.delay_ms / 1_000:g} s"
     ),
     "quota_preempted": quota_preempted,
+    "budget_period_began": budget_period_began,
     "quota_excess_ended": lambda fact: f"queue {fact.queue} has nothing to give back{because(fact.reason)}",
     "queue_restored": lambda fact: f"queue {fact.queue} is configured again",
     "queue_removed": lambda fact: f"queue {fact.queue} removed",

@@ -155,7 +155,7 @@ def mentions(kind: str, fact: Any) -> Iterable[Mention]:
     special = _MENTIONS.get(kind)
     if special is not None:
         return special(fact)
-    if kind.startswith(("queue_", "quota_")):
+    if kind.startswith(("queue_", "quota_", "budget_")):
         return (Mention(queue=fact.queue),)
     return (Mention(*(getattr(fact, name, "") for name in ("application_id", "allocation_key", "uuid", "node_id"))),)
 

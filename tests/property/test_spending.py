@@ -1,0 +1,91 @@
+"""Storms in queues with budgets, against the oracle and all invariants; and the laws of budgets (semantics 25)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import remuda_config
+from remuda_core.rules.budget import cost_of, hours, period_at, utc
+from remuda_core.settings import Budget
+from remuda_core.wire.configuration import read_configuration
+
+from .spending_storm import SpendingStorm
+from .storm import played
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "America/Asuncion")
+MS = timedelta(milliseconds=1)
+
+
+@given(seed=st.integers(0, 10**6))
+def test_a_storm(seed: int) -> None:
+    played(SpendingStorm(seed), seed, 80)
+
+
+# Periods
+
+
+def configured(period: str, zone: str) -> Budget:
+    text = f"""
+partitions:
+  - name: default
+    queues: [{{name: root, budget: {{amounts: {{vcore: 1h}}, period: {period}, timezone: {zone}}}}}]
+"""
+    budget = read_configuration(remuda_config.load(text)).partitions[0].root.budget
+    assert budget is not None
+    return budget
+
+
+def midnight(day: datetime, zone: str) -> int:
+    """When the day begins by the clocks of the zone: the earlier time if they show midnight twice."""
+    local = datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(zone))
+    return (local - EPOCH) // MS
+
+
+@given(
+    at_ms=st.integers(1_610_000_000_000, 2_170_000_000_000),
+    period=st.sampled_from(("day", "week", "month")),
+    zone=st.sampled_from(ZONES),
+)
+def test_periods_are_those_of_the_calendar(at_ms: int, period: str, zone: str) -> None:
+    local = (EPOCH + at_ms * MS).astimezone(ZoneInfo(zone))
+    first = {"day": local, "week": local - timedelta(days=local.weekday()), "month": local.replace(day=1)}[period]
+    last = {"day": first + timedelta(days=1), "week": first + timedelta(days=7)}.get(period)
+    last = last or (first + timedelta(days=32)).replace(day=1)
+    found = period_at(configured(period, zone), at_ms)
+    assert found.from_ms <= at_ms < found.until_ms
+    for got_ms, day in ((found.from_ms, first), (found.until_ms, last)):
+        assert abs(got_ms - midnight(day, zone)) <= (0 if zone != "America/Asuncion" else 3_600_000)
+    assert period_at(configured(period, zone), found.until_ms).from_ms == found.until_ms
+    assert period_at(configured(period, zone), found.from_ms - 1).until_ms == found.from_ms
+
+
+@given(at_ms=st.integers(0, 10**14), length_ms=st.integers(60_000, 10**11))
+def test_periods_of_a_fixed_length_are_counted_from_1970(at_ms: int, length_ms: int) -> None:
+    found = period_at(Budget({}, "", length_ms), at_ms)
+    assert found.from_ms <= at_ms < found.until_ms == found.from_ms + length_ms
+    assert found.from_ms % length_ms == 0
+
+
+@given(at_ms=st.integers(0, 10**14))
+def test_times_are_shown_as_the_calendar_has_them(at_ms: int) -> None:
+    at = EPOCH + timedelta(milliseconds=at_ms)
+    assert utc(at_ms) == at.strftime("%Y-%m-%d %H:%M UTC").rjust(20, "0")
+
+
+@pytest.mark.parametrize(
+    ("cost", "shown"),
+    [(0, "0"), (3_600_000, "1"), (36_000, "0.01"), (35_999, "0"), (5_400_000, "1.5"), (36_000_000, "10")],
+)
+def test_hours(cost: int, shown: str) -> None:
+    assert hours(cost) == shown
+
+
+def test_a_cost_is_that_of_the_bound() -> None:
+    assert cost_of({"vcore": 2, "gpu": 0}, 5) == {"vcore": 10}
+    assert cost_of({"vcore": 2}, 0) == {"vcore": 2}  # some has to be left
