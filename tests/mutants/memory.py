@@ -14,7 +14,7 @@ MEMORY: Final = (
     ),
     *mutants_of(
         "state.accounts",
-        ("memory_grows_by_the_end", "23: what was used counts while it was used", "                        gain = amount * gained\n", "                        gain = amount * self.clock\n"),
+        ("memory_grows_by_the_end", "23: what was used counts while it was used", "                        past[name] += amount * gained\n", "                        past[name] += amount * self.clock\n"),
         ("memory_shifts_too_little", "23: the mean does not depend on when it is computed", "bits = EPOCH * (epoch - self.epoch)", "bits = EPOCH"),
         ("memory_starts_anew", "23: another half-life keeps the mean", "        if known and self.decay is not None:\n", "        if False:\n"),
         ("memory_is_kept_without_half_life", "23: without a half-life accounts are forgotten", "        was, self.past = self.past, {}\n", "        was = self.past\n"),
@@ -39,12 +39,15 @@ MEMORY: Final = (
         "index.moments",
         ("memory_looks_at_the_present", "23: shares are measured `fair.ahead` later", "at_ms = (step + 1) * self.step_ms + self.ahead_ms", "at_ms = (step + 1) * self.step_ms"),
         ("memory_looks_once", "23: a pass measures all shares at one moment", "                    self.stale.append((order, members))\n", "                    pass\n"),
-        ("memory_of_any_resource", "23: the highest effective use counts", "                if share > highest:\n                    highest = share\n", "                highest = share\n"),
-        ("memory_of_what_is_used_now", "23: effective use is use in the past", "        if known < len(past):  # of what is not used now\n", "        if False:\n"),
+        ("memory_of_any_resource", "23: the highest effective use counts", "                    if share > highest:\n                        highest = share\n", "                    highest = share\n"),
+        ("memory_of_what_is_used_now", "23: effective use is use in the past", " and len(used) == len(past):\n", ":\n"),
+        ("memory_of_other_names", "23: effective use is use in the past", "            if not used.get(name) and due.get(name):\n", "            if False:\n"),
+        ("memory_of_other_places", "23: the share with the least effective use comes first", "        share, place = share * PLACE, place - 1\n", "        share, place = share * PLACE, place\n"),
     ),
     *mutants_of(
         "index.ordered",
         ("memory_of_users_looks_once", "23: a pass measures all shares at one moment", "            if is_current and entry[-2] > self._outdated:\n", "            if is_current:\n"),
+        ("memory_takes_the_place_of_others", "9: the first in rank comes next", "                elif heap and heap[0][-1] is member:", "                elif heap:"),
     ),
     *mutants_of(
         "index.queues",
@@ -52,7 +55,7 @@ MEMORY: Final = (
         ("memory_before_guarantees", "23: queues that use less than is guaranteed come first", "        beyond = self.guaranteed_first and not (queue", "        beyond = False and not (queue"),
         ("memory_guarantees_always_first", "23: `plain`: guarantees do not come first", "self.guaranteed_first = queue.memory.guaranteed_first", "self.guaranteed_first = True"),
         ("memory_within_at_the_guarantee", "23: less than is guaranteed", "used.get(name, 0) < least for name, least", "used.get(name, 0) <= least for name, least"),
-        ("memory_before_priority", "23: higher priority comes first", "                return (-queue.priority, beyond, exponent, mantissa, -self.weight, queue.path)\n", "                return (beyond, exponent, mantissa, -queue.priority, -self.weight, queue.path)\n"),
+        ("memory_before_priority", "23: higher priority comes first", "                return (-queue.priority, beyond, place, rest, -self.weight, queue.path)\n", "                return (beyond, place, rest, -queue.priority, -self.weight, queue.path)\n"),
     ),
     *mutants_of(
         "index.leaves",

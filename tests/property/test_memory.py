@@ -22,7 +22,7 @@ from remuda_core.settings import Configuration, PartitionSettings, QueueSettings
 from remuda_core.state import Account, AccountKey, Accounts
 from remuda_core.state.accounts import QUEUE, USER
 
-from .memory_oracle import weighs
+from .memory_oracle import rounded, weighs
 from .memory_storm import MemoryStorm
 from .storm import played
 from .world import RM, World
@@ -180,6 +180,24 @@ def test_a_share_without_use_keeps_its_place(some: list[tuple[int, int, int]], l
     account = account_of(some)
     before, after = (Moment(HOUR, 300_000, at).share(account, {"vcore": 7}) for at in (320 * HOUR, 320 * HOUR + later))
     assert before == after
+
+
+# (past, since how many epochs it is over, what is due)
+ended = st.tuples(
+    st.integers(1, 2**200) | st.integers(1, 3), st.integers(0, 20), st.sampled_from((1, 3, 10**12, 10**18))
+)
+
+
+@given(ended, ended)
+def test_shares_of_all_epochs_compare_like_numbers(one: tuple[int, int, int], other: tuple[int, int, int]) -> None:
+    now, places, numbers = 40 * EPOCH * HOUR, [], []
+    for value, epochs, due in (one, other):
+        account = Account(0, 0)
+        account.restore(HOUR, now - epochs * EPOCH * HOUR, {"vcore": value})
+        account.used["vcore"] = 0
+        places.append(Moment(HOUR, 300_000, now).share(account, {"vcore": due}))
+        numbers.append(rounded(Fraction(value, due) * 2 ** (EPOCH * (40 - epochs))))
+    assert (places[0] < places[1], places[0] == places[1]) == (numbers[0] < numbers[1], numbers[0] == numbers[1])
 
 
 @given(spans, st.sampled_from((MINUTE, DAY, 168 * HOUR)))

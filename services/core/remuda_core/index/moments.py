@@ -11,7 +11,6 @@ they come first. Within a step, and so within a pass, all shares are measured at
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import frexp
 from typing import Any, Final, Protocol
 
 from ..limits import STEPS_PER_RANK
@@ -21,9 +20,12 @@ from ..rules.properties import Memory
 from ..state import Account
 from .trees import PassBudget
 
-# (exponent, mantissa) of a share on the scale that grows with the clock. They compare like numbers of any size.
+# (place, rest) of a share on the scale that grows with the clock: PLACE^place * rest, where 1 <= rest < PLACE. They
+# compare like numbers of any size.
 Share = tuple[int, float]
 NO_SHARE: Final[Share] = (-(2**60), 0.0)
+PLACE_BITS: Final = 512
+PLACE: Final = 2.0**PLACE_BITS
 # The shortest step: passes follow each other more closely than that.
 STEP_MS: Final = 1_000
 
@@ -42,7 +44,18 @@ class Growing(Protocol):
 class Moment:
     """The moment of one half-life and one `fair.ahead`."""
 
-    __slots__ = ("ahead_ms", "clock", "decay", "epoch", "growing", "is_new_epoch", "now_step", "step_ms")
+    __slots__ = (
+        "ahead_ms",
+        "clock",
+        "decay",
+        "epoch",
+        "growing",
+        "is_new_epoch",
+        "now_step",
+        "place",
+        "scale",
+        "step_ms",
+    )
 
     def __init__(self, half_life_ms: int, ahead_ms: int, now_ms: int) -> None:
         self.decay = decay.of(half_life_ms)
@@ -52,6 +65,8 @@ class Moment:
         self.growing: dict[Growing, None] = {}
         self.now_step = -1
         self.epoch = self.clock = 0
+        # What the shares of this epoch are multiplied by, and the place of the product as a `Share`.
+        self.place, self.scale = 0, 1.0
         # Whether the present step is the first of its epoch.
         self.is_new_epoch = False
         self.move_to(now_ms)
@@ -66,42 +81,36 @@ class Moment:
         before, self.epoch = self.epoch, self.decay.epoch(now_ms)
         self.is_new_epoch = self.epoch != before
         self.clock = self.decay.at(at_ms, self.epoch)
+        self.place, bits = divmod(EPOCH * self.epoch, PLACE_BITS)
+        self.scale = 2.0**bits
         return True
 
     def share(self, account: Account, due: Mapping[str, int], one: int = 1) -> Share:
         """The effective share: the highest of value / due over all resources. A resource of which nothing is due counts
         1 while it is used. `one`: in which part of a unit `due` is given."""
-        if account.epoch != self.epoch:
-            return self._share_since(account, due, one)
-        past, highest, known = account.past, 0.0, 0
+        used, past = account.used, account.past
         gained = self.clock - account.clock
-        if gained < 0:  # the pass that the moment was for is over
-            gained = 0
-        for name, amount in account.used.items():
-            if name in past:
-                known += 1
-                value = past[name] + amount * gained
-            else:
-                value = amount * gained
-            whole = due.get(name)
-            if whole:
-                share = value / whole
-                if share > highest:
-                    highest = share
-            elif amount and self.clock / one > highest:
-                highest = self.clock / one
-        if known < len(past):  # of what is not used now
-            highest = max(highest, *(value / due[name] for name, value in past.items() if due.get(name)), 0.0)
-        if not highest:
-            return NO_SHARE
-        mantissa, exponent = frexp(highest)
-        return exponent + EPOCH * self.epoch, mantissa
+        if gained >= 0 and account.epoch == self.epoch and len(used) == len(past):
+            # Nearly always: all that was used is used now, and something of it is due.
+            highest = 0.0
+            try:
+                for name, amount in used.items():
+                    share = (past[name] + amount * gained) / due[name]
+                    if share > highest:
+                        highest = share
+            except (KeyError, ZeroDivisionError):
+                return self._share_since(account, due, one)
+            highest *= self.scale
+            return (self.place, highest) if 1.0 <= highest < PLACE else _placed(highest, self.place)
+        return self._share_since(account, due, one)
 
     def _share_since(self, account: Account, due: Mapping[str, int], one: int) -> Share:
-        """The same for an account that was last settled in an earlier epoch. Or in a later one, if ranks are looked at
-        after the pass they are for."""
+        """The same for any account: some resource is used no more or not due, or the account was last settled in an
+        earlier epoch. Or after the moment, if ranks are looked at after the pass they are for."""
         bits = EPOCH * max(self.epoch - account.epoch, 0)
-        epoch, clock = (self.epoch, self.clock) if bits else (account.epoch, account.clock)
+        epoch, clock = self.epoch, self.clock
+        if account.epoch > epoch or (account.epoch == epoch and account.clock > clock):
+            epoch, clock = account.epoch, account.clock
         used, past, highest = account.used, account.past, NO_SHARE
         for name, amount in used.items():
             if amount:
@@ -114,10 +123,19 @@ class Moment:
 
 
 def _scaled(share: float, epoch: int) -> Share:
+    place, bits = divmod(EPOCH * epoch, PLACE_BITS)
+    return _placed(share * 2.0**bits, place)
+
+
+def _placed(share: float, place: int) -> Share:
+    """The share as a `Share`. It is that often multiplied or divided by a power of 2, so nothing is rounded."""
     if not share:
         return NO_SHARE
-    mantissa, exponent = frexp(share)
-    return exponent + EPOCH * epoch, mantissa
+    while share >= PLACE:
+        share, place = share / PLACE, place + 1
+    while share < 1.0:
+        share, place = share * PLACE, place - 1
+    return place, share
 
 
 class Moments:

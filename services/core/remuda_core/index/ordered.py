@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterator
-from heapq import heappop, heappush
+from heapq import heappop, heappush, heapreplace
 from typing import Any, Generic, Protocol, TypeVar
 
 from ..limits import LEFTOVERS, STEPS_PER_RANK
@@ -349,7 +349,7 @@ class LazyRanking(Generic[M]):
             heappush(self._heap, entry)
 
     def _settle(self) -> None:
-        members, line, number = self.members, self._line, self._number
+        members, line, heap, number = self.members, self._line, self._heap, self._number
         for member in self._dirty:
             if member in members:
                 member.dirty = False
@@ -359,8 +359,10 @@ class LazyRanking(Generic[M]):
                     line.popleft()
                 if not line or line[-1] < entry:
                     line.append(entry)
+                elif heap and heap[0][-1] is member:  # its turn is just over: the new entry takes the place of the old
+                    heapreplace(heap, entry)
                 else:
-                    heappush(self._heap, entry)
+                    heappush(heap, entry)
         self._dirty.clear()
         self._number = number
         if number >= self._tidy_at:

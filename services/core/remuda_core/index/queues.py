@@ -155,10 +155,10 @@ class QueueOrder:
         share: Any
         above = self.above
         if above is not None and above.moment is not None:
-            beyond, exponent, mantissa = above.effective_share(self, above.moment)
+            beyond, place, rest = above.effective_share(self, above.moment)
             if self.by_parents_priority:
-                return (-queue.priority, beyond, exponent, mantissa, -self.weight, queue.path)
-            return (beyond, exponent, mantissa, -queue.priority, -self.weight, queue.path)
+                return (-queue.priority, beyond, place, rest, -self.weight, queue.path)
+            return (beyond, place, rest, -queue.priority, -self.weight, queue.path)
         if self.index.raw_shares:
             share = raw_shares(queue.allocated, queue.settings.guaranteed)
         else:
@@ -326,9 +326,9 @@ class ParentOrder(QueueOrder):
         assert account is not None, "children of a queue with a half-life have accounts"
         if child not in self.growing:
             self.grows(child, moment, account.used)
-        exponent, mantissa = moment.share(account, child.fair_due, WEIGHT_ONE)
+        place, rest = moment.share(account, child.fair_due, WEIGHT_ONE)
         beyond = self.guaranteed_first and not (queue.settings.guaranteed and not self.is_beyond(queue))
-        return beyond, exponent, mantissa
+        return beyond, place, rest
 
     def is_beyond(self, child: Queue) -> bool:
         """Whether the child is beyond what is guaranteed to it, if queues within their guarantees come first."""

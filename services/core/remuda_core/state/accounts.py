@@ -73,9 +73,10 @@ class Account:
             if self.epoch == measured.now_epoch:
                 past, gained = self.past, measured.now_at - self.clock
                 for name, amount in self.used.items():
-                    if amount:
-                        gain = amount * gained
-                        past[name] = past[name] + gain if name in past else gain
+                    if name in past:
+                        past[name] += amount * gained
+                    elif amount:
+                        past[name] = amount * gained
             else:
                 self.past = self.values(now_ms)
                 self.epoch = measured.now_epoch
