@@ -67,6 +67,8 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
         return False
     if toleration.operator == "Exists":
         return True
+    if toleration.operator in ("Gt", "Lt"):  # alpha
+        return _compares(Requirement(toleration.key, toleration.operator, [toleration.value]), taint.value)
     return toleration.operator in ("", "Equal") and toleration.value == taint.value
 
 
