@@ -141,13 +141,20 @@ def test_ephemeral_volume_is_the_claim_that_was_made_for_the_pod(
     asyncio.run(run())
 
 
+class OneByOne(ShimPolicy):
+    """As for pods of the default scheduler, which looks at one claim after the other."""
+
+    def leaves_volumes(self, pod: Pod) -> bool:
+        return True
+
+
 class Case:
     """Objects with names of their own, and classes: other cases have left theirs."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._number = next(rounds)
-        self._shim = Shim(ShimPolicy(frozenset()))
+        self._shim = Shim(OneByOne(frozenset()))
 
     def _name(self, name: str) -> str:
         return f"{name}-{self._number}"
@@ -230,7 +237,7 @@ class Case:
         for name in NAMES:
             if self._shim.predicates.refusal(asked.uid, name):
                 continue
-            plan = storage.plan(asked, self._shim.cache.nodes[name].node)
+            plan = storage.plan(asked, self._shim.cache.nodes[name].node, jointly=False)
             given = {claim.metadata.name: volume.metadata.name for volume, claim in plan.given}
             found.append(given | {claim.metadata.name: name for claim in plan.made})
         return found
