@@ -1,5 +1,5 @@
 """Every code block, link and anchor of the documents: Python compiles and imports what exists, shell names commands,
-options, targets and scripts that exist, YAML and JSON parse, links and anchors lead somewhere."""
+options, targets and scripts that exist, YAML and JSON parse, modules exist, links and anchors lead somewhere."""
 
 from __future__ import annotations
 
@@ -21,10 +21,20 @@ from ruamel.yaml import YAML
 from remuda.main import cli
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+
+
+def tracked(pattern: str) -> list[str]:
+    command = ["git", "ls-files", pattern]
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+
+
+FILES, MODULES = tracked("*.md"), tracked("*.py")
 DOCUMENTS = [ROOT / file for file in FILES if not (ROOT / file).is_symlink()]
 BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]\[]*\]\(([^()\s]+)\)")
+MODULE = re.compile(r"`([\w./{},-]+\.py)`")
+# Modules that a reader of the documents writes.
+OWN_MODULES = {"rm.py"}
 TARGETS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)) | {".venv/.ready"}
 # Commands in the shell examples that are not part of this repository.
 FOREIGN = {
@@ -148,6 +158,17 @@ def test_commands_in_the_text_exist(document: Path) -> None:
     for code in re.findall(r"`((?:make|remuda) [^`\n]+)`", BLOCK.sub("", document.read_text())):
         plain = re.sub(r"'[^']*'|\"[^\"]*\"", "TEXT", re.sub(r"[\[\]]|\.\.\.", "", code))
         check(plain.split(), strict=False)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_modules_in_the_text_exist(document: Path) -> None:
+    """`a/{b,c}.py` names two. A path may begin anywhere below the root."""
+    for named in MODULE.findall(BLOCK.sub("", document.read_text())):
+        head, _, rest = named.partition("{")
+        names, _, tail = rest.partition("}")
+        for path in [f"{head}{name}{tail}" for name in names.split(",")] if rest else [named]:
+            exists = any(f"/{one}".endswith(f"/{path}") for one in MODULES)
+            assert exists or path in OWN_MODULES, f"{path}: no such module"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
