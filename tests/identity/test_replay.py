@@ -31,6 +31,7 @@ from remuda_archive.holdings import segment_name
 from remuda_archive.segments import encode
 from remuda_archive.store import Store
 from remuda_config import load
+from remuda_core import commands
 from remuda_core.settings import Configuration
 from remuda_core.trials.play import copy_of
 from remuda_core.wire.configuration import read_configuration
@@ -146,12 +147,23 @@ async def test_what_is_remembered_ends_with_its_application(tmp_path: Path) -> N
     world = World(copy_of(found.start), found.workload, events_with(UNCHANGED, found.start, found.workload))
     most = 0
     for _ in world.moments():
-        most = max(most, len(world._asks))
-    alive = {
-        (partition.name, name) for partition in world._core.state.partitions.values() for name in partition.applications
-    }
-    assert most > 0 and {key[:2] for key in (*world._asks, *world._started)} <= alive
-    assert {*world._keys} <= alive
+        alive = {
+            (partition.name, application.id, key)
+            for partition in world._core.state.partitions.values()
+            for application in partition.applications.values()
+            for key in (
+                *application.asks, *(one.fact.allocation_key for one in application.allocations.values()),
+            )
+        }  # fmt: skip
+        remembered = {(*name, key) for name, works in world._works.items() for key in works}
+        most = max(most, len(remembered))
+        waiting = {
+            (command.ask.partition, command.ask.application_id, command.ask.allocation_key)
+            for _, _, command in world._later
+            if isinstance(command, commands.SubmitAsk)
+        }
+        assert remembered <= alive | waiting
+    assert most > 0
 
 
 async def test_preempted_work_is_asked_for_again_or_lost(tmp_path: Path) -> None:

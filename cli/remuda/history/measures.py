@@ -7,7 +7,8 @@ ran.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -18,10 +19,13 @@ from remuda_core.facts import Fact
 from remuda_core.rules import lifecycle
 from remuda_core.state import State
 
+from .spool import ApplicationWaits
+
 # Points of a series over the whole period.
 POINTS = 120
 MS_PER_HOUR = 3_600_000
-# Waits of up to so many bits are exact.
+# So many times are exact; of more, those of up to so many bits.
+EXACT_TIMES = 500
 EXACT_BITS = 10
 Key = tuple[str, str, str]
 
@@ -50,20 +54,61 @@ class Series:
         return [level + area for level, area in zip(levels, self._areas, strict=False)]
 
 
+class Times:
+    """Times in ms, of which quantiles are wanted. Few are kept as they are; of many, how often there is each, rounded
+    down by at most 0.2 %, so that millions take no more room than thousands."""
+
+    __slots__ = ("_by_bits", "_few", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._few: array[int] = array("q")
+        # By how many bits are left out: how often there is each of what is left.
+        self._by_bits: dict[int, array[int]] = {}
+
+    def add(self, ms: int) -> None:
+        self.count += 1
+        if self.count <= EXACT_TIMES:
+            self._few.append(ms)
+            return
+        if self._few:
+            for one in self._few:
+                self._count(one)
+            self._few = array("q")
+        self._count(ms)
+
+    def _count(self, ms: int) -> None:
+        left_out = max(0, ms.bit_length() - EXACT_BITS)
+        counts = self._by_bits.get(left_out)
+        if counts is None:
+            counts = self._by_bits[left_out] = array("Q", bytes(8 << EXACT_BITS))
+        counts[ms >> left_out] += 1
+
+    def quantile(self, percent: int) -> int:
+        """The smallest time that at least so many per cent of the times do not exceed; 0: there are none."""
+        left = max(1, -(-self.count * percent // 100))
+        if self._few:
+            return sorted(self._few)[left - 1]
+        for left_out, counts in sorted(self._by_bits.items()):
+            for value, count in enumerate(counts):
+                left -= count
+                if left <= 0:
+                    return value << left_out
+        return 0
+
+
 @dataclass(slots=True)
 class Waits:
-    """In ms. `ended`: how many waits there are of each length, which is rounded down by at most 0.2 %, so that millions
-    take no room. `still`: of asks that wait in the end, so far."""
+    """In ms. `still`: of asks that wait in the end, so far."""
 
-    ended: Counter[int] = field(default_factory=Counter)
+    ended: Times = field(default_factory=Times)
     total_ms: int = 0
     most_ms: int = 0
     still: int = 0
     still_most_ms: int = 0
 
     def add(self, wait_ms: int) -> None:
-        drop = max(0, wait_ms.bit_length() - EXACT_BITS)
-        self.ended[wait_ms >> drop << drop] += 1
+        self.ended.add(wait_ms)
         self.total_ms += wait_ms
         self.most_ms = max(self.most_ms, wait_ms)
 
@@ -72,26 +117,28 @@ class Waits:
         self.still_most_ms = max(self.still_most_ms, wait_ms if count else 0)
 
     def row(self) -> dict[str, Any]:
-        count = self.ended.total()
+        count = self.ended.count
         return {
             "count": count,
             "mean_ms": self.total_ms / count if count else 0,
-            **{f"p{percent}_ms": quantile(self.ended, percent) for percent in (50, 95, 99)},
+            **{f"p{percent}_ms": self.ended.quantile(percent) for percent in (50, 95, 99)},
             "most_ms": self.most_ms,
             "still_waiting": self.still,
             "still_waiting_most_ms": self.still_most_ms,
         }
 
 
-def quantile(counts: Mapping[int, int], percent: int) -> int:
-    """The smallest value that at least so many per cent of the values do not exceed; 0: there are none. `counts`: how
-    often each is there."""
-    left = max(1, -(-sum(counts.values()) * percent // 100))
-    for value in sorted(counts):
-        left -= counts[value]
-        if left <= 0:
-            return value
-    return 0
+@dataclass(slots=True)
+class _Application:
+    """`waited_ms`: of all its `asks` that have been allocated."""
+
+    queue: str
+    user: str
+    waited_ms: int = 0
+    asks: int = 0
+
+
+_NO_APPLICATION = _Application("", "")
 
 
 @dataclass(slots=True)
@@ -102,11 +149,15 @@ class _Running:
 
 
 class Measures:
-    """Of the period from `begin_ms` to `end_ms`, at whose beginning there is `state`."""
+    """Of the period from `begin_ms` to `end_ms`, at whose beginning there is `state`. `by_application`: where the waits
+    of applications go; None: nowhere. What is remembered is bounded by what is alive."""
 
-    def __init__(self, state: State, begin_ms: int, end_ms: int) -> None:
+    def __init__(
+        self, state: State, begin_ms: int, end_ms: int, by_application: ApplicationWaits | None = None
+    ) -> None:
         self._begin_ms, self._end_ms = begin_ms, end_ms
-        self._applications: dict[tuple[str, str], tuple[str, str]] = {}  # queue and user
+        self._by_application = by_application
+        self._applications: dict[tuple[str, str], _Application] = {}
         self._asked: dict[Key, list[int]] = {}  # since when, and how many
         self._placeholders: set[Key] = set()
         self._running: dict[str, _Running] = {}
@@ -114,8 +165,7 @@ class Measures:
         self._gangs: dict[tuple[str, str], int] = {}
         self._used: dict[tuple[str, str, str], Series] = {}  # kind, name, resource
         self.waits: dict[tuple[str, str], Waits] = defaultdict(Waits)  # kind, name
-        self.by_application: dict[str, list[int]] = defaultdict(lambda: [0, 0])  # sum of waits, count
-        self.gang_ms: Counter[int] = Counter()
+        self.gangs = Times()
         self.preemptions = 0
         self.lost: dict[str, float] = defaultdict(float)  # amount · hours
         self.finished_applications = 0
@@ -124,7 +174,7 @@ class Measures:
                 self._node(partition.name, node.id, node.capacity, begin_ms)
             for application in partition.applications.values():
                 name = (partition.name, application.id)
-                self._applications[name] = application.queue.path, application.user
+                self._applications[name] = _Application(application.queue.path, application.user)
                 for key, pending in application.asks.items():
                     self._asked[(*name, key)] = [pending.at_ms, pending.pending]
                     if pending.ask.placeholder:
@@ -153,11 +203,15 @@ class Measures:
                 self._asked[key] = [now_ms, ask.max_allocations]
                 if ask.placeholder:
                     self._placeholders.add(key)
+            case facts.AskChanged(ask):
+                key = (ask.partition, ask.application_id, ask.allocation_key)
+                self._asked[key] = [self._asked.get(key, (now_ms, 0))[0], ask.max_allocations]
             case facts.AskReleased():
                 self._no_longer_asked((fact.partition, fact.application_id, fact.allocation_key))
             case facts.ApplicationAccepted():
                 name = (fact.partition, fact.application_id)
-                self._applications[name] = fact.queue, fact.user
+                self._application_over(name)  # one with the same ID
+                self._applications[name] = _Application(fact.queue, fact.user)
                 if fact.placeholder_ask:
                     self._gangs[name] = now_ms
             case facts.ApplicationStateChanged():
@@ -166,7 +220,7 @@ class Measures:
                 self._moved(fact, now_ms)
             case facts.ApplicationRemoved():
                 name = (fact.partition, fact.application_id)
-                self._applications.pop(name, None)
+                self._application_over(name)
                 self._gangs.pop(name, None)
             case facts.NodeAdded() | facts.NodeChanged():
                 self._node(fact.partition, fact.node_id, fact.capacity, now_ms)
@@ -183,9 +237,13 @@ class Measures:
         """Count what still waits in the end."""
         for key, (since_ms, count) in self._asked.items():
             if key not in self._placeholders:
-                queue, user = self._applications.get(key[:2], ("", ""))
-                for name in _groups(queue, user):
+                of = self._applications.get(key[:2], _NO_APPLICATION)
+                for name in _groups(of.queue, of.user):
                     self.waits[name].add_still(self._end_ms - since_ms, count)
+        for name in list(self._applications):
+            self._application_over(name)
+        if self._by_application is not None:
+            self._by_application.finish()
 
     def _allocated(self, fact: facts.Allocated, now_ms: int) -> None:
         name, key = (fact.partition, fact.application_id), (fact.partition, fact.application_id, fact.allocation_key)
@@ -199,12 +257,17 @@ class Measures:
         if fact.placeholder:
             return
         wait_ms = now_ms - asked[0]
-        queue, user = self._applications.get(name, ("", ""))
-        for group in _groups(queue, user):
+        application = self._applications.get(name, _NO_APPLICATION)
+        for group in _groups(application.queue, application.user):
             self.waits[group].add(wait_ms)
-        total = self.by_application[fact.application_id]
-        total[0] += wait_ms
-        total[1] += 1
+        if application is not _NO_APPLICATION:
+            application.waited_ms += wait_ms
+            application.asks += 1
+
+    def _application_over(self, name: tuple[str, str]) -> None:
+        application = self._applications.pop(name, None)
+        if application is not None and application.asks and self._by_application is not None:
+            self._by_application.add(name[1], application.waited_ms, application.asks)
 
     def _no_longer_asked(self, key: Key) -> None:
         self._asked.pop(key, None)
@@ -221,8 +284,8 @@ class Measures:
         return running
 
     def _use(self, name: tuple[str, str], resource: Mapping[str, int], sign: int, now_ms: int) -> None:
-        queue, user = self._applications.get(name, ("", ""))
-        for kind, group in (("queue", queue), ("user", user), ("all", "")):
+        application = self._applications.get(name, _NO_APPLICATION)
+        for kind, group in (("queue", application.queue), ("user", application.user), ("all", "")):
             for one, amount in resource.items():
                 self._series(kind, group, one).change(sign * amount, now_ms)
 
@@ -244,14 +307,14 @@ class Measures:
         running = [one for one in self._running.values() if one.application == name]
         for one in running:
             self._use(name, one.resource, -1, now_ms)
-        self._applications[name] = fact.queue, self._applications.get(name, ("", ""))[1]
+        self._applications.setdefault(name, _Application("", "")).queue = fact.queue
         for one in running:
             self._use(name, one.resource, 1, now_ms)
 
     def _state_changed(self, fact: facts.ApplicationStateChanged, now_ms: int) -> None:
         name = (fact.partition, fact.application_id)
         if fact.state == lifecycle.RUNNING and (since_ms := self._gangs.pop(name, None)) is not None:
-            self.gang_ms[now_ms - since_ms] += 1
+            self.gangs.add(now_ms - since_ms)
         self.finished_applications += fact.state == lifecycle.COMPLETED
 
     def _dropped(self, now_ms: int) -> None:
@@ -282,9 +345,9 @@ class Measures:
             "fairness": _fairness(series["user"], capacity),
             "preemptions": {"count": self.preemptions, "lost_amount_hours": dict(sorted(self.lost.items()))},
             "gangs": {
-                "count": self.gang_ms.total(),
-                "p50_ms": quantile(self.gang_ms, 50),
-                "p95_ms": quantile(self.gang_ms, 95),
+                "count": self.gangs.count,
+                "p50_ms": self.gangs.quantile(50),
+                "p95_ms": self.gangs.quantile(95),
             },
             "applications_completed": self.finished_applications,
             "series": {"queue": series["queue"], "all": series["all"].get("", {}), "capacity": capacity},

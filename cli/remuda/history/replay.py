@@ -11,6 +11,7 @@ import gc
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -25,6 +26,7 @@ from .exact import Compared, compare
 from .goal import Goal, smallest
 from .measures import Measures
 from .past import At, Past, Restored
+from .spool import ApplicationWaits, largest_differences, means_of, write_means
 from .workload import Extraction, Workload
 from .world import LOSE, REQUEUE, World
 
@@ -74,10 +76,11 @@ async def period_of(
         progress("reading", (commit.now_ms - extraction.found.begin_ms) / span)
     actual.finish()
     workload = extraction.finish()
+    del begin, extraction  # the state at the end
     compared = await compare(past, again, until) if exact else Compared()
     if on_preemption is None:
         on_preemption = LOSE if workload.preempted > 2 * workload.asked_again else REQUEUE
-    return Period(start, workload, _with_applications(actual), compared, on_preemption)
+    return Period(start, workload, actual.report(), compared, on_preemption)
 
 
 async def _begin(past: Past, since: At | None) -> Restored:
@@ -111,7 +114,7 @@ async def replay(
         {"change": change.text, **_shown(run, applications), "differences": _differences(unchanged, run)}
         for change, run in zip(changes, runs[1:], strict=True)
     ]
-    return {**_head(period, unchanged), "actual": _shown(period.actual),
+    return {**_head(period, unchanged), "actual": period.actual,
             "unchanged": _shown(unchanged, applications), "variants": variants}  # fmt: skip
 
 
@@ -141,20 +144,28 @@ async def search(period: Period, change: Change, goal: Goal, most: int, progress
 
 
 async def play_all(period: Period, changes: Sequence[Change], progress: Progress) -> list[dict[str, Any]]:
-    """At most as many at once as there are processors. In the order of `changes`."""
+    """At most as many at once as there are processors. In the order of `changes`. `applications` of each is the file
+    with their waits."""
     turns = asyncio.Semaphore(max(1, os.cpu_count() or 1))
 
     async def played(change: Change) -> dict[str, Any]:
         async with turns:
+            waits = period.workload.spool.new_waits()
             if change.played_by is not None:
-                return await change.played_by()
-            return await _in_child(period, change, lambda part: progress(change.text, part))
+                found = await change.played_by()
+                write_means(waits, found["applications"])
+            else:
+                found = await _in_child(period, change, waits, lambda part: progress(change.text, part))
+            return {**found, "applications": waits}
 
+    gc.collect()  # what the children share
     return list(await asyncio.gather(*map(played, changes)))
 
 
-async def _in_child(period: Period, change: Change, progress: Callable[[float], None]) -> dict[str, Any]:
-    child, rest = Child(lambda: _lines(period, change)), b""
+async def _in_child(
+    period: Period, change: Change, waits: Path, progress: Callable[[float], None]
+) -> dict[str, Any]:  # fmt: skip
+    child, rest = Child(lambda: _lines(period, change, waits)), b""
     try:
         async for part in child.output():
             *lines, rest = (rest + part).split(b"\n")
@@ -171,20 +182,21 @@ async def _in_child(period: Period, change: Change, progress: Callable[[float], 
     raise ChildFailed("it has ended without a report")
 
 
-def _lines(period: Period, change: Change) -> Iterator[bytes]:
+def _lines(period: Period, change: Change, waits: Path) -> Iterator[bytes]:
     """Yields what the child process of a variant writes."""
     os.nice(max(0, NICENESS - CHILD_NICENESS))
     gc.freeze()  # what is shared with the parent stays so
     gc.enable()  # it lives longer than other children: what ends is in cycles, and would add up
     try:
-        yield from _played(period, change)
+        yield from _played(period, change, waits)
     except NotThere as error:
         yield b"%b%b\n" % (_REFUSED, str(error).encode())
 
 
-def _played(period: Period, change: Change) -> Iterator[bytes]:
+def _played(period: Period, change: Change, waits: Path) -> Iterator[bytes]:
     workload, told = period.workload, -1
-    world = World(period.start, workload, events_with(change, period.start, workload), period.on_preemption)
+    events = events_with(change, period.start, workload)
+    world = World(period.start, workload, events, period.on_preemption, ApplicationWaits(waits))
     span = max(1, workload.end_ms - workload.begin_ms)
     for now_ms in world.moments():
         if (step := (now_ms - workload.begin_ms) * _PROGRESS_STEPS // span) > told:
@@ -192,15 +204,10 @@ def _played(period: Period, change: Change) -> Iterator[bytes]:
             yield b"%b%d\n" % (_PROGRESS, step)
     played = world.played
     report = {
-        **_with_applications(played.measures),
+        **played.measures.report(),
         "model": {"runs": played.runs, "censored": played.censored, "asked": played.asked, "facts": played.decisions},
     }
     yield b"%b%b\n" % (_REPORT, msgspec.json.encode(report))
-
-
-def _with_applications(measures: Measures) -> dict[str, Any]:
-    means = {name: total / count for name, (total, count) in measures.by_application.items() if count}
-    return {**measures.report(), "applications": means}
 
 
 # The report
@@ -244,14 +251,14 @@ def _errors(actual: dict[str, Any], unchanged: dict[str, Any]) -> dict[str, Any]
 
 
 def _shown(run: dict[str, Any], applications: bool = False) -> dict[str, Any]:
-    return {name: value for name, value in run.items() if applications or name != "applications"}
+    shown = {name: value for name, value in run.items() if name != "applications"}
+    return {**shown, "applications": means_of(run["applications"])} if applications else shown
 
 
 def _differences(unchanged: dict[str, Any], changed: dict[str, Any]) -> dict[str, Any]:
     """The applications whose mean wait gained and lost most, in ms; negative: it waits less."""
-    before, after = unchanged["applications"], changed["applications"]
-    by = sorted((after[name] - before[name], name) for name in before.keys() & after.keys())
+    gained, lost = largest_differences(unchanged["applications"], changed["applications"], GAINED)
     return {
-        "gained": [{"application": name, "ms": ms} for ms, name in by[:GAINED] if ms < 0],
-        "lost": [{"application": name, "ms": ms} for ms, name in reversed(by[-GAINED:]) if ms > 0],
+        "gained": [{"application": name, "ms": ms} for name, ms in gained],
+        "lost": [{"application": name, "ms": ms} for name, ms in lost],
     }

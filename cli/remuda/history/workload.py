@@ -1,5 +1,6 @@
 """The events of a period that came to an RM from outside, read from an archive: arrivals, run times, changes of nodes,
-actions of operators. Nothing that the scheduler decided is part of it, except how long allocations ran.
+actions of operators. Nothing that the scheduler decided is part of it, except how long allocations ran. What is
+remembered meanwhile is bounded by what is alive.
 
 The n-th allocation of an ask runs as long as its n-th did. Where that was cut off (preempted, timed out, its node lost,
 still running in the end), or where there was none, the time is *censored*: `run_ms` draws one from what the same user's
@@ -11,9 +12,10 @@ from __future__ import annotations
 import zlib
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from statistics import median
+from itertools import count
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -21,12 +23,16 @@ from remuda_bus.bus import Message
 from remuda_core import commands, facts
 from remuda_core.commands import Command
 from remuda_core.core import Core
+from remuda_core.rules import lifecycle
+from remuda_core.state import Application
 from remuda_core.wire.codec import CommitCodec
 from remuda_core.wire.facts import read_fact
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 
-from .spool import Event, Key, Run, Sample, Spool
+from .measures import Times
+from .spool import Event, Run, Sample, Spool
 
+Key = tuple[str, str, str]  # partition, application, allocation key
 # A user with fewer finished allocations than this is like all users.
 OWN_RUNS = 5
 # Run times that are remembered of each user, and of all.
@@ -47,29 +53,29 @@ def clone_of(name: str, number: int) -> str:
 
 @dataclass(slots=True)
 class Workload:
-    """`spool`: events in the order in which they were decided, and run times by ask. `running`: by UUID, how long
-    allocations ran that ran already at the beginning, from there. `finished`: run times of allocations that ended by
-    themselves, sorted, by user; "": all; samples where there are many. `preempted`, `asked_again`: how many allocations
-    were preempted, and how many of their asks came again under the same key. `unread`: requests that the archive does
-    not have."""
+    """`spool`: events in the order in which they were decided, and run times by ask. `waiting`: the numbers of asks
+    that waited already at the beginning. `running`: by UUID, how long allocations ran that ran already at the
+    beginning, from there, or that the RM reported. `finished`: run times of allocations that ended by themselves,
+    sorted, by user; "": all; samples where there are many. `preempted`, `asked_again`: how many allocations were
+    preempted, and how many of their asks came again under the same key. `unread`: requests that the archive does not
+    have."""
 
     rm: str
     begin_ms: int
     end_ms: int
     spool: Spool = field(default_factory=Spool)
+    waiting: dict[Key, int] = field(default_factory=dict)
     running: dict[str, Run] = field(default_factory=dict)
-    finished: dict[str, list[int]] = field(default_factory=dict)
+    finished: dict[str, Sequence[int]] = field(default_factory=dict)
     confirm_ms: int = CONFIRMED_MS
     preempted: int = 0
     asked_again: int = 0
     unread: int = 0
 
-    def run_ms(self, key: Key, number: int, user: str) -> tuple[int | None, bool]:
-        """How long the allocation with this number (from 0) of an ask runs, and whether that is known. None: nothing
-        is known of any."""
-        partition, application, allocation_key = key
-        original = partition, application.partition(CLONE)[0], allocation_key.partition(CLONE)[0]
-        run = self.spool.run_of(original, number)
+    def run_ms(self, work: int, key: Key, number: int, user: str) -> tuple[int | None, bool]:
+        """How long the allocation with this number (from 0) of the ask `work` runs, which may be a clone and have
+        another key, and whether that is known. None: nothing is known of any."""
+        run = self.spool.run_of(work, number) if work else None
         return self.completed(run or Run(0, over=False), (*key, number), user)
 
     def completed(self, run: Run, name: tuple[object, ...], user: str) -> tuple[int | None, bool]:
@@ -84,6 +90,27 @@ class Workload:
         return like[len(like) - longer + drawn], False
 
 
+@dataclass(slots=True)
+class _Work:
+    """An ask, until nothing of it is pending and nothing runs. `begun`: how many allocations have begun. `preempted`:
+    an allocation was preempted, and was not asked for again."""
+
+    number: int
+    begun: int = 0
+    running: int = 0
+    preempted: bool = False
+
+
+class _Alive(NamedTuple):
+    """An allocation. `work`: None: it began before the period, or the RM has reported it."""
+
+    key: Key
+    work: _Work | None
+    number: int
+    user: str
+    since_ms: int
+
+
 class Extraction:
     """Takes the commits of a period in their order. `core`: at its beginning; it follows."""
 
@@ -95,27 +122,23 @@ class Extraction:
         self._reports = self._registers  # what the RM reports with its nodes is, too
         # After a registration at which the RM reports everything again: what was known before, and ran before.
         self._repeated: set[object] = set()
-        self._dropped: dict[str, tuple[tuple[Key, int, str, int], int]] = {}
-        self._alive: dict[str, tuple[Key, int, str, int]] = {}  # UUID -> ask, number, user, since
-        self._numbers: dict[Key, int] = defaultdict(int)
-        self._keys: dict[tuple[str, str], set[Key]] = defaultdict(set)  # of those, by application
-        self._asked: set[Key] = set()
+        self._dropped: dict[str, tuple[_Alive, int]] = {}
+        self._alive: dict[str, _Alive] = {}  # by UUID
+        self._works: dict[tuple[str, str], dict[str, _Work]] = defaultdict(dict)  # by application and allocation key
+        self._numbers = count(1)
+        self._perhaps_over: list[Key] = []
         self._known = {name for one in state.partitions.values() for name in one.applications}
         self._finished: dict[str, Sample] = defaultdict(lambda: Sample(RUNS_OF_USER))
         self._all_finished = Sample(RUNS_OF_ALL)
-        self._preempted: set[Key] = set()
         self._requested: dict[str, int] = {}
-        self._confirmed: list[int] = []
-        self._at_begin: set[str] = set()
+        self._confirmed = Times()
         for partition in state.partitions.values():
             for uuid, one in partition.allocations.items():
                 key = (partition.name, one.application.id, one.fact.allocation_key)
-                self._alive[uuid] = key, -1, one.application.user, state.now_ms
-                self._at_begin.add(uuid)
+                self._alive[uuid] = _Alive(key, None, 0, one.application.user, state.now_ms)
             for application in partition.applications.values():
-                keys = {(partition.name, application.id, one) for one in application.asks}
-                self._asked |= keys
-                self._keys[partition.name, application.id] |= keys
+                for key in ((partition.name, application.id, one) for one in application.asks):
+                    self.found.waiting[key] = self._work_of(key).number
 
     def take(self, commit: log_pb2.Commit, inbox: Iterable[Message]) -> list[facts.Fact]:
         """`commit`: read as `wire.schema.Commit`. Returns its facts."""
@@ -135,6 +158,7 @@ class Extraction:
             for fact in decided:
                 self._note(fact, decision.command, now_ms)
             self._core.replay(decided, now_ms)
+            self._forget_what_is_over()
         self._core.state.now_ms = now_ms
         return every
 
@@ -148,6 +172,10 @@ class Extraction:
                 ended = facts.AskReleased | facts.AllocationReleased
                 had = any(isinstance(one, ended) and one.application_id == application_id for one in decided)
                 return Event(now_ms, command, until_done=not had)
+            case commands.SubmitAsk(ask):
+                works = self._works.get((_partition_of(decided, ask.partition), ask.application_id), {})
+                work = works.get(ask.allocation_key)
+                return Event(now_ms, command, work=work.number if work is not None else 0)
         return Event(now_ms, command)
 
     def _arrivals(self, asked: Iterable[Command], decided: list[facts.Fact]) -> Iterator[Command]:
@@ -184,14 +212,15 @@ class Extraction:
                     if key in self._repeated:
                         self._repeated.discard(key)
                     elif name in accepted:
-                        if key in self._preempted:
-                            self._preempted.discard(key)
+                        work = self._work_of(key)
+                        if work.preempted:
+                            work.preempted = False
                             self.found.asked_again += 1
-                            self._numbers[key] -= 1  # the same work: how long it runs in the end is what counts
+                            work.begun = max(
+                                0, work.begun - 1
+                            )  # the same work: how long it runs in the end is what counts
                         else:
                             yield command
-                        self._asked.add(key)
-                        self._keys[key[:2]].add(key)
                     elif ask.allocation_key in rejected:
                         yield command
                 case commands.ReleaseAsk(_, _, key_given):
@@ -210,14 +239,18 @@ class Extraction:
             case facts.Allocated():
                 self._started(fact, now_ms)
             case facts.AllocationRecovered(allocation) | facts.GuestKept(allocation):
+                self._reported(allocation, now_ms)
+            case facts.PlaceholderReplaced(allocation):
                 self._started(allocation, now_ms)
-            case facts.PlaceholderReplaced(allocation, placeholder):
-                self._ended(placeholder, over=True, now_ms=now_ms)
-                self._started(allocation, now_ms)
+            case facts.AskReleased():
+                self._perhaps_over.append((fact.partition, fact.application_id, fact.allocation_key))
             case facts.ApplicationAccepted():
                 self._known.add(fact.application_id)
+            case facts.ApplicationStateChanged() if fact.state in lifecycle.TERMINAL:
+                self._forget(fact.partition, fact.application_id)
             case facts.ApplicationRemoved():
-                self._forget(fact)
+                self._known.discard(fact.application_id)
+                self._forget(fact.partition, fact.application_id)
             case facts.ReleaseRequested():
                 self._requested[fact.uuid] = now_ms
             case facts.AllocationReleased():
@@ -226,52 +259,85 @@ class Extraction:
                 self._registers = True
                 for uuid in list(self._alive):
                     self._ended(uuid, over=False, now_ms=now_ms)
+                self._works.clear()
             case facts.RmRegistered(_, _, _, _, _, _, "" | "report"):
                 self._dropped |= {uuid: (one, now_ms) for uuid, one in self._alive.items()}
                 self._alive.clear()
                 if not self._reports:
-                    self._repeated |= {*self._asked, *self._known}
+                    self._repeated |= self._known
+                    self._repeated |= {(*name, key) for name, works in self._works.items() for key in works}
 
-    def _forget(self, fact: facts.ApplicationRemoved) -> None:
-        """What is remembered is bounded by what is alive."""
-        self._known.discard(fact.application_id)
-        for key in self._keys.pop((fact.partition, fact.application_id), ()):
-            self._asked.discard(key)
-            self._preempted.discard(key)
-            self._numbers.pop(key, None)
+    def _work_of(self, key: Key) -> _Work:
+        works = self._works[key[:2]]
+        if (work := works.get(key[2])) is None:
+            work = works[key[2]] = _Work(next(self._numbers))
+        return work
+
+    def _forget(self, *application: str) -> None:
+        """It has ended, and none of its asks comes again."""
+        for key in self._works.pop(application, ()):
+            self._repeated.discard((*application, key))
+
+    def _forget_what_is_over(self) -> None:
+        """Asks of which nothing is pending and nothing runs. If one with the same key comes, it is another."""
+        for key in self._perhaps_over:
+            works = self._works.get(key[:2], {})
+            work = works.get(key[2])
+            if work is not None and not work.running and not work.preempted and not self._is_pending(key):
+                del works[key[2]]
+                self._repeated.discard(key)
+        self._perhaps_over.clear()
+
+    def _is_pending(self, key: Key) -> bool:
+        application = self._application(key[0], key[1])
+        return application is not None and key[2] in application.asks
+
+    def _application(self, partition_name: str, application_id: str) -> Application | None:
+        partition = self._core.state.partitions.get(partition_name)
+        return partition.applications.get(application_id) if partition is not None else None
 
     def _started(self, fact: facts.Allocated, now_ms: int) -> None:
+        """How long placeholders are there follows from the scheduler."""
+        if fact.placeholder:
+            return
+        key = (fact.partition, fact.application_id, fact.allocation_key)
+        work = self._work_of(key)
+        application = self._application(fact.partition, fact.application_id)
+        self._alive[fact.uuid] = _Alive(key, work, work.begun, application.user if application else "", now_ms)
+        work.begun += 1
+        work.running += 1
+
+    def _reported(self, fact: facts.Allocated, now_ms: int) -> None:
         if (dropped := self._dropped.pop(fact.uuid, None)) is not None:
             self._alive[fact.uuid] = dropped[0]  # it has run on
             return
         key = (fact.partition, fact.application_id, fact.allocation_key)
-        partition = self._core.state.partitions.get(fact.partition)
-        application = partition.applications.get(fact.application_id) if partition is not None else None
-        self._alive[fact.uuid] = key, self._numbers[key], application.user if application else "", now_ms
-        self._numbers[key] += 1
-        self._keys[key[:2]].add(key)
+        application = self._application(fact.partition, fact.application_id)
+        self._alive[fact.uuid] = _Alive(key, None, 0, application.user if application else "", now_ms)
 
     def _released(self, fact: facts.AllocationReleased, command: str, now_ms: int) -> None:
         if (requested_ms := self._requested.pop(fact.uuid, None)) is not None:
-            self._confirmed.append(now_ms - requested_ms)
+            self._confirmed.add(now_ms - requested_ms)
         if fact.termination_type == facts.PREEMPTED_BY_SCHEDULER:
             self.found.preempted += 1
-            self._preempted.add((fact.partition, fact.application_id, fact.allocation_key))
+            self._work_of((fact.partition, fact.application_id, fact.allocation_key)).preempted = True
         by_rm = command == "UpdateAllocation" and requested_ms is None and not fact.node_removed
         self._ended(fact.uuid, over=by_rm, now_ms=now_ms)
 
     def _ended(self, uuid: str, over: bool, now_ms: int) -> None:
         if (known := self._alive.pop(uuid, None)) is None:
             return
-        key, number, user, since_ms = known
-        run = Run(now_ms - since_ms, over)
-        if uuid in self._at_begin:
+        run = Run(now_ms - known.since_ms, over)
+        if known.work is None:
             self.found.running[uuid] = run
-        else:
-            self.found.spool.add_run(key, number, run)
-            if over:
-                self._finished[user].add((*key, number), run.ms)
-                self._all_finished.add((*key, number), run.ms)
+            return
+        known.work.running -= 1
+        self._perhaps_over.append(known.key)
+        self.found.spool.add_run(known.work.number, known.number, run)
+        if over:
+            name = (*known.key, known.number)
+            self._finished[known.user].add(name, run.ms)
+            self._all_finished.add(name, run.ms)
 
     def finish(self) -> Workload:
         found = self.found
@@ -283,8 +349,8 @@ class Extraction:
         found.finished = {user: some.values() for user, some in self._finished.items()}
         found.finished[""] = self._all_finished.values()
         found.spool.finish()
-        if self._confirmed:
-            found.confirm_ms = int(median(self._confirmed))
+        if self._confirmed.count:
+            found.confirm_ms = self._confirmed.quantile(50)
         return found
 
 

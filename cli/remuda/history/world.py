@@ -8,7 +8,7 @@ time again, or is lost (`lose`). The RM removes an application no earlier than i
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -20,10 +20,11 @@ from remuda_core.commands import Command
 from remuda_core.core import Core, next_tick_ms
 from remuda_core.facts import Fact
 from remuda_core.limits import ALLOCATIONS_PER_PASS, CLEAN_QUEUES_MS
+from remuda_core.rules import lifecycle
 from remuda_core.state import Application
 
 from .measures import Measures
-from .spool import Event, Key
+from .spool import ApplicationWaits, Event
 from .workload import ANSWERED_MS, Workload
 
 REQUEUE, LOSE = "requeue", "lose"
@@ -53,23 +54,37 @@ class Played:
     decisions: int = 0
 
 
-class World:
-    """`core` is at the beginning of the workload, and changes. `events`: those of the workload, perhaps changed."""
+@dataclass(slots=True)
+class _Work:
+    """An ask, until nothing of it is pending and nothing runs. `number`: in the workload. `started`: how many
+    allocations have started."""
 
-    def __init__(self, core: Core, workload: Workload, events: Iterator[Event], on_preemption: str = REQUEUE) -> None:
+    number: int
+    ask: facts.Ask
+    started: int = 0
+    running: int = 0
+
+
+class World:
+    """`core` is at the beginning of the workload, and changes. `events`: those of the workload, perhaps changed.
+    `by_application`: where the waits of applications go."""
+
+    def __init__(
+        self, core: Core, workload: Workload, events: Iterator[Event], on_preemption: str = REQUEUE,
+        by_application: ApplicationWaits | None = None,
+    ) -> None:  # fmt: skip
         self._core = core
         self._workload = workload
         self._events = events
         self._requeues = on_preemption == REQUEUE
         self._later: list[tuple[int, int, Command | Later]] = []
         self._number = 0
-        self._started: Counter[Key] = Counter()
-        self._asks: dict[Key, facts.Ask] = {}
-        self._keys: dict[tuple[str, str], set[Key]] = defaultdict(set)  # of those, by application
+        self._works: dict[tuple[str, str], dict[str, _Work]] = defaultdict(dict)  # by application and allocation key
+        self._arriving: dict[tuple[str, str], int] = {}  # by the same: the numbers of asks in the commands of a moment
         self._to_remove: dict[tuple[str, str], commands.RemoveApplication] = {}
         self._last_tick_ms = 0
         self._clean_ms: int | None = None
-        self.played = Played(Measures(core.state, workload.begin_ms, workload.end_ms))
+        self.played = Played(Measures(core.state, workload.begin_ms, workload.end_ms, by_application))
         self._begin()
 
     def _begin(self) -> None:
@@ -77,20 +92,29 @@ class World:
         workload, now_ms = self._workload, self._workload.begin_ms
         for partition in self._core.state.partitions.values():
             for application in partition.applications.values():
+                name = (partition.name, application.id)
                 for key, pending in application.asks.items():
-                    self._asks[partition.name, application.id, key] = pending.ask
-                    self._keys[partition.name, application.id].add((partition.name, application.id, key))
-            for uuid, allocation in partition.allocations.items():
-                fact, application = allocation.fact, allocation.application
-                run = workload.running.get(uuid)
-                if fact.placeholder or run is None:
+                    self._works[name][key] = _Work(workload.waiting.get((*name, key), 0), pending.ask)
+            for allocation in partition.allocations.values():
+                fact = allocation.fact
+                if fact.placeholder or not self._runs_on(fact, allocation.application.user, now_ms):
                     continue
-                ms, known = workload.completed(run, (uuid,), application.user)
-                self._count(known)
-                if ms is not None:
-                    self._in(max(0, ms) + now_ms, _end(fact))
                 if allocation.releasing:
                     self._in(now_ms + workload.confirm_ms, _confirm(fact, allocation.releasing))
+
+    def _runs_on(self, fact: facts.Allocated, user: str, now_ms: int) -> bool:
+        """An allocation that ran at the beginning, or that the RM reports. Returns whether the period knows it."""
+        run = self._workload.running.get(fact.uuid)
+        if run is None:
+            return False
+        work = self._works[fact.partition, fact.application_id].get(fact.allocation_key)
+        if work is not None:
+            work.running += 1
+        ms, known = self._workload.completed(run, (fact.uuid,), user)
+        self._count(known)
+        if ms is not None:
+            self._in(max(0, ms) + now_ms, _end(fact))
+        return True
 
     def play(self) -> Played:
         """The whole workload."""
@@ -157,6 +181,7 @@ class World:
         for fact in decided:
             measures.take(fact, now_ms)
             self._react(fact, now_ms)
+        self._arriving.clear()
         return len(decided)
 
     # The RM
@@ -171,6 +196,8 @@ class World:
                     return
         if isinstance(command, commands.Administer) and isinstance(command.action, actions.ReleaseOneAllocation):
             return  # it names an allocation of the actual history
+        if isinstance(command, commands.SubmitAsk):
+            self._arriving[command.ask.application_id, command.ask.allocation_key] = event.work
         yield command
 
     def _due(self, one: Command | Later) -> Iterator[Command]:
@@ -186,44 +213,72 @@ class World:
             case facts.Allocated():
                 self._starts(fact, now_ms)
             case facts.AllocationRecovered(allocation):
-                self._starts(allocation, now_ms)
+                self._recovered(allocation, now_ms)
             case facts.PlaceholderReplaced(allocation):
                 self._starts(allocation, now_ms)
             case facts.AskAccepted(ask) | facts.AskChanged(ask):
-                self._remember(ask)
+                self._asked(ask)
+            case facts.AskReleased():
+                self._forget_if_over((fact.partition, fact.application_id), fact.allocation_key)
             case facts.ReleaseRequested():
                 later = Later(fact.partition, fact.application_id, fact.uuid, fact.termination_type)
                 self._in(now_ms + self._workload.confirm_ms, later)
             case facts.AllocationReleased():
                 self._released(fact, now_ms)
+            case facts.ApplicationStateChanged() if fact.state in lifecycle.TERMINAL:
+                self._works.pop((fact.partition, fact.application_id), None)
             case facts.ApplicationRemoved():
                 name = (fact.partition, fact.application_id)
                 self._to_remove.pop(name, None)
-                for key in self._keys.pop(name, ()):  # what is remembered is bounded by what is alive
-                    self._asks.pop(key, None)
-                    self._started.pop(key, None)
+                self._works.pop(name, None)
             case facts.PredicatesAsked():
                 verdicts = tuple(map(commands.Verdict, fact.node_ids))
                 self._answer(commands.AnswerPredicates(fact.partition, fact.question, verdicts), now_ms)
             case facts.PredicateAsked() | facts.ReplacementAsked() | facts.PreemptionAsked():
                 self._answer(commands.AnswerPredicate(fact.partition, fact.question, True), now_ms)
 
-    def _remember(self, ask: facts.Ask) -> None:
-        key = (ask.partition, ask.application_id, ask.allocation_key)
-        self._asks[key] = ask
-        self._keys[key[:2]].add(key)
+    def _asked(self, ask: facts.Ask) -> None:
+        """One that comes again while something of it runs, or with what was preempted, goes on."""
+        works = self._works[ask.partition, ask.application_id]
+        work = works.get(ask.allocation_key)
+        number = self._arriving.get((ask.application_id, ask.allocation_key), 0)
+        if work is None or number not in (0, work.number):
+            works[ask.allocation_key] = _Work(number, ask, running=work.running if work is not None else 0)
+        else:
+            work.ask = ask
 
     def _starts(self, fact: facts.Allocated, now_ms: int) -> None:
         if fact.placeholder:
             return  # it ends when it is replaced
         key = (fact.partition, fact.application_id, fact.allocation_key)
-        application = self._core.state.partitions[fact.partition].applications.get(fact.application_id)
-        number = self._started[key]
-        self._started[key] += 1
-        ms, known = self._workload.run_ms(key, number, application.user if application is not None else "")
+        work = self._works[key[:2]].get(key[2])
+        number, started = (work.number, work.started) if work is not None else (0, 0)
+        if work is not None:
+            work.started += 1
+            work.running += 1
+        ms, known = self._workload.run_ms(number, key, started, self._user_of(fact))
         self._count(known)
         if ms is not None:
             self._in(now_ms + ms, _end(fact))
+
+    def _recovered(self, fact: facts.Allocated, now_ms: int) -> None:
+        if not self._runs_on(fact, self._user_of(fact), now_ms):
+            self._starts(fact, now_ms)
+
+    def _user_of(self, fact: facts.Allocated) -> str:
+        application = self._core.state.partitions[fact.partition].applications.get(fact.application_id)
+        return application.user if application is not None else ""
+
+    def _forget_if_over(self, name: tuple[str, str], allocation_key: str) -> None:
+        """What is remembered is bounded by what is alive."""
+        works = self._works.get(name, {})
+        work = works.get(allocation_key)
+        if work is None or work.running > 0 or work.ask.placeholder:
+            return  # placeholders are forgotten with their application
+        partition = self._core.state.partitions.get(name[0])
+        application = partition.applications.get(name[1]) if partition is not None else None
+        if application is None or allocation_key not in application.asks:
+            del works[allocation_key]
 
     def _count(self, known: bool) -> None:
         self.played.runs += 1
@@ -233,15 +288,17 @@ class World:
         preempted = fact.termination_type == facts.PREEMPTED_BY_SCHEDULER or fact.node_removed
         partition = self._core.state.partitions.get(fact.partition)
         application = partition.applications.get(fact.application_id) if partition is not None else None
-        key = (fact.partition, fact.application_id, fact.allocation_key)
-        ask = self._asks.get(key)
-        if preempted and self._requeues and ask is not None and application is not None:
-            # It runs its whole time again, as the same one.
-            self._started[key] = max(0, self._started[key] - 1)
-            pending = application.asks.get(fact.allocation_key)
-            again = replace(ask, max_allocations=(pending.pending if pending is not None else 0) + 1)
-            self._in(now_ms, commands.SubmitAsk(again))
         name = (fact.partition, fact.application_id)
+        if (work := self._works.get(name, {}).get(fact.allocation_key)) is not None:
+            work.running -= 1
+            if preempted and self._requeues and application is not None:
+                # It runs its whole time again, as the same one.
+                work.started = max(0, work.started - 1)
+                pending = application.asks.get(fact.allocation_key)
+                again = replace(work.ask, max_allocations=(pending.pending if pending is not None else 0) + 1)
+                self._in(now_ms, commands.SubmitAsk(again))
+            else:
+                self._forget_if_over(name, fact.allocation_key)
         if name in self._to_remove and (application is None or _is_done(application)):
             self._in(now_ms, self._to_remove.pop(name))
 
