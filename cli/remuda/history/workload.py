@@ -273,10 +273,10 @@ class Extraction:
             work = works[key[2]] = _Work(next(self._numbers))
         return work
 
-    def _forget(self, *application: str) -> None:
+    def _forget(self, partition: str, application_id: str) -> None:
         """It has ended, and none of its asks comes again."""
-        for key in self._works.pop(application, ()):
-            self._repeated.discard((*application, key))
+        for key in self._works.pop((partition, application_id), ()):
+            self._repeated.discard((partition, application_id, key))
 
     def _forget_what_is_over(self) -> None:
         """Asks of which nothing is pending and nothing runs. If one with the same key comes, it is another."""
