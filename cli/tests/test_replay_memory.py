@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from remuda.history import measures, spool, workload
+from remuda.history.changes import events_with
 from remuda.history.measures import Measures
-from remuda.history.replay import UNCHANGED, events_with
+from remuda.history.replay import UNCHANGED
 from remuda.history.spool import ApplicationWaits
 from remuda.history.workload import Extraction
 from remuda.history.world import World
