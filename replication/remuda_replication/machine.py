@@ -112,9 +112,13 @@ class TimeSlice:
     def __init__(self) -> None:
         self._began = time.perf_counter()
 
+    @property
+    def is_over(self) -> bool:
+        return time.perf_counter() - self._began >= TURN_S
+
     async def pause_when_over(self) -> None:
         """Pause if the slice is used up."""
-        if time.perf_counter() - self._began >= TURN_S:
+        if self.is_over:
             await self.pause()
 
     async def pause(self) -> None:

@@ -26,8 +26,9 @@ from remuda_core.shell.deciding import CommitInProgress
 from remuda_core.trials.play import copy_of
 from remuda_core.wire import schema
 from remuda_proto.remuda.v1 import log_pb2
+from remuda_replication.machine import TimeSlice
 
-from .past import LAST, At, Past, Restored
+from .past import LAST, At, Past, Restored, Step
 
 _OWN = {"Tick": commands.Tick, "CleanQueues": commands.CleanQueues}
 _SCHEDULE = commands.Schedule.__name__
@@ -111,39 +112,52 @@ class Compared:
 async def compare(past: Past, begin: Restored, until: At = LAST, all_of_them: bool = True) -> Compared:
     """Decide each commit behind the state `begin` on the state that it met. `all_of_them`: also those behind the first
     difference. `begin` moves on. Raises what `Past` raises."""
-    found, follower, decider = Compared(), begin.core, Decider(copy_of(begin.core))
+    comparison = Comparison(begin.core)
     async for step in past.steps(begin, until):
-        recorded = step.entry.commit
+        await comparison.decide(step)
+        replay.apply(begin.core, schema.Commit.FromString(step.entry.commit.SerializeToString()))
+        if comparison.found.different and not all_of_them:
+            break
+        begin.position, begin.read_behind = step.entry.position, step.entry.seq
+    return comparison.found
+
+
+class Comparison:
+    """Decides the commits of a period one after the other. `follower`: at the commit before; the caller applies each
+    commit to it after it was decided."""
+
+    def __init__(self, follower: Core) -> None:
+        self.found = Compared()
+        self._follower = follower
+        self._decider: Decider | None = None  # None: the state that it has come to is not that of the follower
+
+    async def decide(self, step: Step) -> None:
+        recorded, found = step.entry.commit, self.found
         found.commits += 1
         found.facts += sum(len(decision.facts) for decision in recorded.decisions)
-        is_same = True
+        found.log_seq, found.at_ms = step.entry.seq, recorded.now_ms
+        decider = self._decider or Decider(copy_of(self._follower))
+        self._decider = None
         if not step.is_whole:
             found.unread += 1
-            is_same = False
-        elif _different(recorded, decided := await decider.decide(recorded, step.inbox)):
-            again = Decider(copy_of(follower))
-            if not (pair := _different(recorded, decided_anew := await again.decide(recorded, step.inbox))):
-                found.rebuilt += 1
-                decider = again
-            else:
-                is_same = False
-                bare = _without_explanations(recorded)
-                if any(not _different(bare, _without_explanations(one)) for one in (decided, decided_anew)):
-                    found.explained += 1
-                else:
-                    found.different += 1
-                    difference = _difference(step.entry.seq, recorded, *pair)
-                    found.by_command[difference.command] += 1
-                    if len(found.differences) < found.KEPT:
-                        found.differences.append(difference)
-        replay.apply(follower, schema.Commit.FromString(recorded.SerializeToString()))
-        if not is_same:
-            if found.different and not all_of_them:
-                break
-            decider = Decider(copy_of(follower))
-        begin.position, begin.read_behind = step.entry.position, step.entry.seq
-        found.log_seq, found.at_ms = step.entry.seq, recorded.now_ms
-    return found
+            return
+        if not _different(recorded, decided := await decider.decide(recorded, step.inbox)):
+            self._decider = decider
+            return
+        again = Decider(copy_of(self._follower))
+        if not (pair := _different(recorded, decided_anew := await again.decide(recorded, step.inbox))):
+            found.rebuilt += 1
+            self._decider = again
+            return
+        bare = _without_explanations(recorded)
+        if any(not _different(bare, _without_explanations(one)) for one in (decided, decided_anew)):
+            found.explained += 1
+            return
+        found.different += 1
+        difference = _difference(step.entry.seq, recorded, *pair)
+        found.by_command[difference.command] += 1
+        if len(found.differences) < found.KEPT:
+            found.differences.append(difference)
 
 
 class Decider:
@@ -157,7 +171,7 @@ class Decider:
         core = self.core
         if recorded.epoch != self._epoch:  # another leader, with an index of its own
             self._epoch, core.index = recorded.epoch, Index()
-        deciding = CommitInProgress(core, log_pb2.Commit(), recorded.now_ms)
+        deciding = CommitInProgress(core, log_pb2.Commit(), recorded.now_ms, _LongSlice())
         for message in inbox:
             await deciding.answer(message)
         own = {one.command: one for one in recorded.decisions if not one.inbox_seq}
@@ -168,6 +182,14 @@ class Decider:
         await deciding.own(commands.Schedule(limit or limits.ALLOCATIONS_PER_PASS))
         core.state.inbox_seq = recorded.inbox_seq
         return deciding.commit
+
+
+class _LongSlice(TimeSlice):
+    """No append waits for a pause between messages."""
+
+    async def pause(self) -> None:
+        if self.is_over:
+            await super().pause()
 
 
 def _different(

@@ -22,7 +22,7 @@ from remuda_core.wire import schema
 from remuda_replication.child import CHILD_NICENESS, Child, ChildFailed
 
 from .changes import Change, NotThere, check, events_with
-from .exact import Compared, compare
+from .exact import Compared, Comparison
 from .goal import Goal, smallest
 from .measures import Measures
 from .past import At, Past, Restored
@@ -65,22 +65,21 @@ async def period_of(
     raises."""
     begin, end_ms = await _begin(past, since), await _end_ms(past, until)
     start = copy_of(begin.core)
-    again = Restored(copy_of(begin.core), begin.position, begin.read_behind)
-    extraction = Extraction(begin.core)
+    extraction, comparison = Extraction(begin.core), Comparison(begin.core)
     extraction.found.begin_ms, extraction.found.end_ms = begin.now_ms or (await past.span())[0], end_ms
     actual = Measures(start.state, extraction.found.begin_ms, end_ms)
     span = max(1, end_ms - extraction.found.begin_ms)
-    async for step in past.steps(begin, until, schema.Commit):
-        commit = step.entry.commit
+    async for step in past.steps(begin, until):
+        if exact:
+            await comparison.decide(step)
+        commit = schema.Commit.FromString(step.entry.commit.SerializeToString())
         actual.take_all(extraction.take(commit, step.inbox), commit.now_ms)
         progress("reading", (commit.now_ms - extraction.found.begin_ms) / span)
     actual.finish()
     workload = extraction.finish()
-    del begin, extraction  # the state at the end
-    compared = await compare(past, again, until) if exact else Compared()
     if on_preemption is None:
         on_preemption = LOSE if workload.preempted > 2 * workload.asked_again else REQUEUE
-    return Period(start, workload, actual.report(), compared, on_preemption)
+    return Period(start, workload, actual.report(), comparison.found, on_preemption)
 
 
 async def _begin(past: Past, since: At | None) -> Restored:

@@ -24,6 +24,7 @@ from remuda_core import commands, facts
 from remuda_core.commands import Command
 from remuda_core.core import Core
 from remuda_core.rules import lifecycle
+from remuda_core.shell import replay
 from remuda_core.state import Application
 from remuda_core.wire.codec import CommitCodec
 from remuda_core.wire.facts import read_fact
@@ -160,6 +161,7 @@ class Extraction:
             self._core.replay(decided, now_ms)
             self._forget_what_is_over()
         self._core.state.now_ms = now_ms
+        replay.note_position(self._core, commit)
         return every
 
     def _event(self, now_ms: int, command: Command, decided: list[facts.Fact]) -> Event:

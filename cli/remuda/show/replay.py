@@ -3,6 +3,7 @@ what a shadow has found."""
 
 from __future__ import annotations
 
+import gc
 import shlex
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Report = dict[str, Any]
 _MODELS = ("requeue", "lose")
+# There are many objects that live long; what ends is in cycles, and must not add up.
+_GC_THRESHOLDS = (20_000, 10, 10)
 # Queues and users of a table; the JSON and the page have all.
 ROWS = 20
 
@@ -144,6 +147,8 @@ def _replay(
             "--goal goes with one variant that has --nodes +?:…, such as --nodes +?:vcore=64,memory=256Gi, or "
             "--quota QUEUE:max.RESOURCE=+?"
         )
+
+    gc.set_threshold(*_GC_THRESHOLDS)
 
     async def play(past: Past) -> Report:
         from remuda_replication.child import ChildFailed

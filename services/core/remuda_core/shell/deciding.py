@@ -79,13 +79,16 @@ class Deciding:
 
 
 class CommitInProgress:
-    """A commit while it is decided. `trace`: the trace headers of the first message that has them."""
+    """A commit while it is decided. `time_slice`: when it pauses. `trace`: the trace headers of the first message that
+    has them."""
 
-    def __init__(self, core: Core, commit: log_pb2.Commit, now_ms: int) -> None:
+    def __init__(
+        self, core: Core, commit: log_pb2.Commit, now_ms: int, time_slice: TimeSlice | None = None
+    ) -> None:  # fmt: skip
         self.core = core
         self._now_ms = now_ms
         self._codec = CommitCodec()
-        self._time_slice = TimeSlice()
+        self._time_slice = time_slice or TimeSlice()
         self.commit = commit
         self.facts = 0
         self.facts_by_kind: Counter[type[Fact]] = Counter()
