@@ -32,10 +32,13 @@ def manifests() -> list[dict[str, Any]]:
 
 @cache
 def archiving() -> list[dict[str, Any]]:
-    """The manifests of the component deploy/archive."""
-    component = YAML(typ="safe").load(DEPLOY / "archive/kustomization.yaml")
-    assert "# components: [archive]" in (DEPLOY / "kustomization.yaml").read_text()
-    return [one for file in component["resources"] for one in YAML(typ="safe").load_all(DEPLOY / "archive" / file)]
+    """The manifests of the components deploy/archive and deploy/shadow."""
+    yaml, names = YAML(typ="safe"), ("archive", "shadow")
+    assert "# components: [archive, shadow]" in (DEPLOY / "kustomization.yaml").read_text()
+    files = [
+        DEPLOY / name / one for name in names for one in yaml.load(DEPLOY / name / "kustomization.yaml")["resources"]
+    ]
+    return [one for file in files for one in yaml.load_all(file)]
 
 
 @cache
@@ -191,3 +194,16 @@ def test_the_past_is_a_profile_of_compose() -> None:
     for name in by_profile:
         assert services[name]["environment"]["REMUDA_NATS_SEED"] == f"/run/secrets/{name}"
         assert "archive:/data" in services[name]["volumes"]
+
+
+def test_a_shadow_is_a_profile_of_compose_and_replays_have_room_on_the_disk() -> None:
+    services = YAML(typ="safe").load(DEPLOY / "compose.yaml")["services"]
+    shadow = services["shadow"]
+    assert shadow["profiles"] == ["shadow"] and "shadow:/data" in shadow["volumes"]
+    assert shadow["secrets"] == ["ca.pem", "shadow"]
+    assert shadow["environment"]["REMUDA_NATS_SEED"] == "/run/secrets/shadow"
+    for name in ("history", "shadow"):
+        assert services[name]["environment"]["TMPDIR"] in services[name]["volumes"]
+        [pod] = [pod for owner, pod in pods() if owner == name]
+        [tmp] = [volume["emptyDir"] for volume in pod["spec"]["volumes"] if volume["name"] == "tmp"]
+        assert "medium" not in tmp

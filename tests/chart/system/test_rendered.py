@@ -21,11 +21,15 @@ from tests.repository import test_manifests as of_stack
 pytestmark = pytest.mark.skipif(not is_installed(), reason=MISSING)
 
 PARTS = (
-    "nats", "core", "rmproxy", "config", "events", "grpc", "web", "resmgr", "placement", "archive", "history",
+    "nats", "core", "rmproxy", "config", "events", "grpc", "web", "resmgr", "placement", "archive", "history", "shadow",
     "kubernetes", "webhook", "grafana", "prometheus", "tempo",
 )  # fmt: skip
 PELOTON: dict[str, Any] = {"resmgr": {"enabled": True}, "placement": {"enabled": True}}
-PAST: dict[str, Any] = {"archive": {"enabled": True}, "history": {"enabled": True}}
+PAST: dict[str, Any] = {
+    "archive": {"enabled": True},
+    "history": {"enabled": True},
+    "shadow": {"enabled": True, "queues": "partitions: []"},
+}
 PLUGIN: dict[str, Any] = {"kubernetes": {"mode": "plugin", "gatePolicy": True}}
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "default": ("", {}),
@@ -312,6 +316,20 @@ def test_an_archive_in_an_object_store_has_no_volume_and_reaches_the_store() -> 
         (container,) = spec["containers"]
         assert {"name": "REMUDA_ARCHIVE_STORE", "value": "s3://bucket/remuda"} in container["env"]
         assert container["envFrom"] == [{"secretRef": {"name": "aws"}}] and "podAffinity" not in str(spec)
+
+
+def test_a_shadow_decides_with_the_queues_of_the_values_or_those_in_force() -> None:
+    with_queues = {"shadow": {"enabled": True, "queues": "partitions: []\n", "image": "remuda/archive:1.1"}}
+    found, without = by_name(rendered(with_queues)), by_name(rendered({"shadow": {"enabled": True}}))
+    assert found["ConfigMap", "shadow-queues"]["data"] == {"queues.yaml": "partitions: []\n"}
+    (container,) = found["Deployment", "shadow"]["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == "remuda/archive:1.1"
+    assert {"name": "REMUDA_SHADOW_QUEUES", "value": "/etc/remuda/shadow/queues.yaml"} in container["env"]
+    assert ("ConfigMap", "shadow-queues") not in without
+    assert "shadow-queues" not in str(without["Deployment", "shadow"])
+    other = by_name(rendered({"shadow": {"enabled": True, "queues": "partitions: [{}]"}}))["Deployment", "shadow"]
+    pod = found["Deployment", "shadow"]["spec"]["template"]
+    assert other["spec"]["template"]["metadata"] != pod["metadata"], "another text replaces the pod"
 
 
 def test_everything_off_is_nothing() -> None:

@@ -42,7 +42,7 @@ nats core rmproxy config events
 
 {{/* Not empty: some of the scheduler is installed, not only front ends for one that runs elsewhere. */}}
 {{- define "remuda.onTheBus" -}}
-{{- range $name := list "nats" "core" "rmproxy" "config" "events" "grpc" "web" "resmgr" "placement" "archive" "history" -}}
+{{- range $name := list "nats" "core" "rmproxy" "config" "events" "grpc" "web" "resmgr" "placement" "archive" "history" "shadow" -}}
 {{- if (get $.Values $name).enabled -}}{{ $name }} {{ end -}}
 {{- end -}}
 {{- end }}
