@@ -32,7 +32,6 @@ from remuda_core.state import PendingAsk
 RM = "rm-1"
 PARTITION = f"[{RM}]default"
 LEAF = "root.users"
-HOURS = 3_600_000
 # (name, half-life, patience in hours); None: applications by age; "": users by what they use now.
 ORDERS: tuple[tuple[str, str | None, int], ...] = (
     ("arrival", None, 0),

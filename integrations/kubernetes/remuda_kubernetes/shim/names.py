@@ -45,7 +45,6 @@ TAG_POLICY_PARAMETERS: Final = POLICY_PARAMETERS
 
 UNIQUE_SUFFIX: Final = "-uniqueautogen"
 NOBODY: Final = "nobody"
-MIGRATED_SCHEDULER: Final = "yunikorn"  # the scheduler name of the family's own shim
 
 # Attributes of nodes.
 ATTRIBUTE_PREDICATES: Final = "remuda/predicates"

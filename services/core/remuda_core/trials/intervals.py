@@ -77,8 +77,3 @@ class Intervals:
             self.below[kind].append(log((raw.below_ms + MINUTE_MS) / (waited_ms + MINUTE_MS)))
             self.above[kind].append(log((waited_ms + MINUTE_MS) / (raw.above_ms + MINUTE_MS)))
         self.held.append(shown.below_ms <= waited_ms <= shown.above_ms)
-
-    @property
-    def held_share(self) -> float | None:
-        """Which share of the last intervals has held; None: too few are known."""
-        return sum(self.held) / len(self.held) if len(self.held) >= NEEDED else None
