@@ -31,8 +31,8 @@ operator_commands = typer.Typer(help="Add, list and remove operators; set their 
 COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Start": (start.init, start.up, start.run, start.demo, start.load),
     "Show": (
-        show.status, show.top, show.queues, show.applications, show.nodes, show.topology, show.usage, show.ledger,
-        show.pools, show.explain, show.eta, show.promises, show.story, show.events, show.action, show.dump,
+        show.status, show.top, show.queues, show.applications, show.nodes, show.topology, show.usage, show.budget,
+        show.ledger, show.pools, show.explain, show.eta, show.promises, show.story, show.events, show.action, show.dump,
         show.dead_letters,
     ),
     "Past": (history.diff, history.bisect, history.replay, history.shadow),
@@ -56,7 +56,7 @@ HELP: dict[str, dict[tuple[str, ...], str]] = {
         ("pools", "applications"): "Show pools of Peloton; applications.",
         ("nodes", "topology"): "Show nodes; racks, devices, groups that wait.",
         ("explain", "story"): "Show why asks wait; every fact about an item.",
-        ("eta", "promises"): "Show when asks will start; at the latest.",
+        ("eta", "promises", "budget"): "Show when asks start; at the latest; budgets.",
         ("events", "action"): "Show new event records; decisions about actions.",
         ("dump", "dead-letters"): "Show all state as JSON; requests that failed.",
     },
@@ -84,15 +84,16 @@ HELP: dict[str, dict[tuple[str, ...], str]] = {
 }
 # These list something, so they have `--output` and, with `--watch`, are shown again and again.
 LISTING = (
-    show.status, show.queues, show.applications, show.nodes, show.topology, show.usage, show.ledger, show.pools,
-    show.explain, show.eta, show.promises, show.action, show.story, show.dead_letters, configuration.history,
-    configuration.show, configuration.diff, configuration.get, settings.show, keys.list_operators, keys.list_clients,
+    show.status, show.queues, show.applications, show.nodes, show.topology, show.usage, show.budget, show.ledger,
+    show.pools, show.explain, show.eta, show.promises, show.action, show.story, show.dead_letters,
+    configuration.history, configuration.show, configuration.diff, configuration.get, settings.show,
+    keys.list_operators, keys.list_clients,
 )  # fmt: skip
 # The first argument is the RM, which may be left out while one is registered. Commands that delete or stop data of an
 # RM have it named.
 DEFAULT_RM = (
-    show.queues, show.applications, show.nodes, show.topology, show.usage, show.ledger, show.explain, show.eta,
-    show.promises, show.action, show.dump, act.kill, act.move, act.hold, act.unhold, act.drain, act.undrain,
+    show.queues, show.applications, show.nodes, show.topology, show.usage, show.budget, show.ledger, show.explain,
+    show.eta, show.promises, show.action, show.dump, act.kill, act.move, act.hold, act.unhold, act.drain, act.undrain,
     act.priority, act.release, configuration.preview,
 )  # fmt: skip
 # Events follow by themselves (`--follow`); files and archives are looked at once.

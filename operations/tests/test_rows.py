@@ -23,7 +23,7 @@ NOT_IN_MESSAGES = {
     "WhatIf": {"rm", "log_seq", "at_ms"},  # in the head
 }  # fmt: skip
 # Messages -> fields that are not of the row.
-NOT_IN_ROWS = {"WhatIfResponse": {"head"}}
+NOT_IN_ROWS = {"WhatIfResponse": {"head"}, "ChildTemplate": {"budget"}}  # the configuration has that
 SHAPES = [
     (rows.Partition, admin.Partition), (rows.Queue, admin.Queue), (rows.Node, admin.Node),
     (rows.Application, admin.Application), (rows.Rejection, admin.Rejection), (rows.Allocation, admin.Allocation),

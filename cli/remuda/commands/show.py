@@ -237,6 +237,14 @@ def promises(rm: DefaultRm, nats: Nats = DEFAULT_URL, json: AsJson = False) -> N
     show(nats, rm, json)
 
 
+def budget(rm: DefaultRm, nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
+    """Show budgets of queues: what is used in the present period, what running work may still use, what is left, and
+    when it is used up at the rate of the period so far."""
+    from ..show.budgets import budgets as show
+
+    show(nats, rm, json)
+
+
 def topology(
     rm: DefaultRm,
     domain: Annotated[

@@ -141,6 +141,27 @@ class FairShare(msgspec.Struct, kw_only=True):
     owes: Amounts = {}
 
 
+class BudgetUse(msgspec.Struct, kw_only=True):
+    """What a queue and all queues below it may use in the present period, in base units * hours.
+
+    `period`: day, week or month by the clocks of `zone`; empty: it lasts `period_ms`. It ends at `until_ms`; use counts
+    since `from_ms`. `committed`: what running work may still use by its bounds. `left`: of `amounts`, without what is
+    used, committed, and held for asks for which others are preempted; negative: too much is. `reached_ms`: when nothing
+    of the resource `reached` is left to use, at the rate of the period so far; 0: not in this period."""
+
+    period: str = ""
+    period_ms: int = 0
+    zone: str = ""
+    from_ms: int = 0
+    until_ms: int = 0
+    amounts: Amounts = {}
+    used: Amounts = {}
+    committed: Amounts = {}
+    left: Amounts = {}
+    reached_ms: int = 0
+    reached: str = ""
+
+
 class Queue(msgspec.Struct, kw_only=True):
     """A queue. What is used, wanted and running includes all queues below it.
 
@@ -149,7 +170,8 @@ class Queue(msgspec.Struct, kw_only=True):
     resource that is missing is not limited. `max_in_force`: with those of the queues above, and the partition's total.
     `allocating_accepted_applications`: accepted applications with allocations, which count as running. `waiting`:
     pending allocations, since `waiting_since_ms` (0: there are none); `waiting_for`: how many of them wait for each
-    kind of constraint, by the first that was reported. `fair_share`: None: its parent ranks by present use."""
+    kind of constraint, by the first that was reported. `fair_share`: None: its parent ranks by present use.
+    `budget`: None: it has none of its own."""
 
     partition: Public[str] = ""
     path: Public[str]
@@ -182,6 +204,7 @@ class Queue(msgspec.Struct, kw_only=True):
     submit_acl: str = ""
     admin_acl: str = ""
     fair_share: FairShare | None = None
+    budget: BudgetUse | None = None
 
     @property
     def name(self) -> str:

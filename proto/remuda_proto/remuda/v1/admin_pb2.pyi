@@ -397,6 +397,7 @@ class Queue(_message.Message):
     WAITING_SINCE_MS_FIELD_NUMBER: _builtins.int
     WAITING_FOR_FIELD_NUMBER: _builtins.int
     FAIR_SHARE_FIELD_NUMBER: _builtins.int
+    BUDGET_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     path: _builtins.str
     """root.prod"""
@@ -472,6 +473,10 @@ class Queue(_message.Message):
     def fair_share(self) -> Global___FairShare:
         """Not set: its parent ranks queues by present use."""
 
+    @_builtins.property
+    def budget(self) -> Global___BudgetUse:
+        """Not set: it has none of its own."""
+
     def __init__(
         self,
         *,
@@ -506,14 +511,77 @@ class Queue(_message.Message):
         waiting_since_ms: _builtins.int = ...,
         waiting_for: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         fair_share: Global___FairShare | None = ...,
+        budget: Global___BudgetUse | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "draining", b"draining", "excess", b"excess", "fair_share", b"fair_share", "guaranteed", b"guaranteed", "held", b"held", "max", b"max", "max_in_force", b"max_in_force", "pending", b"pending", "preempting", b"preempting", "template", b"template"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "budget", b"budget", "draining", b"draining", "excess", b"excess", "fair_share", b"fair_share", "guaranteed", b"guaranteed", "held", b"held", "max", b"max", "max_in_force", b"max_in_force", "pending", b"pending", "preempting", b"preempting", "template", b"template"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["admin_acl", b"admin_acl", "allocated", b"allocated", "allocating_accepted_applications", b"allocating_accepted_applications", "applications", b"applications", "asks_pending", b"asks_pending", "draining", b"draining", "draining_since_ms", b"draining_since_ms", "excess", b"excess", "fair_share", b"fair_share", "guaranteed", b"guaranteed", "held", b"held", "leaf", b"leaf", "limited", b"limited", "limits", b"limits", "managed", b"managed", "max", b"max", "max_applications", b"max_applications", "max_in_force", b"max_in_force", "partition", b"partition", "path", b"path", "pending", b"pending", "preempting", b"preempting", "priority", b"priority", "properties", b"properties", "running_applications", b"running_applications", "status", b"status", "submit_acl", b"submit_acl", "template", b"template", "waiting", b"waiting", "waiting_for", b"waiting_for", "waiting_since_ms", b"waiting_since_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["admin_acl", b"admin_acl", "allocated", b"allocated", "allocating_accepted_applications", b"allocating_accepted_applications", "applications", b"applications", "asks_pending", b"asks_pending", "budget", b"budget", "draining", b"draining", "draining_since_ms", b"draining_since_ms", "excess", b"excess", "fair_share", b"fair_share", "guaranteed", b"guaranteed", "held", b"held", "leaf", b"leaf", "limited", b"limited", "limits", b"limits", "managed", b"managed", "max", b"max", "max_applications", b"max_applications", "max_in_force", b"max_in_force", "partition", b"partition", "path", b"path", "pending", b"pending", "preempting", b"preempting", "priority", b"priority", "properties", b"properties", "running_applications", b"running_applications", "status", b"status", "submit_acl", b"submit_acl", "template", b"template", "waiting", b"waiting", "waiting_for", b"waiting_for", "waiting_since_ms", b"waiting_since_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Queue: _TypeAlias = Queue  # noqa: Y015
+
+@_typing.final
+class BudgetUse(_message.Message):
+    """What a queue and all queues below it may use in the present period, in base units * hours."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PERIOD_FIELD_NUMBER: _builtins.int
+    PERIOD_MS_FIELD_NUMBER: _builtins.int
+    ZONE_FIELD_NUMBER: _builtins.int
+    FROM_MS_FIELD_NUMBER: _builtins.int
+    UNTIL_MS_FIELD_NUMBER: _builtins.int
+    AMOUNTS_FIELD_NUMBER: _builtins.int
+    USED_FIELD_NUMBER: _builtins.int
+    COMMITTED_FIELD_NUMBER: _builtins.int
+    LEFT_FIELD_NUMBER: _builtins.int
+    REACHED_MS_FIELD_NUMBER: _builtins.int
+    REACHED_FIELD_NUMBER: _builtins.int
+    period: _builtins.str
+    """day, week or month by the clocks of `zone`. Empty: it lasts `period_ms`."""
+    period_ms: _builtins.int
+    zone: _builtins.str
+    from_ms: _builtins.int
+    """Since when use counts, and when the period ends."""
+    until_ms: _builtins.int
+    reached_ms: _builtins.int
+    """When nothing of the resource `reached` is left to use, at the rate of the period so far; 0: not in this period."""
+    reached: _builtins.str
+    @_builtins.property
+    def amounts(self) -> _si_pb2.Resource: ...
+    @_builtins.property
+    def used(self) -> _si_pb2.Resource: ...
+    @_builtins.property
+    def committed(self) -> _si_pb2.Resource:
+        """What running work may still use by its bounds."""
+
+    @_builtins.property
+    def left(self) -> _si_pb2.Resource:
+        """Without what is used, committed, and held for asks for which others are preempted. Negative: too much is."""
+
+    def __init__(
+        self,
+        *,
+        period: _builtins.str = ...,
+        period_ms: _builtins.int = ...,
+        zone: _builtins.str = ...,
+        from_ms: _builtins.int = ...,
+        until_ms: _builtins.int = ...,
+        amounts: _si_pb2.Resource | None = ...,
+        used: _si_pb2.Resource | None = ...,
+        committed: _si_pb2.Resource | None = ...,
+        left: _si_pb2.Resource | None = ...,
+        reached_ms: _builtins.int = ...,
+        reached: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["amounts", b"amounts", "committed", b"committed", "left", b"left", "used", b"used"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["amounts", b"amounts", "committed", b"committed", "from_ms", b"from_ms", "left", b"left", "period", b"period", "period_ms", b"period_ms", "reached", b"reached", "reached_ms", b"reached_ms", "until_ms", b"until_ms", "used", b"used", "zone", b"zone"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BudgetUse: _TypeAlias = BudgetUse  # noqa: Y015
 
 @_typing.final
 class FairShare(_message.Message):

@@ -67,6 +67,11 @@ QUEUE_SHARE = gauge(
     "The share by which fair orders compare a queue: the highest part of what is due to it that is allocated.",
     ("rm", "partition", "queue"),
 )
+BUDGET_USED = gauge(
+    "remuda_budget_used_ratio",
+    "Which part of the budget of a queue is used in the present period, by resource: 1 is all of it.",
+    ("rm", "partition", "queue", "resource"),
+)
 PENDING = gauge("remuda_core_pending", "Pending allocations, by the first reason that was reported.", ("rm", "reason"))
 NODES = gauge("remuda_core_nodes", "Nodes: ready, reserved, draining, not_ready.", ("rm", "state"))
 DEVICES = gauge(

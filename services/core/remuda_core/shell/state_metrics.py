@@ -15,6 +15,7 @@ from ..rules.resource import Resource, add
 from ..rules.share import dominant_share, due_to_queue
 from ..state import Partition, Queue, State, to_give_back
 from . import metrics
+from .budgets import part_used
 from .rm_standby import RmStandby
 from .topology import Standing, standing_of
 
@@ -22,6 +23,7 @@ from .topology import Standing, standing_of
 _GAUGES = (
     metrics.QUEUE_RESOURCE, metrics.QUEUE_SHARE, metrics.PENDING, metrics.NODES, metrics.APPLICATIONS,
     metrics.ALLOCATIONS, metrics.DEVICES, metrics.DOMAINS, metrics.EMPTY_NODES, metrics.GROUPS_WAITING,
+    metrics.BUDGET_USED,
 )  # fmt: skip
 
 
@@ -69,6 +71,9 @@ def _measure_queues(rm: str, name: str, partition: Partition, most: int) -> int:
             nearest.update(above.settings.max)
         share = dominant_share(queue.allocated, due_to_queue(queue.settings.guaranteed, nearest, partition.total))
         metrics.QUEUE_SHARE.labels(rm, name, queue.path).inc(share)
+        for budget in queue.budgets[:1] if queue.settings.budget is not None else ():
+            for resource in sorted(budget.amounts)[: limits.METRIC_RESOURCES]:
+                metrics.BUDGET_USED.labels(rm, name, queue.path, resource).inc(part_used(budget, resource))
     return len(measured)
 
 

@@ -41,6 +41,7 @@ from ..state import (
     Tracker,
     to_give_back,
 )
+from .budgets import use_of
 from .usage import Usage
 
 R = TypeVar("R", bound=msgspec.Struct)
@@ -118,6 +119,7 @@ def queue(
         submit_acl=settings.submit_acl,
         admin_acl=settings.admin_acl,
         fair_share=fair_share,
+        budget=use_of(queue.budgets[0]) if settings.budget is not None and queue.budgets else None,
     )
 
 

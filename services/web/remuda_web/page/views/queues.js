@@ -89,6 +89,7 @@ function Queue({ rm, atMs, row, share, whole }) {
       ["waiting", row.waiting ? `${plural(row.waiting, "ask")}, the longest for ${since(row.waiting_since_ms)}` : ""], ["they want", listed(row.pending, binding(row, whole))],
       ["guaranteed", amounts(row.guaranteed)], ["own maximum", amounts(row.max)], ["fair share", `${percent(share)} of what is due to it`],
       ...(row.fair_share ? [["used in the past", `${pastShare(row.fair_share)} of the ${row.fair_share.resource} of its siblings`], ["mean use", amounts(row.fair_share.mean)], ["owes", owes(row.fair_share)]] : []),
+      ...(row.budget ? budgetFacts(row.budget) : []),
       ["being preempted", amounts(row.preempting)], ["running applications", `${number(row.running_applications)}${row.max_applications ? ` of ${number(row.max_applications)}` : ""}`],
       ["held", row.held ? `since ${time(row.held.since_ms)} by ${row.held.operator}${row.held.reason ? `: ${row.held.reason}` : ""}` : ""],
       ["may submit", row.submit_acl], ["may administer", row.admin_acl],
@@ -97,6 +98,14 @@ function Queue({ rm, atMs, row, share, whole }) {
     ${!shownAt() && html`<${History} rm=${rm} row=${row} atMs=${atMs} />`}
     ${row.leaf && html`<h3>Applications</h3><${ApplicationList} rm=${rm} queue=${row.path} partition=${row.partition} tall=${false} />
       <h3>Why asks wait here</h3><${WaitCounts} row=${row} /><${Waiting} rm=${rm} queue=${row.path} total=${row.waiting} />`}`;
+}
+
+// In hours of the units in which amounts are shown.
+function budgetFacts(one) {
+  const period = one.period ? `${one.period} until ${time(one.until_ms)}` : `until ${time(one.until_ms)}`;
+  const hours = (found) => (Object.keys(found || {}).length ? `${amounts(found)} · h` : "");
+  const reached = one.reached_ms ? `${one.reached} ${one.reached_ms <= now() ? "is used up" : `is used up on ${time(one.reached_ms)} at this rate`}` : "lasts for the period at this rate";
+  return [["budget", `${hours(one.amounts)}, ${period}`], ["used of it", hours(one.used)], ["running work may use", hours(one.committed)], ["left of it", `${hours(one.left)}: ${reached}`]];
 }
 
 // All asks of the queue, by what they wait for first; the core has counted them.
