@@ -46,7 +46,7 @@ COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
 # the rest.
 HELP: dict[str, dict[tuple[str, ...], str]] = {
     "Start": {
-        ("init",): "Write a first queues.yaml and remuda.yaml, with comments.",
+        ("init",): "Write commented first queues.yaml and remuda.yaml.",
         ("up", "run"): "Start all services on this machine; run one service.",
         ("demo", "load"): "Run a demonstration; submit a simulated workload.",
     },
