@@ -60,10 +60,19 @@ LONGEST = (
 )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     assert all((Path(__file__).parent / path).exists() for path in LONGEST)
     ranks = {path: rank for rank, path in enumerate(LONGEST)}
     items.sort(key=lambda item: ranks.get(item.nodeid.partition("::")[0], len(ranks)))
+    if PATIENCE != 1.0:
+        for item in items:
+            _lengthen(item, float(config.getini("timeout")))
+
+
+def _lengthen(item: pytest.Item, usual_s: float) -> None:
+    """A test has REMUDA_PATIENCE times as long before it counts as endless, too."""
+    mark = item.get_closest_marker("timeout")
+    item.add_marker(pytest.mark.timeout((mark.args[0] if mark else usual_s) * PATIENCE), append=False)
 
 
 def pytest_collection_finish() -> None:

@@ -1,4 +1,4 @@
-"""make flakes: plays a tier several times beside two busy loops on each processor. Prints what failed."""
+"""make flakes: plays a tier several times beside two busy loops on each processor. Prints what failed, and why."""
 
 from __future__ import annotations
 
@@ -24,15 +24,14 @@ def main() -> int:
     found: Counter[str] = Counter()
     with busy():
         for time in range(1, arguments.times + 1):
-            code, output, seconds = run(f"make {arguments.tier} ARGS=-q", WITHIN_S)
-            names = set(FAILED.findall(ANSI.sub("", output)))
-            if code and not names:
-                names = {f"make {arguments.tier}: exit {code}"}
-                print(output[-2000:])
-            found.update(names)
-            print(f"{time} of {arguments.times}: {seconds:.0f} s, {len(names)} failed", flush=True)
-            for name in sorted(names):
-                print(f"  {name}", flush=True)
+            code, output, seconds = run(f"make {arguments.tier} ARGS=-q", WITHIN_S, {"COLUMNS": "300"})
+            failed = {line[1]: line[0] for line in FAILED.finditer(ANSI.sub("", output))}
+            if code and not failed:
+                failed = {f"make {arguments.tier}: exit {code}": output[-2000:]}
+            found.update(failed.keys())
+            print(f"{time} of {arguments.times}: {seconds:.0f} s, {len(failed)} failed", flush=True)
+            for name in sorted(failed):
+                print(f"  {failed[name]}", flush=True)
     for name, times in found.most_common():
         print(f"{times:3} of {arguments.times}  {name}")
     print(f"{len(found)} failed at least once")
