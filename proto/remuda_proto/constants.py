@@ -117,6 +117,6 @@ DEFAULT_PARTITION: Final = "default"
 NO_NODE_FITS: Final = frozenset(
     [
         "node", "device", "too_large", "unknown_node", "unschedulable_node", "full_node", "predicate", "reserved",
-        "domain", "slice", "leaving",
+        "domain", "slice", "leaving", "window",
     ]
 )  # fmt: skip

@@ -32,7 +32,7 @@ TERMINATIONS: Final = {1: "STOPPED_BY_RM", 2: "TIMEOUT", 3: "PREEMPTED_BY_SCHEDU
 START_MS: Final = World().now_ms
 ALWAYS: Final = "always"
 # Other names for `show`.
-GROUPS: Final = ("states", "asks", "nodes", "queues", "partitions", "preemption", "time", "events")
+GROUPS: Final = ("states", "asks", "nodes", "queues", "partitions", "windows", "preemption", "time", "events")
 
 
 def key(fact: Any) -> str:
@@ -41,6 +41,11 @@ def key(fact: Any) -> str:
 
 def ignored(fact: Any) -> str:
     return f" ignored: {fact.ignored}" if fact.ignored else ""
+
+
+def span(fact: facts.WindowPlanned | facts.WindowOpened) -> str:
+    """Seconds since the scenario began."""
+    return f"from {(fact.from_ms - START_MS) / 1000:.10g} s to {(fact.until_ms - START_MS) / 1000:.10g} s"
 
 
 def promised(fact: Any) -> str:
@@ -126,6 +131,12 @@ TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
         "nodes",
         lambda f: f"Node {f.node_id} draining{f', {f.running} still run there' if f.running else ''}",
     ),
+    facts.WindowPlanned: (
+        "windows",
+        lambda f: f"Window {f.window} comes {span(f)}" if f.until_ms else f"Window {f.window} comes no more",
+    ),
+    facts.WindowOpened: (ALWAYS, lambda f: f"Window {f.window} opened, {span(f)}"),
+    facts.WindowClosed: (ALWAYS, lambda f: f"Window {f.window} closed"),
     facts.NodeLeaving: ("nodes", lambda f: f"Node {f.node_id} leaves at {(f.from_ms - START_MS) / 1000:.10g} s"),
     facts.NodeSchedulable: (
         "nodes",

@@ -64,6 +64,7 @@ class World:
     def _handle(self, command: Command) -> list[Fact]:
         leaving_oracle.clock["now_ms"] = self.now_ms
         self.spending.time_passes(self.state, self.now_ms)
+        leaving_oracle.world["partitions"] = self.state.partitions
         before = {one.name: (one.avoided, one.avoided_ms) for one in self.state.partitions.values()}
         restored = self.restored() if len(self.log) % RESTORE_EVERY == RESTORE_EVERY - 1 else None
         facts = self.core.handle(command, self.now_ms)
@@ -97,6 +98,7 @@ class World:
     def _next(self, partition: Partition) -> Next | None:
         leaving_oracle.clock["now_ms"] = self.now_ms
         spending_oracle.worlds[0] = self.spending
+        leaving_oracle.world["partitions"] = self.state.partitions
         if self.state.rm_state != RUNNING:
             return None
         return next_step(partition, self.now_ms, self.state.reservation_delay_ms)

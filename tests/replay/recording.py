@@ -26,7 +26,18 @@ from remuda_core.evolve import BY_FACT
 from remuda_core.facts import PREEMPTED_BY_SCHEDULER, STOPPED_BY_RM, Allocated, Ask
 from remuda_core.limits import DRAIN_REPORTED_MS, MEASURE_AFTER_ALLOCATIONS, QUOTA_RETRY_MS
 from remuda_core.rules.connection import DEREGISTERED
-from remuda_core.settings import EASY, Budget, Configuration, PartitionSettings, QueueSettings, Timing, TopologyLevel
+from remuda_core.settings import (
+    EASY,
+    Budget,
+    Configuration,
+    Offset,
+    PartitionSettings,
+    QueueInWindow,
+    QueueSettings,
+    Timing,
+    TopologyLevel,
+    Window,
+)
 from remuda_core.snapshot import RESTORERS, save
 from remuda_core.wire import schema, snapshot_format
 from remuda_core.wire.codec import CommitCodec
@@ -301,6 +312,37 @@ def leaving() -> World:
     return world
 
 
+def windows() -> World:
+    """Half-way, one window drains a node, one keeps another for a queue, and one gives a queue another maximum. In the
+    end all of them are over, and the one that comes each day is planned."""
+    queues = (QueueSettings("a", max={"vcore": 6}), QueueSettings("eod"))
+    root = QueueSettings("root", True, submit_acl="*", queues=queues)
+    world = World()
+    soon = Window("disks", world.now_ms + 300_000, duration_ms=3_600_000, ids=("n1",), release=True)
+    daily = Window(
+        "evening", days=tuple(range(7)), time_ms=1_800_000, duration_ms=5_400_000, offsets=(Offset(0, 0),),
+        nodes={"pool": "*"}, queue="root.eod", lead_ms=1_200_000,
+    )  # fmt: skip
+    night = Window("night", soon.start_ms, duration_ms=3_600_000, queues=(QueueInWindow("root.a", QueueSettings("a")),))
+    settings = PartitionSettings("default", root, calendar=(soon, daily, night))
+    partition = world.state.partition_name("default")
+    world.handle(commands.Register(RM, Configuration("1", (settings,))))
+    for node_id, attributes in (("n1", {}), ("n2", {"pool": "x"}), ("n3", {})):
+        world.handle(commands.UpdateNode(partition, node_id, "CREATE", attributes, {"vcore": 4}, {}))
+    world.handle(commands.SubmitApplication(partition, "app-1", "root.a", "ann"))
+    world.handle(commands.SubmitApplication(partition, "app-2", "root.eod", "ann"))
+    for minutes in (2, 30, 5, 40, 60, 5):
+        for application in ("app-1", "app-2"):
+            world.handle(
+                commands.SubmitAsk(Ask(partition, application, f"{world.now_ms}", {"vcore": 1}, 2, 0, minutes * 60_000))
+            )
+        world.handle(commands.Schedule(10))
+        world.now_ms += minutes * 60_000
+        world.handle(commands.Tick())
+        world.handle(commands.Schedule(10))
+    return world
+
+
 def topology() -> World:
     """Half-way, nodes of a rack are kept for a group for which others are preempted. In the end it runs there, and a
     node has moved to another rack."""
@@ -410,8 +452,7 @@ def few_with_everything() -> dict[str, World]:
     worlds |= {"draining": draining(), "above-maximum": above_maximum(), "guests": guests()}
     worlds["rejected-allocations"] = rejected_allocations()
     worlds |= {"devices": devices(), "remembered": remembered(), "promised": promised(), "avoided": avoided()}
-    worlds["leaving"] = leaving()
-    worlds["budgeted"] = budgeted()
+    worlds |= {"leaving": leaving(), "budgeted": budgeted(), "windows": windows()}
     happened = {name: kinds(world) for name, world in worlds.items()}
     unknown = [name for name in ALSO if not any((FOLDER / VERSION).glob(f"{name}-*"))]
     chosen = {name: ALSO[name]() for name in unknown}

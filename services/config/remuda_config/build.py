@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from remuda_config.rules import budgets, placement, properties
-from remuda_config.schema import ChildTemplate, Filter, LimitEntry, Partition, PlacementRule, Queue, Queues
+from remuda_config import calendars
+from remuda_config.rules import budgets, placement, properties, windows
+from remuda_config.schema import ChildTemplate, Filter, LimitEntry, Partition, PlacementRule, Queue, Queues, Window
 from remuda_proto.access_list import canonical
 from remuda_proto.durations import milliseconds
 from remuda_proto.remuda.v1 import config_pb2
@@ -85,7 +86,44 @@ def _partition(partition: Partition) -> config_pb2.PartitionConfig:
         topology=[config_pb2.TopologyLevel(level=one.level, attribute=one.attribute) for one in partition.topology],
         backfill="" if partition.backfill.policy == "none" else partition.backfill.policy,
         backfill_order="" if partition.backfill.order == "queue" else partition.backfill.order,
+        calendar=[_window(window, partition) for window in partition.calendar],
     )
+
+
+def _window(window: Window, partition: Partition) -> config_pb2.Window:
+    zone = calendars.zone_named(window.zone or "UTC")
+    assert zone is not None, "it is verified"
+    return config_pb2.Window(
+        name=window.name,
+        start_ms=calendars.instant_in(window.start, zone) or 0,
+        days=sorted({calendars.DAYS.index(day.lower()) for day in window.days}),
+        time_ms=calendars.time_of_day(window.time) or 0,
+        duration_ms=milliseconds(window.duration) or 0,
+        offsets=calendars.offsets_of(zone) if window.days else (),
+        since_ms=calendars.instant_in(window.since, zone) or 0,
+        until_ms=calendars.instant_in(window.until, zone) or 0,
+        skip=sorted(day for text in set(window.skip) if (day := calendars.day_number(text)) is not None),
+        nodes=window.nodes,
+        ids=window.ids,
+        unbounded=window.unbounded.lower() == "allow",
+        release=window.release,
+        queue=window.queue.lower(),
+        lead_ms=milliseconds(window.lead) or 0,
+        queues=_in_window(window, partition) if window.settings else (),
+    )
+
+
+def _in_window(window: Window, partition: Partition) -> Iterator[config_pb2.QueueInWindow]:
+    """The queues that have other settings in the window: those that it names, and those that inherit from them."""
+    before, _ = partition.root(())
+    after, _ = windows.in_window(partition, window).root(())
+    pending = [("root", _queue(before, {}, parent=True), _queue(after, {}, parent=True))]
+    for path, outside, inside in pending:
+        pending.extend((f"{path}.{old.name}", old, new) for old, new in zip(outside.queues, inside.queues, strict=True))
+    for path, outside, inside in pending:
+        del outside.queues[:], inside.queues[:]
+        if outside != inside:
+            yield config_pb2.QueueInWindow(path=path, config=inside)
 
 
 def _queue(queue: Queue, above: Mapping[str, str], parent: bool = False) -> config_pb2.QueueConfig:

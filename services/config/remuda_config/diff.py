@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from operator import itemgetter
 
+from remuda_config import calendars
 from remuda_proto import quantities
 from remuda_proto.remuda.v1 import config_pb2
 from remuda_proto.si.v1 import si_pb2 as si
@@ -96,7 +98,37 @@ def _describe_partition(partition: config_pb2.PartitionConfig) -> Described:
             {"backfill": f"{partition.backfill} by {partition.backfill_order or 'queue'}"} if partition.backfill else {}
         ),
         **_limits(partition.limits),
+        **{f"window {window.name}": show_window(window) for window in partition.calendar},
     }
+
+
+def show_window(window: config_pb2.Window) -> str:
+    """When it comes, and what it does."""
+    if window.days:
+        hours, minutes = divmod(window.time_ms // 60_000, 60)
+        ahead = f" ({len(window.offsets)} offsets from UTC)" if len(window.offsets) > 1 else ""
+        when = f"{','.join(calendars.DAYS[day] for day in window.days)} at {hours:02}:{minutes:02}{ahead}"
+    else:
+        when = f"once, from {_time(window.start_ms)}"
+    parts = [when, f"for {_duration(window.duration_ms)}"]
+    parts += [f"{name} {_time(at_ms)}" for name in ("since", "until") if (at_ms := getattr(window, f"{name}_ms"))]
+    parts += [f"but on {len(window.skip)} days"] if window.skip else []
+    nodes = [f"{name}={value}" for name, value in _sorted(window.nodes).items()]
+    parts += [f"nodes {' '.join((*nodes, *window.ids))}"] if nodes or window.ids else []
+    parts += [f"kept for {window.queue}, lead {_duration(window.lead_ms)}"] if window.queue else []
+    parts += [f"{word}" for word in ("unbounded", "release") if getattr(window, word)]
+    for one in window.queues:
+        parts.append(f"{one.path}: " + " ".join(f"{key}={value}" for key, value in _describe_queue(one.config).items()))
+    return "; ".join(parts)
+
+
+def _time(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _duration(lasts_ms: int) -> str:
+    minutes, rest = divmod(lasts_ms, 60_000)
+    return f"{lasts_ms} ms" if rest else f"{minutes} min"
 
 
 def _topology(partition: config_pb2.PartitionConfig) -> Described:

@@ -29,6 +29,13 @@ MAX_PRICED_UNIT: Final = 10_000
 # attribute of a level.
 MAX_TOPOLOGY_LEVELS: Final = 8
 MAX_ATTRIBUTE_BYTES: Final = 256
+# Windows of a calendar: the core compares each node that comes with all of them. The queues that nodes are kept for:
+# the core keeps a number for each of them at every node. Queues with settings in windows, in all, also those that only
+# inherit them: each is in every version of the partition's settings. Days on which a window does not come.
+MAX_WINDOWS: Final = 100
+MAX_KEPT_QUEUES: Final = 8
+MAX_QUEUES_IN_WINDOWS: Final = 1_000
+MAX_SKIPPED_DAYS: Final = 366
 # Placement rules in a chain of parents. Protobuf messages nest at most 100 deep.
 MAX_RULE_CHAIN: Final = 16
 

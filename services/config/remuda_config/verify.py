@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from remuda_config import limits
-from remuda_config.problems import Finding, Path
-from remuda_config.rules import budgets, placement, properties, user_limits
-from remuda_config.schema import Backfill, ChildTemplate, Partition, Preemption, Queue, Queues
+from remuda_config.problems import Finding, Path, spell
+from remuda_config.rules import budgets, placement, properties, user_limits, windows
+from remuda_config.schema import Backfill, ChildTemplate, Partition, Preemption, Queue, Queues, Window
 from remuda_proto import access_list, durations, fair, quantities
 from remuda_proto.bounds import shown
 from remuda_proto.names import PARTITION, QUEUE
@@ -79,6 +79,9 @@ def _verify(queues: Queues, left_out: list[Path], compatibility: str) -> Iterato
         yield from _verify_backfill(partition.backfill, (*path, "backfill"), compatibility)
         if partition.queues is not None:
             yield from _verify_budgets(*partition.root(path), compatibility)
+        yield from windows.check(partition, path, compatibility)
+        if partition.queues is not None and trees_known:
+            yield from _verify_windows(partition, path)
         if compatibility != "none" and partition.queues is not None:
             yield from _verify_without_memory(*partition.root(path), compatibility)
     if queues.partitionhierarchy == "same":
@@ -127,6 +130,45 @@ def _verify_budgets(queue: Queue, path: Path, compatibility: str) -> Iterator[Fi
         yield from budgets.check(queue.childtemplate.budget, (*path, "childtemplate", "budget"), compatibility)
     for place, child in enumerate(queue.queues):
         yield from _verify_budgets(child, (*path, "queues", place), compatibility)
+
+
+def _verify_windows(partition: Partition, path: Path) -> Iterator[Finding]:
+    """The queues of the partition as they are in each window, at the settings that it names."""
+    if not any(window.settings for window in partition.calendar):
+        return
+    root_path: Path = partition.root(())[1] or ("queues", 0)  # where `in_window` puts it
+    outside = set(_verify_tree(windows.in_window(partition, Window()), root_path))
+    names: dict[Path, str] = {root_path: "root"}
+    paths = [(root_path, "root", partition.root(())[0])]
+    for here, name, queue in paths:
+        names[here] = name
+        paths.extend(
+            ((*here, "queues", place), f"{name}.{child.name.lower()}", child)
+            for place, child in enumerate(queue.queues)
+        )
+    count = 0
+    for place, window in enumerate(partition.calendar):
+        inside = windows.in_window(partition, window)
+        for where, problem in _verify_tree(inside, root_path):
+            if (where, problem) not in outside:
+                queue_path = max((one for one in names if where[: len(one)] == one), key=len)
+                rest = spell(where[len(queue_path) :])
+                at: Path = (*path, "calendar", place, "settings")
+                yield at, f"{names[queue_path]}: {rest}: {problem}"
+        count += sum(_inherits(name, window) for name in names.values())
+    if count > limits.MAX_QUEUES_IN_WINDOWS:
+        yield (*path, "calendar"), f"{count} queues in windows: expected at most {limits.MAX_QUEUES_IN_WINDOWS}"
+
+
+def _verify_tree(partition: Partition, path: Path) -> Iterator[Finding]:
+    root, _ = partition.root(())
+    bounds = user_limits.tightest_below(root, "root", {})
+    yield from _verify_below(root, path, AncestorLimits("root", bounds=bounds))
+
+
+def _inherits(name: str, window: Window) -> bool:
+    """Whether the queue may have other settings in the window, as it or one above has."""
+    return any(name == one.lower() or name.startswith(f"{one.lower()}.") for one in window.settings)
 
 
 def _verify_without_memory(queue: Queue, path: Path, compatibility: str) -> Iterator[Finding]:

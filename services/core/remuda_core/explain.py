@@ -22,6 +22,7 @@ A constraint is of one of these kinds:
     unknown_node        the node it is bound to does not exist
     unschedulable_node  the node it is bound to is not ready, or the only nodes that are large enough accept no asks
     leaving             nodes have room, but leave before the ask would end
+    window              nodes have room, but a window begins before the ask would end, or the nodes are drained by one
     full_node           nodes have room, but have their maximum of allocations
     predicate           nodes have room, but the RM refuses them
     reserved            nodes have room, but are reserved for other asks
@@ -57,10 +58,11 @@ from .rules import lifecycle
 from .rules.budget import HOUR_MS, NO_COST, Cost, hours, utc
 from .rules.connection import RUNNING
 from .rules.devices import DeviceNeed
-from .rules.leaving import ends_before
+from .rules.leaving import ALWAYS_MS, ends_before
 from .rules.properties import is_state_aware
 from .rules.required_node import required_node
 from .rules.resource import Resource, show, total_of
+from .settings import Window
 from .state import (
     Application,
     Budget,
@@ -383,15 +385,35 @@ def _without_leaving(
     if not partition.leaving:
         return nodes, []
     tags, bound_ms = pending.ask.tags, pending.ask.execution_timeout_ms
-    staying = [node for node in nodes if ends_before(tags, bound_ms, node.leaves_ms, now_ms)]
-    others = [n for n in nodes if not ends_before(tags, bound_ms, n.leaves_ms, now_ms) and not missing(pending.ask, n)]
+    leave_ms = {node.id: node.leaves_for(pending) for node in nodes}
+    staying = [node for node in nodes if ends_before(tags, bound_ms, leave_ms[node.id], now_ms)]
+    stay = {node.id for node in staying}
+    others = [node for node in nodes if node.id not in stay and not missing(pending.ask, node)]
     if not others:
         return staying or nodes, []
-    last = max(others, key=lambda node: (node.leaves_ms, node.id))
+    last = max(others, key=lambda node: (leave_ms[node.id], node.id))
     which = f"node {last.id} has" if len(others) == 1 else f"{len(others)} nodes, such as {last.id}, have"
     bound = f"its bound is {bound_ms / 1_000:.10g} s" if bound_ms > 0 else "it has no bound"
-    leave = "leaves" if len(others) == 1 else "leave"
-    return staying, [Constraint("leaving", last.id, f"{which} room, but {leave} before the ask would end: {bound}")]
+    window = leaves_in(partition, last, pending)
+    if window is None:
+        leave = "leaves" if len(others) == 1 else "leave"
+        return staying, [Constraint("leaving", last.id, f"{which} room, but {leave} before the ask would end: {bound}")]
+    what = f"window {window.name} begins before the ask would end"
+    if window.queue:
+        what = f"window {window.name} keeps {'it' if len(others) == 1 else 'them'} for {window.queue}"
+    return staying, [Constraint("window", window.name, f"{which} room, but {what}: {bound}")]
+
+
+def leaves_in(partition: Partition, node: Node, pending: PendingAsk) -> Window | None:
+    """The window at whose begin the node leaves for the ask. None: it leaves for another reason."""
+    leaves_ms = node.leaves_for(pending)
+    if leaves_ms >= min(node.leaves_ms, ALWAYS_MS):
+        return None
+    for window in partition.settings.calendar:
+        known = partition.windows.get(window.name) if window.name in node.windows else None
+        if known is not None and known.open == bool(window.queue) and known.from_ms == leaves_ms:
+            return window
+    return None
 
 
 def _no_large_node(partition: Partition, ask: Ask, closed: Sequence[Node]) -> Constraint:
@@ -400,6 +422,10 @@ def _no_large_node(partition: Partition, ask: Ask, closed: Sequence[Node]) -> Co
     if not closed:
         return _too_large(ask, min(partition.nodes.values(), key=lambda node: (never_fits(ask, node), node.id)))
     node = min(closed)
+    if node.in_windows:
+        by = f"{node.id} is, and window {node.in_windows[0]} drains it"
+        reason = f"no node that accepts asks is large enough for {show(ask.resource)}; {by}"
+        return Constraint("window", node.in_windows[0], reason)
     why = "is not ready" if not node.ready else "is draining"
     reason = f"no node that accepts asks is large enough for {show(ask.resource)}; {node.id} is, and {why}"
     return Constraint("unschedulable_node", node.id, reason)

@@ -189,8 +189,9 @@ class NodeChanged(Fact):
 
 
 class NodeDraining(Fact):
-    """The RM drains the node, or the operator does, or it has `left`: the time of its attribute has come. The node is
-    draining while one of them holds. `running`: how many allocations still run there when a known time has come."""
+    """The RM drains the node, or the operator does, or it has `left`: the time of its attribute has come; or this
+    `window` of maintenance has opened. The node is draining while one of them holds. `running`: how many allocations
+    still run there when a known time has come."""
 
     partition: str
     node_id: str
@@ -198,6 +199,7 @@ class NodeDraining(Fact):
     reason: str = ""
     left: bool = False
     running: int = 0
+    window: str = ""
 
 
 class NodeLeaving(Fact):
@@ -212,13 +214,39 @@ class NodeLeaving(Fact):
 
 class NodeSchedulable(Fact):
     """The RM, or the operator, no longer drains the node, or no longer from a time on; or it has not `left` any more:
-    its attribute names a later time, or none. `draining`: it is drained all the same."""
+    its attribute names a later time, or none; or this `window` has closed. `draining`: it is drained all the same."""
 
     partition: str
     node_id: str
     operator: str = ""
     draining: bool = False
     left: bool = False
+    window: str = ""
+
+
+class WindowPlanned(Fact):
+    """The window of the calendar comes next from `from_ms` until `until_ms`; 0: it does not come again."""
+
+    partition: str
+    window: str
+    from_ms: int = 0
+    until_ms: int = 0
+
+
+class WindowOpened(Fact):
+    """The window is in force; one that keeps nodes is so from its lead on. Facts about its nodes and queues follow."""
+
+    partition: str
+    window: str
+    from_ms: int
+    until_ms: int
+
+
+class WindowClosed(Fact):
+    """The window is no longer in force. Facts about its nodes and queues follow."""
+
+    partition: str
+    window: str
 
 
 class NodeRemoved(Fact):

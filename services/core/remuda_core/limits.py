@@ -206,6 +206,9 @@ DEVICE_RESOURCES: Final = 8
 DEVICES_PER_NODE: Final = 128
 DEVICE_NAME_BYTES: Final = 128
 
+# Windows of a calendar: each is compared with every node that comes.
+WINDOWS: Final = 100
+
 # Levels of a topology, without hosts. What fits is counted in each domain on the path of a node that changes.
 TOPOLOGY_LEVELS: Final = 8
 # Members of a group: the first start places all of them in one pass.

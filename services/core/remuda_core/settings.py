@@ -106,6 +106,47 @@ class TopologyLevel(Settings):
     attribute: str
 
 
+class Offset(Settings):
+    """From this time on, in ms since 1970, clocks are ahead of UTC by so much."""
+
+    from_ms: int
+    offset_ms: int
+
+
+class QueueInWindow(Settings):
+    """`config` has no queues below it."""
+
+    path: str
+    config: QueueSettings
+
+
+class Window(Settings):
+    """A span of time, which comes once, at `start_ms`, or on `days` of the week (0: Monday), `time_ms` after midnight
+    by the clock of `offsets`. Times are in ms since 1970. Nodes are those with these attributes, and those with these
+    IDs. With a `queue`, it keeps them for that queue, from `lead_ms` before on; with `queues`, these have other
+    settings in it, and it has no nodes; else it is one of maintenance (semantics section 26)."""
+
+    name: str
+    start_ms: int = 0
+    days: tuple[int, ...] = ()
+    time_ms: int = 0
+    duration_ms: int = 0
+    offsets: tuple[Offset, ...] = ()
+    # It begins from the first and before the second of these times on; 0: always.
+    since_ms: int = 0
+    until_ms: int = 0
+    # Days on which it does not begin, counted from 1970-01-01.
+    skip: tuple[int, ...] = ()
+    nodes: Mapping[str, str] = {}
+    ids: tuple[str, ...] = ()
+    # Maintenance: asks without a bound start until it begins; and what runs then is released.
+    unbounded: bool = False
+    release: bool = False
+    queue: str = ""
+    lead_ms: int = 0
+    queues: tuple[QueueInWindow, ...] = ()
+
+
 class PartitionSettings(Settings):
     """One partition. In a fact `root` has no queues below it."""
 
@@ -136,6 +177,9 @@ class PartitionSettings(Settings):
     # one of BACKFILL_ORDERS (semantics section 22).
     backfill: str = ""
     backfill_order: str = ""
+    # Windows of time (semantics section 26); and, in a fact, the settings outside of them of queues that they change.
+    calendar: tuple[Window, ...] = ()
+    outside: tuple[QueueInWindow, ...] = ()
 
 
 class Timing(Settings):

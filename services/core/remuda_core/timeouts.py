@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .limits import ANSWER_WITHIN_MS, REFUSALS_LAST_MS, RELEASE_OVERDUE_MS
 from .rules import lifecycle
+from .rules.windows import opens_ms, window_named
 from .settings import Timing
 from .state import (
     NEVER_MS,
@@ -16,6 +17,7 @@ from .state import (
     Budget,
     BudgetKey,
     Node,
+    Partition,
     PendingAsk,
     PredicateClass,
     Preemption,
@@ -125,6 +127,15 @@ def of_leaving(partition: str, node: Node) -> Timer | None:
     return Timer(at_ms, "leaving", partition, "", node.id) if at_ms < NEVER_MS else None
 
 
+def of_window(partition: Partition, name: str) -> Timer | None:
+    """Opens or closes the window."""
+    known = partition.windows.get(name)
+    if known is None:
+        return None
+    at_ms = known.until_ms if known.open else opens_ms(window_named(partition.settings, name), known.from_ms)
+    return Timer(at_ms, "window", partition.name, "", name)
+
+
 def of_replacement(replacement: Replacement) -> Timer:
     """Ends the question to the RM about the replacement."""
     fact, key = replacement.fact, str(replacement.question)
@@ -154,6 +165,8 @@ def still_applies(state: State, timer: Timer) -> bool:
         found = partition.predicate_classes.get(timer.key) if partition is not None else None
         of_class = of_class_question if timer.kind == "class_question" else of_verdicts
         return found is not None and timer == of_class(timer.partition, found)
+    if timer.kind == "window":
+        return partition is not None and timer == of_window(partition, timer.key)
     if timer.kind == "leaving":
         leaving = partition.nodes.get(timer.key) if partition is not None else None
         return leaving is not None and timer == of_leaving(timer.partition, leaving)

@@ -326,6 +326,14 @@ TOLD: list[tuple[Message, list[str]]] = [
         log_pb2.RmPaused(reason="silent for 15 s"),
         ["QUEUE NONE - root - 'the resource manager is Paused, nothing new is allocated: silent for 15 s'"],
     ),
+    (
+        log_pb2.WindowOpened(window="disks", from_ms=0, until_ms=60_000),
+        [
+            "QUEUE NONE - root - 'window disks of the calendar is in force, from 1970-01-01T00:00:00Z to "
+            "1970-01-01T00:01:00Z'"
+        ],
+    ),
+    (log_pb2.WindowClosed(window="disks"), ["QUEUE NONE - root - 'window disks of the calendar is over'"]),
     (log_pb2.RmResumed(), ["QUEUE NONE - root - 'the resource manager is Running again'"]),
     (
         log_pb2.RmStopped(reason="silent for 10 min"),

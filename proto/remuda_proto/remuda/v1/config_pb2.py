@@ -25,13 +25,15 @@ _sym_db = _symbol_database.Default()
 from remuda_proto.si.v1 import si_pb2 as si_dot_v1_dot_si__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16remuda/v1/config.proto\x12\tremuda.v1\x1a\x0esi/v1/si.proto\"\xad\x01\n\rConfiguration\x12\x10\n\x08\x63hecksum\x18\x01 \x01(\t\x12.\n\npartitions\x18\x02 \x03(\x0b\x32\x1a.remuda.v1.PartitionConfig\x12\x15\n\rcompatibility\x18\x03 \x01(\t\x12\x0e\n\x06source\x18\x04 \x01(\t\x12!\n\x06timing\x18\x05 \x01(\x0b\x32\x11.remuda.v1.Timing\x12\x10\n\x08revision\x18\x06 \x01(\x03\"\xd4\x01\n\x06Timing\x12\x13\n\x0bstarting_ms\x18\x01 \x01(\x03\x12\x15\n\rcompleting_ms\x18\x02 \x01(\x03\x12\x10\n\x08\x65nded_ms\x18\x03 \x01(\x03\x12\x1c\n\x14reservation_delay_ms\x18\x04 \x01(\x03\x12\x1d\n\x15preemption_attempt_ms\x18\x05 \x01(\x03\x12\x16\n\x0eplaceholder_ms\x18\x06 \x01(\x03\x12\x1e\n\x16reservation_timeout_ms\x18\x07 \x01(\x03\x12\x17\n\x0f\x64omain_delay_ms\x18\x08 \x01(\x03\"\x9d\x04\n\x0fPartitionConfig\x12\x0c\n\x04name\x18\x01 \x01(\t\x12$\n\x04root\x18\x02 \x01(\x0b\x32\x16.remuda.v1.QueueConfig\x12\x33\n\x10node_sort_policy\x18\x03 \x01(\x0b\x32\x19.remuda.v1.NodeSortPolicy\x12\x1a\n\x12preemption_enabled\x18\x04 \x01(\x08\x12\x31\n\x0fplacement_rules\x18\x05 \x03(\x0b\x32\x18.remuda.v1.PlacementRule\x12 \n\x06limits\x18\x06 \x03(\x0b\x32\x10.remuda.v1.Limit\x12!\n\x14preemption_threshold\x18\x07 \x01(\rH\x00\x88\x01\x01\x12\x1e\n\x16preemption_interval_ms\x18\x08 \x01(\x03\x12 \n\x18quota_preemption_enabled\x18\t \x01(\x08\x12\x19\n\x11reservation_share\x18\n \x01(\r\x12\x1f\n\x17queue_reservation_share\x18\x0b \x01(\r\x12 \n\x07\x64\x65vices\x18\x0c \x01(\x0b\x32\x0f.si.v1.Resource\x12*\n\x08topology\x18\r \x03(\x0b\x32\x18.remuda.v1.TopologyLevel\x12\x10\n\x08\x62\x61\x63kfill\x18\x0e \x01(\t\x12\x16\n\x0e\x62\x61\x63kfill_order\x18\x0f \x01(\tB\x17\n\x15_preemption_threshold\"1\n\rTopologyLevel\x12\r\n\x05level\x18\x01 \x01(\t\x12\x11\n\tattribute\x18\x02 \x01(\t\"\xae\x01\n\x0eNodeSortPolicy\x12\x0c\n\x04type\x18\x01 \x01(\t\x12H\n\x10resource_weights\x18\x02 \x03(\x0b\x32..remuda.v1.NodeSortPolicy.ResourceWeightsEntry\x12\x0c\n\x04pack\x18\x03 \x01(\t\x1a\x36\n\x14ResourceWeightsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\xbd\x03\n\x0bQueueConfig\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06parent\x18\x02 \x01(\x08\x12#\n\nguaranteed\x18\x03 \x01(\x0b\x32\x0f.si.v1.Resource\x12\x1c\n\x03max\x18\x04 \x01(\x0b\x32\x0f.si.v1.Resource\x12\x18\n\x10max_applications\x18\x05 \x01(\x04\x12:\n\nproperties\x18\x06 \x03(\x0b\x32&.remuda.v1.QueueConfig.PropertiesEntry\x12\x11\n\tadmin_acl\x18\x07 \x01(\t\x12\x12\n\nsubmit_acl\x18\x08 \x01(\t\x12\x30\n\x0e\x63hild_template\x18\t \x01(\x0b\x32\x18.remuda.v1.ChildTemplate\x12&\n\x06queues\x18\n \x03(\x0b\x32\x16.remuda.v1.QueueConfig\x12 \n\x06limits\x18\x0b \x03(\x0b\x32\x10.remuda.v1.Limit\x12!\n\x06\x62udget\x18\x0c \x01(\x0b\x32\x11.remuda.v1.Budget\x1a\x31\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x84\x01\n\x06\x42udget\x12 \n\x07\x61mounts\x18\x01 \x01(\x0b\x32\x0f.si.v1.Resource\x12\x10\n\x08\x63\x61lendar\x18\x02 \x01(\t\x12\x11\n\tperiod_ms\x18\x03 \x01(\x03\x12\x0c\n\x04zone\x18\x04 \x01(\t\x12%\n\x07offsets\x18\x05 \x03(\x0b\x32\x14.remuda.v1.UtcOffset\".\n\tUtcOffset\x12\x0f\n\x07\x66rom_ms\x18\x01 \x01(\x03\x12\x10\n\x08\x61head_ms\x18\x02 \x01(\x12\"\x80\x02\n\rChildTemplate\x12\x18\n\x10max_applications\x18\x01 \x01(\x04\x12<\n\nproperties\x18\x02 \x03(\x0b\x32(.remuda.v1.ChildTemplate.PropertiesEntry\x12#\n\nguaranteed\x18\x03 \x01(\x0b\x32\x0f.si.v1.Resource\x12\x1c\n\x03max\x18\x04 \x01(\x0b\x32\x0f.si.v1.Resource\x12!\n\x06\x62udget\x18\x05 \x01(\x0b\x32\x11.remuda.v1.Budget\x1a\x31\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"}\n\x05Limit\x12\x13\n\x0b\x64\x65scription\x18\x01 \x01(\t\x12\r\n\x05users\x18\x02 \x03(\t\x12\x0e\n\x06groups\x18\x03 \x03(\t\x12&\n\rmax_resources\x18\x04 \x01(\x0b\x32\x0f.si.v1.Resource\x12\x18\n\x10max_applications\x18\x05 \x01(\x04\"\x92\x01\n\rPlacementRule\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06\x63reate\x18\x02 \x01(\x08\x12*\n\x06\x66ilter\x18\x03 \x01(\x0b\x32\x1a.remuda.v1.PlacementFilter\x12(\n\x06parent\x18\x04 \x01(\x0b\x32\x18.remuda.v1.PlacementRule\x12\r\n\x05value\x18\x05 \x01(\t\">\n\x0fPlacementFilter\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\r\n\x05users\x18\x02 \x03(\t\x12\x0e\n\x06groups\x18\x03 \x03(\t\"\xc7\x01\n\x14ResolveConfiguration\x12\r\n\x05rm_id\x18\x01 \x01(\t\x12\x14\n\x0cpolicy_group\x18\x02 \x01(\t\x12\x0e\n\x06\x63onfig\x18\x03 \x01(\t\x12\x46\n\x0c\x65xtra_config\x18\x04 \x03(\x0b\x32\x30.remuda.v1.ResolveConfiguration.ExtraConfigEntry\x1a\x32\n\x10\x45xtraConfigEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"{\n\x15ResolvedConfiguration\x12/\n\rconfiguration\x18\x01 \x01(\x0b\x32\x18.remuda.v1.Configuration\x12\x31\n\x08problems\x18\x02 \x03(\x0b\x32\x1f.remuda.v1.ConfigurationProblem\"C\n\x14\x43onfigurationProblem\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0c\n\x04line\x18\x02 \x01(\r\x12\x0f\n\x07message\x18\x03 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16remuda/v1/config.proto\x12\tremuda.v1\x1a\x0esi/v1/si.proto\"\xad\x01\n\rConfiguration\x12\x10\n\x08\x63hecksum\x18\x01 \x01(\t\x12.\n\npartitions\x18\x02 \x03(\x0b\x32\x1a.remuda.v1.PartitionConfig\x12\x15\n\rcompatibility\x18\x03 \x01(\t\x12\x0e\n\x06source\x18\x04 \x01(\t\x12!\n\x06timing\x18\x05 \x01(\x0b\x32\x11.remuda.v1.Timing\x12\x10\n\x08revision\x18\x06 \x01(\x03\"\xd4\x01\n\x06Timing\x12\x13\n\x0bstarting_ms\x18\x01 \x01(\x03\x12\x15\n\rcompleting_ms\x18\x02 \x01(\x03\x12\x10\n\x08\x65nded_ms\x18\x03 \x01(\x03\x12\x1c\n\x14reservation_delay_ms\x18\x04 \x01(\x03\x12\x1d\n\x15preemption_attempt_ms\x18\x05 \x01(\x03\x12\x16\n\x0eplaceholder_ms\x18\x06 \x01(\x03\x12\x1e\n\x16reservation_timeout_ms\x18\x07 \x01(\x03\x12\x17\n\x0f\x64omain_delay_ms\x18\x08 \x01(\x03\"\xed\x04\n\x0fPartitionConfig\x12\x0c\n\x04name\x18\x01 \x01(\t\x12$\n\x04root\x18\x02 \x01(\x0b\x32\x16.remuda.v1.QueueConfig\x12\x33\n\x10node_sort_policy\x18\x03 \x01(\x0b\x32\x19.remuda.v1.NodeSortPolicy\x12\x1a\n\x12preemption_enabled\x18\x04 \x01(\x08\x12\x31\n\x0fplacement_rules\x18\x05 \x03(\x0b\x32\x18.remuda.v1.PlacementRule\x12 \n\x06limits\x18\x06 \x03(\x0b\x32\x10.remuda.v1.Limit\x12!\n\x14preemption_threshold\x18\x07 \x01(\rH\x00\x88\x01\x01\x12\x1e\n\x16preemption_interval_ms\x18\x08 \x01(\x03\x12 \n\x18quota_preemption_enabled\x18\t \x01(\x08\x12\x19\n\x11reservation_share\x18\n \x01(\r\x12\x1f\n\x17queue_reservation_share\x18\x0b \x01(\r\x12 \n\x07\x64\x65vices\x18\x0c \x01(\x0b\x32\x0f.si.v1.Resource\x12*\n\x08topology\x18\r \x03(\x0b\x32\x18.remuda.v1.TopologyLevel\x12\x10\n\x08\x62\x61\x63kfill\x18\x0e \x01(\t\x12\x16\n\x0e\x62\x61\x63kfill_order\x18\x0f \x01(\t\x12#\n\x08\x63\x61lendar\x18\x10 \x03(\x0b\x32\x11.remuda.v1.Window\x12)\n\x07outside\x18\x11 \x03(\x0b\x32\x18.remuda.v1.QueueInWindowB\x17\n\x15_preemption_threshold\"\x88\x03\n\x06Window\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08start_ms\x18\x02 \x01(\x03\x12\x0c\n\x04\x64\x61ys\x18\x03 \x03(\r\x12\x0f\n\x07time_ms\x18\x04 \x01(\x03\x12\x13\n\x0b\x64uration_ms\x18\x05 \x01(\x03\x12\"\n\x07offsets\x18\x06 \x03(\x0b\x32\x11.remuda.v1.Offset\x12\x10\n\x08since_ms\x18\x07 \x01(\x03\x12\x10\n\x08until_ms\x18\x08 \x01(\x03\x12\x0c\n\x04skip\x18\t \x03(\r\x12+\n\x05nodes\x18\n \x03(\x0b\x32\x1c.remuda.v1.Window.NodesEntry\x12\x0b\n\x03ids\x18\x0b \x03(\t\x12\x11\n\tunbounded\x18\x0c \x01(\x08\x12\x0f\n\x07release\x18\r \x01(\x08\x12\r\n\x05queue\x18\x0e \x01(\t\x12\x0f\n\x07lead_ms\x18\x0f \x01(\x03\x12(\n\x06queues\x18\x10 \x03(\x0b\x32\x18.remuda.v1.QueueInWindow\x1a,\n\nNodesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\",\n\x06Offset\x12\x0f\n\x07\x66rom_ms\x18\x01 \x01(\x03\x12\x11\n\toffset_ms\x18\x02 \x01(\x03\"E\n\rQueueInWindow\x12\x0c\n\x04path\x18\x01 \x01(\t\x12&\n\x06\x63onfig\x18\x02 \x01(\x0b\x32\x16.remuda.v1.QueueConfig\"1\n\rTopologyLevel\x12\r\n\x05level\x18\x01 \x01(\t\x12\x11\n\tattribute\x18\x02 \x01(\t\"\xae\x01\n\x0eNodeSortPolicy\x12\x0c\n\x04type\x18\x01 \x01(\t\x12H\n\x10resource_weights\x18\x02 \x03(\x0b\x32..remuda.v1.NodeSortPolicy.ResourceWeightsEntry\x12\x0c\n\x04pack\x18\x03 \x01(\t\x1a\x36\n\x14ResourceWeightsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\xbd\x03\n\x0bQueueConfig\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06parent\x18\x02 \x01(\x08\x12#\n\nguaranteed\x18\x03 \x01(\x0b\x32\x0f.si.v1.Resource\x12\x1c\n\x03max\x18\x04 \x01(\x0b\x32\x0f.si.v1.Resource\x12\x18\n\x10max_applications\x18\x05 \x01(\x04\x12:\n\nproperties\x18\x06 \x03(\x0b\x32&.remuda.v1.QueueConfig.PropertiesEntry\x12\x11\n\tadmin_acl\x18\x07 \x01(\t\x12\x12\n\nsubmit_acl\x18\x08 \x01(\t\x12\x30\n\x0e\x63hild_template\x18\t \x01(\x0b\x32\x18.remuda.v1.ChildTemplate\x12&\n\x06queues\x18\n \x03(\x0b\x32\x16.remuda.v1.QueueConfig\x12 \n\x06limits\x18\x0b \x03(\x0b\x32\x10.remuda.v1.Limit\x12!\n\x06\x62udget\x18\x0c \x01(\x0b\x32\x11.remuda.v1.Budget\x1a\x31\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x84\x01\n\x06\x42udget\x12 \n\x07\x61mounts\x18\x01 \x01(\x0b\x32\x0f.si.v1.Resource\x12\x10\n\x08\x63\x61lendar\x18\x02 \x01(\t\x12\x11\n\tperiod_ms\x18\x03 \x01(\x03\x12\x0c\n\x04zone\x18\x04 \x01(\t\x12%\n\x07offsets\x18\x05 \x03(\x0b\x32\x14.remuda.v1.UtcOffset\".\n\tUtcOffset\x12\x0f\n\x07\x66rom_ms\x18\x01 \x01(\x03\x12\x10\n\x08\x61head_ms\x18\x02 \x01(\x12\"\x80\x02\n\rChildTemplate\x12\x18\n\x10max_applications\x18\x01 \x01(\x04\x12<\n\nproperties\x18\x02 \x03(\x0b\x32(.remuda.v1.ChildTemplate.PropertiesEntry\x12#\n\nguaranteed\x18\x03 \x01(\x0b\x32\x0f.si.v1.Resource\x12\x1c\n\x03max\x18\x04 \x01(\x0b\x32\x0f.si.v1.Resource\x12!\n\x06\x62udget\x18\x05 \x01(\x0b\x32\x11.remuda.v1.Budget\x1a\x31\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"}\n\x05Limit\x12\x13\n\x0b\x64\x65scription\x18\x01 \x01(\t\x12\r\n\x05users\x18\x02 \x03(\t\x12\x0e\n\x06groups\x18\x03 \x03(\t\x12&\n\rmax_resources\x18\x04 \x01(\x0b\x32\x0f.si.v1.Resource\x12\x18\n\x10max_applications\x18\x05 \x01(\x04\"\x92\x01\n\rPlacementRule\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06\x63reate\x18\x02 \x01(\x08\x12*\n\x06\x66ilter\x18\x03 \x01(\x0b\x32\x1a.remuda.v1.PlacementFilter\x12(\n\x06parent\x18\x04 \x01(\x0b\x32\x18.remuda.v1.PlacementRule\x12\r\n\x05value\x18\x05 \x01(\t\">\n\x0fPlacementFilter\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\r\n\x05users\x18\x02 \x03(\t\x12\x0e\n\x06groups\x18\x03 \x03(\t\"\xc7\x01\n\x14ResolveConfiguration\x12\r\n\x05rm_id\x18\x01 \x01(\t\x12\x14\n\x0cpolicy_group\x18\x02 \x01(\t\x12\x0e\n\x06\x63onfig\x18\x03 \x01(\t\x12\x46\n\x0c\x65xtra_config\x18\x04 \x03(\x0b\x32\x30.remuda.v1.ResolveConfiguration.ExtraConfigEntry\x1a\x32\n\x10\x45xtraConfigEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"{\n\x15ResolvedConfiguration\x12/\n\rconfiguration\x18\x01 \x01(\x0b\x32\x18.remuda.v1.Configuration\x12\x31\n\x08problems\x18\x02 \x03(\x0b\x32\x1f.remuda.v1.ConfigurationProblem\"C\n\x14\x43onfigurationProblem\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0c\n\x04line\x18\x02 \x01(\r\x12\x0f\n\x07message\x18\x03 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'remuda.v1.config_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_WINDOW_NODESENTRY']._loaded_options = None
+  _globals['_WINDOW_NODESENTRY']._serialized_options = b'8\001'
   _globals['_NODESORTPOLICY_RESOURCEWEIGHTSENTRY']._loaded_options = None
   _globals['_NODESORTPOLICY_RESOURCEWEIGHTSENTRY']._serialized_options = b'8\001'
   _globals['_QUEUECONFIG_PROPERTIESENTRY']._loaded_options = None
@@ -45,37 +47,45 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TIMING']._serialized_start=230
   _globals['_TIMING']._serialized_end=442
   _globals['_PARTITIONCONFIG']._serialized_start=445
-  _globals['_PARTITIONCONFIG']._serialized_end=986
-  _globals['_TOPOLOGYLEVEL']._serialized_start=988
-  _globals['_TOPOLOGYLEVEL']._serialized_end=1037
-  _globals['_NODESORTPOLICY']._serialized_start=1040
-  _globals['_NODESORTPOLICY']._serialized_end=1214
-  _globals['_NODESORTPOLICY_RESOURCEWEIGHTSENTRY']._serialized_start=1160
-  _globals['_NODESORTPOLICY_RESOURCEWEIGHTSENTRY']._serialized_end=1214
-  _globals['_QUEUECONFIG']._serialized_start=1217
-  _globals['_QUEUECONFIG']._serialized_end=1662
-  _globals['_QUEUECONFIG_PROPERTIESENTRY']._serialized_start=1613
-  _globals['_QUEUECONFIG_PROPERTIESENTRY']._serialized_end=1662
-  _globals['_BUDGET']._serialized_start=1665
-  _globals['_BUDGET']._serialized_end=1797
-  _globals['_UTCOFFSET']._serialized_start=1799
-  _globals['_UTCOFFSET']._serialized_end=1845
-  _globals['_CHILDTEMPLATE']._serialized_start=1848
-  _globals['_CHILDTEMPLATE']._serialized_end=2104
-  _globals['_CHILDTEMPLATE_PROPERTIESENTRY']._serialized_start=1613
-  _globals['_CHILDTEMPLATE_PROPERTIESENTRY']._serialized_end=1662
-  _globals['_LIMIT']._serialized_start=2106
-  _globals['_LIMIT']._serialized_end=2231
-  _globals['_PLACEMENTRULE']._serialized_start=2234
-  _globals['_PLACEMENTRULE']._serialized_end=2380
-  _globals['_PLACEMENTFILTER']._serialized_start=2382
-  _globals['_PLACEMENTFILTER']._serialized_end=2444
-  _globals['_RESOLVECONFIGURATION']._serialized_start=2447
-  _globals['_RESOLVECONFIGURATION']._serialized_end=2646
-  _globals['_RESOLVECONFIGURATION_EXTRACONFIGENTRY']._serialized_start=2596
-  _globals['_RESOLVECONFIGURATION_EXTRACONFIGENTRY']._serialized_end=2646
-  _globals['_RESOLVEDCONFIGURATION']._serialized_start=2648
-  _globals['_RESOLVEDCONFIGURATION']._serialized_end=2771
-  _globals['_CONFIGURATIONPROBLEM']._serialized_start=2773
-  _globals['_CONFIGURATIONPROBLEM']._serialized_end=2840
+  _globals['_PARTITIONCONFIG']._serialized_end=1066
+  _globals['_WINDOW']._serialized_start=1069
+  _globals['_WINDOW']._serialized_end=1461
+  _globals['_WINDOW_NODESENTRY']._serialized_start=1417
+  _globals['_WINDOW_NODESENTRY']._serialized_end=1461
+  _globals['_OFFSET']._serialized_start=1463
+  _globals['_OFFSET']._serialized_end=1507
+  _globals['_QUEUEINWINDOW']._serialized_start=1509
+  _globals['_QUEUEINWINDOW']._serialized_end=1578
+  _globals['_TOPOLOGYLEVEL']._serialized_start=1580
+  _globals['_TOPOLOGYLEVEL']._serialized_end=1629
+  _globals['_NODESORTPOLICY']._serialized_start=1632
+  _globals['_NODESORTPOLICY']._serialized_end=1806
+  _globals['_NODESORTPOLICY_RESOURCEWEIGHTSENTRY']._serialized_start=1752
+  _globals['_NODESORTPOLICY_RESOURCEWEIGHTSENTRY']._serialized_end=1806
+  _globals['_QUEUECONFIG']._serialized_start=1809
+  _globals['_QUEUECONFIG']._serialized_end=2254
+  _globals['_QUEUECONFIG_PROPERTIESENTRY']._serialized_start=2205
+  _globals['_QUEUECONFIG_PROPERTIESENTRY']._serialized_end=2254
+  _globals['_BUDGET']._serialized_start=2257
+  _globals['_BUDGET']._serialized_end=2389
+  _globals['_UTCOFFSET']._serialized_start=2391
+  _globals['_UTCOFFSET']._serialized_end=2437
+  _globals['_CHILDTEMPLATE']._serialized_start=2440
+  _globals['_CHILDTEMPLATE']._serialized_end=2696
+  _globals['_CHILDTEMPLATE_PROPERTIESENTRY']._serialized_start=2205
+  _globals['_CHILDTEMPLATE_PROPERTIESENTRY']._serialized_end=2254
+  _globals['_LIMIT']._serialized_start=2698
+  _globals['_LIMIT']._serialized_end=2823
+  _globals['_PLACEMENTRULE']._serialized_start=2826
+  _globals['_PLACEMENTRULE']._serialized_end=2972
+  _globals['_PLACEMENTFILTER']._serialized_start=2974
+  _globals['_PLACEMENTFILTER']._serialized_end=3036
+  _globals['_RESOLVECONFIGURATION']._serialized_start=3039
+  _globals['_RESOLVECONFIGURATION']._serialized_end=3238
+  _globals['_RESOLVECONFIGURATION_EXTRACONFIGENTRY']._serialized_start=3188
+  _globals['_RESOLVECONFIGURATION_EXTRACONFIGENTRY']._serialized_end=3238
+  _globals['_RESOLVEDCONFIGURATION']._serialized_start=3240
+  _globals['_RESOLVEDCONFIGURATION']._serialized_end=3363
+  _globals['_CONFIGURATIONPROBLEM']._serialized_start=3365
+  _globals['_CONFIGURATIONPROBLEM']._serialized_end=3432
 # @@protoc_insertion_point(module_scope)

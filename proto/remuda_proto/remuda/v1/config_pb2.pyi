@@ -122,6 +122,8 @@ class PartitionConfig(_message.Message):
     TOPOLOGY_FIELD_NUMBER: _builtins.int
     BACKFILL_FIELD_NUMBER: _builtins.int
     BACKFILL_ORDER_FIELD_NUMBER: _builtins.int
+    CALENDAR_FIELD_NUMBER: _builtins.int
+    OUTSIDE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The plain name, lower case: "default"."""
     preemption_enabled: _builtins.bool
@@ -156,6 +158,14 @@ class PartitionConfig(_message.Message):
     def topology(self) -> _containers.RepeatedCompositeFieldContainer[Global___TopologyLevel]:
         """The levels of the topology, from coarse to fine."""
 
+    @_builtins.property
+    def calendar(self) -> _containers.RepeatedCompositeFieldContainer[Global___Window]:
+        """Windows, in the order in which they are written."""
+
+    @_builtins.property
+    def outside(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueueInWindow]:
+        """The settings outside of all windows of the queues that windows change. Only in facts: there queues stand alone."""
+
     def __init__(
         self,
         *,
@@ -174,16 +184,173 @@ class PartitionConfig(_message.Message):
         topology: _abc.Iterable[Global___TopologyLevel] | None = ...,
         backfill: _builtins.str = ...,
         backfill_order: _builtins.str = ...,
+        calendar: _abc.Iterable[Global___Window] | None = ...,
+        outside: _abc.Iterable[Global___QueueInWindow] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_preemption_threshold", b"_preemption_threshold", "devices", b"devices", "node_sort_policy", b"node_sort_policy", "preemption_threshold", b"preemption_threshold", "root", b"root"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_preemption_threshold", b"_preemption_threshold", "backfill", b"backfill", "backfill_order", b"backfill_order", "devices", b"devices", "limits", b"limits", "name", b"name", "node_sort_policy", b"node_sort_policy", "placement_rules", b"placement_rules", "preemption_enabled", b"preemption_enabled", "preemption_interval_ms", b"preemption_interval_ms", "preemption_threshold", b"preemption_threshold", "queue_reservation_share", b"queue_reservation_share", "quota_preemption_enabled", b"quota_preemption_enabled", "reservation_share", b"reservation_share", "root", b"root", "topology", b"topology"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_preemption_threshold", b"_preemption_threshold", "backfill", b"backfill", "backfill_order", b"backfill_order", "calendar", b"calendar", "devices", b"devices", "limits", b"limits", "name", b"name", "node_sort_policy", b"node_sort_policy", "outside", b"outside", "placement_rules", b"placement_rules", "preemption_enabled", b"preemption_enabled", "preemption_interval_ms", b"preemption_interval_ms", "preemption_threshold", b"preemption_threshold", "queue_reservation_share", b"queue_reservation_share", "quota_preemption_enabled", b"quota_preemption_enabled", "reservation_share", b"reservation_share", "root", b"root", "topology", b"topology"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__preemption_threshold: _TypeAlias = _typing.Literal["preemption_threshold"]  # noqa: Y015
     _WhichOneofArgType__preemption_threshold: _TypeAlias = _typing.Literal["_preemption_threshold", b"_preemption_threshold"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__preemption_threshold) -> _WhichOneofReturnType__preemption_threshold | None: ...
 
 Global___PartitionConfig: _TypeAlias = PartitionConfig  # noqa: Y015
+
+@_typing.final
+class Window(_message.Message):
+    """A span of time that comes once, or on days of the week. Either it is one of maintenance, on whose nodes nothing starts
+    that would not have ended when it begins; or its nodes are kept for a queue; or queues have other settings in it.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class NodesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    NAME_FIELD_NUMBER: _builtins.int
+    START_MS_FIELD_NUMBER: _builtins.int
+    DAYS_FIELD_NUMBER: _builtins.int
+    TIME_MS_FIELD_NUMBER: _builtins.int
+    DURATION_MS_FIELD_NUMBER: _builtins.int
+    OFFSETS_FIELD_NUMBER: _builtins.int
+    SINCE_MS_FIELD_NUMBER: _builtins.int
+    UNTIL_MS_FIELD_NUMBER: _builtins.int
+    SKIP_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
+    IDS_FIELD_NUMBER: _builtins.int
+    UNBOUNDED_FIELD_NUMBER: _builtins.int
+    RELEASE_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    LEAD_MS_FIELD_NUMBER: _builtins.int
+    QUEUES_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    start_ms: _builtins.int
+    """When it begins, if it comes once, in ms since 1970. Else, on these days of the week (0: Monday) at `time_ms` after
+    midnight, by the clock that the offsets describe.
+    """
+    time_ms: _builtins.int
+    duration_ms: _builtins.int
+    since_ms: _builtins.int
+    """It begins not before the first and before the second of these times. 0: at any time."""
+    until_ms: _builtins.int
+    unbounded: _builtins.bool
+    """Maintenance: asks without a bound may start until it begins; allocations are released then."""
+    release: _builtins.bool
+    queue: _builtins.str
+    """The path of the queue that the nodes are kept for, and from how long before on."""
+    lead_ms: _builtins.int
+    @_builtins.property
+    def days(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def offsets(self) -> _containers.RepeatedCompositeFieldContainer[Global___Offset]: ...
+    @_builtins.property
+    def skip(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Days on which it does not begin, counted from 1970-01-01."""
+
+    @_builtins.property
+    def nodes(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Its nodes: those with these attributes ("*": with any value), and those with these IDs ("*": all)."""
+
+    @_builtins.property
+    def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def queues(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueueInWindow]:
+        """The settings of queues in it."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        start_ms: _builtins.int = ...,
+        days: _abc.Iterable[_builtins.int] | None = ...,
+        time_ms: _builtins.int = ...,
+        duration_ms: _builtins.int = ...,
+        offsets: _abc.Iterable[Global___Offset] | None = ...,
+        since_ms: _builtins.int = ...,
+        until_ms: _builtins.int = ...,
+        skip: _abc.Iterable[_builtins.int] | None = ...,
+        nodes: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        ids: _abc.Iterable[_builtins.str] | None = ...,
+        unbounded: _builtins.bool = ...,
+        release: _builtins.bool = ...,
+        queue: _builtins.str = ...,
+        lead_ms: _builtins.int = ...,
+        queues: _abc.Iterable[Global___QueueInWindow] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["days", b"days", "duration_ms", b"duration_ms", "ids", b"ids", "lead_ms", b"lead_ms", "name", b"name", "nodes", b"nodes", "offsets", b"offsets", "queue", b"queue", "queues", b"queues", "release", b"release", "since_ms", b"since_ms", "skip", b"skip", "start_ms", b"start_ms", "time_ms", b"time_ms", "unbounded", b"unbounded", "until_ms", b"until_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Window: _TypeAlias = Window  # noqa: Y015
+
+@_typing.final
+class Offset(_message.Message):
+    """From this time on, in ms since 1970, clocks are ahead of UTC by so much."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FROM_MS_FIELD_NUMBER: _builtins.int
+    OFFSET_MS_FIELD_NUMBER: _builtins.int
+    from_ms: _builtins.int
+    offset_ms: _builtins.int
+    def __init__(
+        self,
+        *,
+        from_ms: _builtins.int = ...,
+        offset_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["from_ms", b"from_ms", "offset_ms", b"offset_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Offset: _TypeAlias = Offset  # noqa: Y015
+
+@_typing.final
+class QueueInWindow(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PATH_FIELD_NUMBER: _builtins.int
+    CONFIG_FIELD_NUMBER: _builtins.int
+    path: _builtins.str
+    @_builtins.property
+    def config(self) -> Global___QueueConfig:
+        """Without the queues below it."""
+
+    def __init__(
+        self,
+        *,
+        path: _builtins.str = ...,
+        config: Global___QueueConfig | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["config", b"config"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "path", b"path"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueueInWindow: _TypeAlias = QueueInWindow  # noqa: Y015
 
 @_typing.final
 class TopologyLevel(_message.Message):

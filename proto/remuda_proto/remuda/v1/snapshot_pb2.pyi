@@ -238,6 +238,7 @@ class PartitionRecord(_message.Message):
     MEASURED_MS_FIELD_NUMBER: _builtins.int
     AVOIDED_FIELD_NUMBER: _builtins.int
     AVOIDED_MS_FIELD_NUMBER: _builtins.int
+    WINDOWS_FIELD_NUMBER: _builtins.int
     draining: _builtins.bool
     preemption_refused_ms: _builtins.int
     last_asked: _builtins.str
@@ -258,6 +259,10 @@ class PartitionRecord(_message.Message):
     def avoided(self) -> _log_pb2.Fact:
         """DomainAvoided, while it holds, and its time."""
 
+    @_builtins.property
+    def windows(self) -> _containers.RepeatedCompositeFieldContainer[Global___WindowRecord]:
+        """When windows come next, or are open."""
+
     def __init__(
         self,
         *,
@@ -270,14 +275,43 @@ class PartitionRecord(_message.Message):
         measured_ms: _builtins.int = ...,
         avoided: _log_pb2.Fact | None = ...,
         avoided_ms: _builtins.int = ...,
+        windows: _abc.Iterable[Global___WindowRecord] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["added", b"added", "avoided", b"avoided", "work", b"work"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["added", b"added", "avoided", b"avoided", "avoided_ms", b"avoided_ms", "draining", b"draining", "last_asked", b"last_asked", "measured_ms", b"measured_ms", "preemption_refused_ms", b"preemption_refused_ms", "questions_paused", b"questions_paused", "work", b"work"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["added", b"added", "avoided", b"avoided", "avoided_ms", b"avoided_ms", "draining", b"draining", "last_asked", b"last_asked", "measured_ms", b"measured_ms", "preemption_refused_ms", b"preemption_refused_ms", "questions_paused", b"questions_paused", "windows", b"windows", "work", b"work"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PartitionRecord: _TypeAlias = PartitionRecord  # noqa: Y015
+
+@_typing.final
+class WindowRecord(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WINDOW_FIELD_NUMBER: _builtins.int
+    FROM_MS_FIELD_NUMBER: _builtins.int
+    UNTIL_MS_FIELD_NUMBER: _builtins.int
+    OPEN_FIELD_NUMBER: _builtins.int
+    window: _builtins.str
+    from_ms: _builtins.int
+    until_ms: _builtins.int
+    open: _builtins.bool
+    def __init__(
+        self,
+        *,
+        window: _builtins.str = ...,
+        from_ms: _builtins.int = ...,
+        until_ms: _builtins.int = ...,
+        open: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["from_ms", b"from_ms", "open", b"open", "until_ms", b"until_ms", "window", b"window"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WindowRecord: _TypeAlias = WindowRecord  # noqa: Y015
 
 @_typing.final
 class QueueRecord(_message.Message):
@@ -393,6 +427,7 @@ class NodeRecord(_message.Message):
     ADDED_FIELD_NUMBER: _builtins.int
     REJECTED_FIELD_NUMBER: _builtins.int
     LEFT_FIELD_NUMBER: _builtins.int
+    WINDOWS_FIELD_NUMBER: _builtins.int
     left: _builtins.bool
     """As in NodeDraining."""
     @_builtins.property
@@ -403,16 +438,21 @@ class NodeRecord(_message.Message):
     def rejected(self) -> _containers.RepeatedCompositeFieldContainer[_log_pb2.Fact]:
         """ExistingAllocationRejected"""
 
+    @_builtins.property
+    def windows(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The open windows of maintenance that drain it."""
+
     def __init__(
         self,
         *,
         added: _log_pb2.Fact | None = ...,
         rejected: _abc.Iterable[_log_pb2.Fact] | None = ...,
         left: _builtins.bool = ...,
+        windows: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["added", b"added"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["added", b"added", "left", b"left", "rejected", b"rejected"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["added", b"added", "left", b"left", "rejected", b"rejected", "windows", b"windows"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

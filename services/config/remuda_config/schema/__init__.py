@@ -23,6 +23,8 @@ from remuda_config.schema.models import (
     Preemption,
     Queue,
     Queues,
+    Window,
+    WindowSettings,
     found,
 )
 from remuda_config.schema.yaml_document import NotYaml, Plain, Scalar, YamlDocument, compose, read_yaml
@@ -41,6 +43,8 @@ __all__ = [
     "Preemption",
     "Queue",
     "Queues",
+    "Window",
+    "WindowSettings",
     "YamlDocument",
     "compose",
     "read_yaml",

@@ -222,6 +222,34 @@ class TopologyLevel(Keys):
     attribute: Text = ""
 
 
+class WindowSettings(Keys):
+    """What a queue has in a window; None, and properties that are not named: as outside of it."""
+
+    resources: Resources = Resources()
+    maxapplications: Count | None = None
+    properties: Properties = Field(default_factory=dict)
+    limits: list[LimitEntry] | None = None
+
+
+class Window(Keys):
+    name: Text = ""
+    start: Text = ""
+    days: list[Text] = Field(default_factory=list)
+    time: Text = ""
+    zone: Text = ""
+    duration: Text = ""
+    since: Text = ""
+    until: Text = ""
+    skip: list[Text] = Field(default_factory=list)
+    nodes: Properties = Field(default_factory=dict)
+    ids: list[Text] = Field(default_factory=list)
+    unbounded: Text = ""
+    release: Flag = False
+    queue: Text = ""
+    lead: Text = ""
+    settings: dict[str, WindowSettings] = Field(default_factory=dict)
+
+
 class Partition(Keys):
     """`queues`: None if the text has no such list. The root queue is added to a list without one."""
 
@@ -237,6 +265,7 @@ class Partition(Keys):
     usergroupresolver: UserGroupResolver = UserGroupResolver()
     statedumpfilepath: Text = ""
     backfill: Backfill = Backfill()
+    calendar: list[Window] = Field(default_factory=list)
 
     @property
     def plain_name(self) -> str:

@@ -14,7 +14,7 @@ from ..facts import (
     ReplacementStarted,
 )
 from ..rules.devices import split
-from ..rules.leaving import still_ends_before
+from ..rules.leaving import leaves_for, still_ends_before
 from ..rules.required_node import required_node
 from ..state import Node, Partition, State
 
@@ -45,9 +45,10 @@ def _check_allocated(partition: Partition, fact: Allocated | PredicateAsked, now
     node, application = partition.nodes[fact.node_id], partition.applications[fact.application_id]
     queue = application.queue
     asked = fact if isinstance(fact, Allocated) else application.asks[fact.allocation_key].ask
+    leaves_ms = leaves_for(node.departures, queue.path, asked.tags, asked.execution_timeout_ms)
     tags, bound_ms = asked.tags, asked.execution_timeout_ms
     assert node.takes(required_node(tags)), f"{what} was placed on {node.id}, which does not take it"
-    assert still_ends_before(tags, bound_ms, node.leaves_ms, now_ms), (
+    assert still_ends_before(tags, bound_ms, leaves_ms, now_ms), (
         f"{what} was placed on {node.id}, which leaves before its end"
     )
     assert node.allocations_left >= 0, f"{what} was placed on {node.id}, which is full"

@@ -112,6 +112,7 @@ def _partition(partition: Partition) -> dict[str, Any]:
         "last_asked": partition.last_asked,
         "questions_paused": partition.questions_paused,
         **({"work": partition.work, "measured_ms": partition.measured_ms} if partition.work is not None else {}),
+        **({"windows": dict(partition.windows)} if partition.windows else {}),
         **({"avoided": partition.avoided, "avoided_ms": partition.avoided_ms} if partition.avoided is not None else {}),
     }
 
@@ -155,6 +156,7 @@ def _node(node: Node) -> dict[str, Any]:
         "drained_by_rm": node.drained_by_rm,
         **({"left": True} if node.left else {}),
         **({"leaves_ms": node.leaves_ms} if node.leaves_ms < NEVER_MS else {}),
+        **({"windows": sorted(node.in_windows)} if node.in_windows else {}),
         "kept_by_preemption": node.kept_by_preemption,
         **({"reserved_ms": node.reserved_ms} if node.reservation is not None else {}),
         **({"promise": node.promise} if node.promise is not None else {}),

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from operator import itemgetter
 
 from ..evolve.booking import mapped_priority
+from ..evolve.windows import departures_of
 from ..facts import TIMEOUT
 from ..index.index import Index
 from ..limits import ALLOCATIONS_PER_NODE, ANSWER_WITHIN_MS, REFUSALS_LAST_MS, REJECTED_APPLICATIONS, RELEASE_OVERDUE_MS
@@ -14,6 +15,7 @@ from ..rules import lifecycle, limits
 from ..rules.leaving import leaves_at
 from ..rules.required_node import is_protected
 from ..rules.resource import Resource, items_of, show, total_of
+from ..rules.windows import concerns
 from ..state import (
     NEVER_MS,
     Application,
@@ -110,7 +112,13 @@ def check_holds(state: State, partition: Partition) -> None:
         assert node.draining == node.is_drained, f"node {node_id}: draining is {node.draining}"
         assert node.leaving_ms == leaves_at(node.attributes), f"node {node_id}: leaves at {node.leaving_ms}"
         timer = of_leaving(partition.name, node)
-        assert (timer is not None) == (node_id in partition.leaving), f"node {node_id}: leaves at {node.leaves_ms}"
+        departures = departures_of(partition, node)
+        assert node.departures == departures, f"node {node_id}: leaves {node.departures}, expected {departures}"
+        assert bool(departures) == (node_id in partition.leaving), f"node {node_id}: leaves {departures}"
+        of_node = tuple(w.name for w in partition.settings.calendar if concerns(w, node.id, node.attributes))
+        assert node.windows == of_node, f"node {node_id}: windows {node.windows}, expected {of_node}"
+        shut = {w.name for w in partition.settings.calendar if partition.is_shut_by(w)} & set(of_node)
+        assert set(node.in_windows) == shut, f"node {node_id}: drained by windows {node.in_windows}, expected {shut}"
         assert timer is None or state.timers.has(timer), f"node {node_id}: nothing drains it at {node.leaves_ms}"
     assert partition.leaving.keys() <= partition.nodes.keys(), f"{partition.name}: nodes leave that are gone"
 

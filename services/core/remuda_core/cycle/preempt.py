@@ -338,7 +338,7 @@ def best_node(
     def stays(node: Node) -> bool:
         """Until the bound of the ask, also if the victims take as long to leave as they may."""
         ask, at_ms = pending.ask, search.now_ms + RELEASE_OVERDUE_MS
-        return ends_before(ask.tags, ask.execution_timeout_ms, node.leaves_ms, at_ms)
+        return ends_before(ask.tags, ask.execution_timeout_ms, node.leaves_for(pending), at_ms)
 
     nodes: list[tuple[float, str, Node, Shortfall]] = []
     for node_id, node in partition.nodes.items():

@@ -60,7 +60,9 @@ def place(
     for placeholder in line.group.free:
         if covers(placeholder.fact.resource, pending.ask.resource):
             node, first = placeholder.node, first or placeholder
-            takes = node.takes(bound_to) and ends_before(ask.tags, ask.execution_timeout_ms, node.leaves_ms, now_ms)
+            takes = node.takes(bound_to) and ends_before(
+                ask.tags, ask.execution_timeout_ms, node.leaves_for(pending), now_ms
+            )
             if takes and node.id not in pending.refused and same_devices(placeholder, pending):
                 return placeholder, node
     elsewhere = index.best_node(pending) if first is not None else None

@@ -397,6 +397,7 @@ def problems_of_undrain(
         yield Problem(f"nodeID {shown(action.node_id)} does not exist")
     else:
         by_rm = ", only by the resource manager" if node.drained_by_rm or node.left else ""
+        by_rm = f", only by window {node.in_windows[0]}" if node.in_windows and not by_rm else by_rm
         yield Problem(f"nodeID {shown(action.node_id)} is not drained by an operator{by_rm}")
 
 
@@ -404,7 +405,7 @@ def undrain_node(
     state: State, partition: Partition, command: Administer, action: UndrainNode, now_ms: int
 ) -> Iterator[Fact]:
     node = partition.nodes.get(action.node_id)
-    by_rm = node is not None and (node.drained_by_rm or node.left)
+    by_rm = node is not None and (node.drained_by_rm or node.left or bool(node.in_windows))
     yield facts.NodeSchedulable(partition.name, action.node_id, command.operator, by_rm)
 
 

@@ -21,12 +21,13 @@ from .. import facts
 from ..commands import CleanQueues, Configure, Register
 from ..facts import Fact
 from ..index.scores import SCORES
-from ..limits import DEVICE_RESOURCES, RESOURCE_NAMES_PER_PARTITION, TOPOLOGY_LEVELS
+from ..limits import DEVICE_RESOURCES, RESOURCE_NAMES_PER_PARTITION, TOPOLOGY_LEVELS, WINDOWS
 from ..rules.connection import REPLAY, REPORT, RESYNC
 from ..rules.devices import problem_of_node
 from ..rules.placement_rules import RULES
 from ..rules.prices import LARGEST_UNIT, PRICES
 from ..rules.properties import FAIR_USERS, FIFO, SORT_POLICY, is_state_aware, sort_policy
+from ..rules.windows import is_of_nodes
 from ..settings import (
     APPLICATION,
     BACKFILL_ORDERS,
@@ -38,13 +39,16 @@ from ..settings import (
     Configuration,
     PartitionSettings,
     PlacementRule,
+    QueueInWindow,
     QueueSettings,
+    Window,
 )
-from ..state import Partition, Queue, State
+from ..state import Partition, State
 from . import names
 from .devices import assign_devices
 from .guests import has_guests, keep_guests, problems_of_queues
 from .quota import settle_quotas
+from .windows import differences, forget_windows, in_force, plan_windows
 
 YUNIKORN_1_4 = "yunikorn-1.4"
 COMPATIBILITIES = ("none", YUNIKORN_1_4)
@@ -133,6 +137,7 @@ def problems_of(configuration: Configuration) -> list[str]:
         problems += problems_of_topology(partition, configuration.compatibility)
         problems += problems_of_backfill(partition, configuration.compatibility)
         problems += problems_of_memory(partition, configuration.compatibility)
+        problems += problems_of_calendar(partition, configuration.compatibility)
         if partition.pack not in PACKINGS:
             expected = f"{APPLICATION}, {TOPOLOGY} or none"
             problems.append(f"partition {partition.name}: pack {shown(partition.pack)}, expected {expected}")
@@ -196,6 +201,26 @@ def problems_of_memory(partition: PartitionSettings, compatibility: str) -> Iter
                 forgotten += [SORT_POLICY] if sort_policy(properties) == FAIR_USERS else []
                 yield from (f"{where}: {name}: compatibility {compatibility} has none" for name in forgotten)
             yield from (f"{where}: {name} {problem}" for name, problem in fair.problems(properties))
+
+
+def problems_of_calendar(partition: PartitionSettings, compatibility: str) -> Iterator[str]:
+    where, calendar = f"partition {partition.name}: calendar", partition.calendar
+    if calendar and compatibility != "none":
+        yield f"{where}: compatibility {compatibility} has none"
+    if problem := too_many(where, len(calendar), WINDOWS):
+        yield problem
+    queues = {path: queue for path, _, queue in flatten(partition)} if calendar else {}
+    for window in calendar:
+        of_window = f"{where}: window {shown(window.name)}"
+        if sum(one.name == window.name for one in calendar) > 1:
+            yield f"{of_window} is there twice"
+        if window.duration_ms < 1 or window.start_ms < 0 or not set(window.days) <= set(range(7)):
+            yield f"{of_window}: expected a start or days of the week from 0 to 6, and a duration"
+        if is_of_nodes(window) == bool(window.queues):
+            yield f"{of_window}: expected either nodes or settings of queues"
+        for path in (*filter(None, (window.queue,)), *(one.path for one in window.queues)):
+            if path not in queues or path == "root":
+                yield f"{of_window}: queue {shown(path)}, expected one of the configuration below root"
 
 
 def problems_of_requires(extra_config: facts.Tags, configuration: Configuration) -> Iterator[str]:
@@ -263,17 +288,20 @@ def apply(state: State, configuration: Configuration, now_ms: int) -> Iterator[F
         settings = written if configuration.compatibility == YUNIKORN_1_4 else as_newest(written)
         name = state.partition_name(settings.name)
         configured.add(name)
-        bare = replace(settings, root=replace(settings.root, queues=()))
+        bare = replace(settings, root=replace(settings.root, queues=()), outside=outside_of_windows(settings))
         partition = state.partitions.get(name)
         if partition is None:
             yield facts.PartitionAdded(name, bare)
         elif partition.settings != bare or partition.draining:
+            yield from forget_windows(partition, bare, now_ms)
             units = partition.settings.devices
             yield facts.PartitionChanged(name, bare)
             if units != bare.devices:
                 yield from assign_devices(partition, partition.nodes.values())
-        yield from apply_queues(state.partitions[name], settings)
-        yield from settle_quotas(state.partitions[name], state.partitions[name].queues.values(), now_ms)
+        partition = state.partitions[name]
+        yield from apply_queues(partition, settings)
+        yield from settle_quotas(partition, partition.queues.values(), now_ms)
+        yield from plan_windows(partition, now_ms)
     for partition in list(state.partitions.values()):
         if partition.name not in configured and not partition.draining:
             yield facts.PartitionDraining(partition.name)
@@ -291,9 +319,17 @@ def as_newest(partition: PartitionSettings) -> PartitionSettings:
     """The partition as the newest versions of Apache YuniKorn read it (semantics section 18): where root has no limits,
     it has those of the partition, and `stateaware` is `fifo`."""
     root = _without_turns(partition.root)
+    if partition.calendar:
+        partition = replace(partition, calendar=tuple(map(_window_without_turns, partition.calendar)))
     if partition.limits and not root.limits:
         root = replace(root, limits=partition.limits)
     return partition if root is partition.root else replace(partition, root=root)
+
+
+def _window_without_turns(window: Window) -> Window:
+    if not window.queues:
+        return window
+    return replace(window, queues=tuple(replace(one, config=_without_turns(one.config)) for one in window.queues))
 
 
 def _without_turns(queue: QueueSettings) -> QueueSettings:
@@ -309,12 +345,22 @@ def _without_turns(queue: QueueSettings) -> QueueSettings:
     return replace(queue, **changed) if changed else queue
 
 
+def outside_of_windows(settings: PartitionSettings) -> tuple[QueueInWindow, ...]:
+    """The settings outside of all windows of the queues that windows change."""
+    changed = {one.path for window in settings.calendar for one in window.queues}
+    if not changed:
+        return ()
+    return tuple(QueueInWindow(path, queue) for path, _, queue in flatten(settings) if path in changed)
+
+
 def apply_queues(partition: Partition, settings: PartitionSettings) -> Iterator[Fact]:
-    configured = set()
+    configured, in_windows = set(), {one.path for one in partition.settings.outside}
     for path, leaf, queue_settings in flatten(settings):
         configured.add(path)
         if path == "root":
             continue
+        if path in in_windows:
+            queue_settings = in_force(partition, path)
         queue = partition.queues.get(path)
         if queue is None:
             yield facts.QueueAdded(partition.name, path, leaf, True, queue_settings)
@@ -326,25 +372,6 @@ def apply_queues(partition: Partition, settings: PartitionSettings) -> Iterator[
     for path, queue in list(partition.queues.items()):
         if path not in configured and queue.managed and not queue.draining:
             yield facts.QueueDraining(partition.name, path)
-
-
-def differences(queue: Queue, leaf: bool, settings: QueueSettings) -> tuple[str, ...]:
-    """The names of the changed settings, for QueueChanged; empty if nothing changes."""
-    was = queue.settings
-    if was == settings and queue.leaf == leaf and queue.managed:
-        return ()
-    plain: dict[str, Any] = {"max": {}, "guaranteed": {}}
-    found = [
-        name
-        for name, differs in (
-            ("type", queue.leaf != leaf),
-            ("max", was.max != settings.max),
-            ("guaranteed", was.guaranteed != settings.guaranteed),
-            ("config", not queue.managed or replace(was, **plain) != replace(settings, **plain)),
-        )
-        if differs
-    ]
-    return tuple(found)
 
 
 def flatten(partition: PartitionSettings) -> Iterator[tuple[str, bool, QueueSettings]]:

@@ -43,6 +43,7 @@ from .ask import withdraw
 from .gang import give_back, give_up_placeholders, placeholders_ended
 from .node import node_leaves
 from .quota import quota_due
+from .windows import window_due
 
 
 def tick(state: State, index: Index, command: Tick, now_ms: int) -> Iterator[Fact]:
@@ -272,6 +273,7 @@ OF_PARTITION: Final[dict[str, Callable[[State, Partition, Timer, int], Iterator[
     "verdicts": predicate.verdicts_over,
     "leaving": node_leaves,
     "budget": budget_period_over,
+    "window": window_due,
 }
 Expire = Callable[[State, Partition, Application, Timer, int], Iterator[Fact]]
 # The function that handles a due timer, by its kind. Each checks first whether the timer still applies.

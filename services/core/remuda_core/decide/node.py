@@ -12,6 +12,7 @@ from remuda_proto.bounds import EXISTING_ALLOCATIONS, shown, too_many
 
 from .. import facts
 from ..commands import UpdateNode
+from ..cycle.place import release_requested
 from ..cycle.reserve import unreserved
 from ..facts import Allocated, Fact
 from ..limits import ALLOCATIONS_PER_NODE
@@ -103,7 +104,9 @@ def create(
             yield existing_rejected(partition, command.node_id, allocation, problem)
         else:
             yield from recovered(partition, allocation, now_ms)
-    yield from assign_devices(partition, (partition.nodes[command.node_id],))  # of guests
+    added = partition.nodes[command.node_id]
+    yield from assign_devices(partition, (added,))  # of guests
+    yield from follow_windows(partition, added)
 
 
 def elsewhere(allocation: Allocated, partition: Partition, node_id: str) -> str | None:
@@ -145,8 +148,9 @@ def update(
         return
     yield facts.NodeChanged(partition.name, node.id, attributes, capacity, occupied, tuple(changed))
     if node.left and node.leaving_ms > now_ms:
-        otherwise = node.drained_by_rm or node.drained_by_operator
+        otherwise = node.drained_by_rm or node.drained_by_operator or bool(node.in_windows)
         yield facts.NodeSchedulable(partition.name, node.id, draining=otherwise, left=True)
+    yield from follow_windows(partition, node)
     yield from assign_devices(partition, (node,))
 
 
@@ -159,11 +163,45 @@ def drain(
 
 
 def drained(
-    partition: Partition, node: Node, operator: str = "", reason: str = "", *, left: bool = False, running: int = 0
+    partition: Partition,
+    node: Node,
+    operator: str = "",
+    reason: str = "",
+    *,
+    left: bool = False,
+    running: int = 0,
+    window: str = "",
 ) -> Iterator[Fact]:
-    """The RM, or the operator, drains the node, or it has left. Reservations of asks that are bound to it stay."""
+    """The RM, or the operator, drains the node, or it has left, or a window of maintenance has opened. Reservations of
+    asks that are bound to it stay."""
     yield from release_reservation(partition, node, "the node is draining", but_for=node.id)
-    yield facts.NodeDraining(partition.name, node.id, operator, reason, left, running)
+    yield facts.NodeDraining(partition.name, node.id, operator, reason, left, running, window)
+
+
+def follow_windows(partition: Partition, node: Node) -> Iterator[Fact]:
+    """Drain the node for the windows of maintenance that are open, and no longer for others (semantics section 26)."""
+    if not node.windows and not node.in_windows:
+        return
+    of_node = {w.name: w for w in partition.settings.calendar if w.name in node.windows and partition.is_shut_by(w)}
+    for name in [name for name in node.in_windows if name not in of_node]:
+        others = node.drained_by_rm or node.left or node.drained_by_operator or len(node.in_windows) > 1
+        yield facts.NodeSchedulable(partition.name, node.id, draining=others, window=name)
+    for name, window in of_node.items():
+        if name in node.in_windows:
+            continue
+        yield from drained(partition, node, running=len(node.allocations), window=name)
+        if window.release:
+            yield from clear(node, f"window {name} of maintenance has begun on node {node.id}")
+
+
+def clear(node: Node, reason: str) -> Iterator[Fact]:
+    """Ask the RM to release what runs on the node, but for allocations that are bound to it."""
+    for allocation in list(node.allocations.values()):
+        if allocation.releasing or required_node(allocation.fact.tags) == node.id:
+            continue
+        if allocation.replacement is not None:
+            yield replacement_cancelled(allocation.replacement, reason)
+        yield release_requested(allocation, facts.TIMEOUT, reason)
 
 
 def node_leaves(state: State, partition: Partition, timer: Timer, now_ms: int) -> Iterator[Fact]:
@@ -194,7 +232,8 @@ def undrain(
 ) -> Iterator[Fact]:
     assert node is not None, "update_node checks"
     if node.drained_by_rm:
-        yield facts.NodeSchedulable(partition.name, node.id, draining=node.left or node.drained_by_operator)
+        otherwise = node.left or node.drained_by_operator or bool(node.in_windows)
+        yield facts.NodeSchedulable(partition.name, node.id, draining=otherwise)
 
 
 def decommission(

@@ -126,7 +126,7 @@ def problem_of_question(question: Question, now_ms: int) -> str | None:
     pending = question.application.asks[question.fact.allocation_key]
     if not node.takes(required_node(pending.ask.tags)):
         return f"node {node.id} takes nothing new any more"
-    if not still_ends_before(pending.ask.tags, pending.ask.execution_timeout_ms, node.leaves_ms, now_ms):
+    if not still_ends_before(pending.ask.tags, pending.ask.execution_timeout_ms, node.leaves_for(pending), now_ms):
         return f"node {node.id} leaves before it would have ended"
     for name, available in node.available().items():
         if available < 0:

@@ -26,6 +26,7 @@ from . import (
     questions,
     queues,
     rms,
+    windows,
 )
 
 
@@ -67,6 +68,9 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[State, Any], Any]]] = {
     facts.NodeChanged: nodes.node_changed,
     facts.NodeDraining: nodes.node_draining,
     facts.NodeLeaving: nodes.node_leaving,
+    facts.WindowPlanned: windows.window_planned,
+    facts.WindowOpened: windows.window_opened,
+    facts.WindowClosed: windows.window_closed,
     facts.NodeSchedulable: nodes.node_schedulable,
     facts.NodeRemoved: nodes.node_removed,
     facts.NodeReserved: nodes.node_reserved,

@@ -23,6 +23,7 @@ from .booking import count_claims
 from .devices import lay_out_devices
 from .preemption import give_up_place, keep_place, try_refused_again
 from .questions import refusals_lifted
+from .windows import note_departures, note_windows
 
 
 class NodeGone(NamedTuple):
@@ -38,7 +39,7 @@ def node_added(state: State, fact: facts.NodeAdded) -> None:
     node = partition.unreported.pop(fact.node_id, None) or Node(fact.node_id, {}, {}, {})
     node.reported = True
     node.attributes, node.capacity, node.occupied = fact.attributes, fact.capacity, fact.occupied
-    node.drained_by_rm, node.drained, node.left = fact.draining, drained, False
+    node.drained_by_rm, node.drained, node.left, node.in_windows = fact.draining, drained, False, ()
     node.draining, node.leaving_ms = node.is_drained, leaves_at(fact.attributes)
     for name in fact.capacity:
         node.allocated[name] += 0  # finding a name is faster than inserting it
@@ -47,6 +48,8 @@ def node_added(state: State, fact: facts.NodeAdded) -> None:
     add(partition.total, fact.capacity)
     add(partition.occupied, fact.occupied)
     partition.names.add_names(fact.capacity, fact.occupied)
+    if partition.settings.calendar:
+        note_windows(partition, node)
     _note_leaving(state, partition, node)
 
 
@@ -56,10 +59,7 @@ def _note_leaving(state: State, partition: Partition, node: Node, before: Timer 
     if now != before:
         state.timers.cancel(before)
         state.timers.put(now)
-        if now is None:
-            del partition.leaving[node.id]
-        else:
-            partition.leaving[node.id] = None
+    note_departures(partition, node)
 
 
 def node_leaving(state: State, fact: facts.NodeLeaving) -> None:
@@ -78,9 +78,11 @@ def node_changed(state: State, fact: facts.NodeChanged) -> tuple[PendingAsk, ...
     add(partition.total, node.capacity, -1)
     add(partition.occupied, node.occupied, -1)
     before = timeouts.of_leaving(partition.name, node)
-    node.leaving_ms = leaves_at(fact.attributes)
-    _note_leaving(state, partition, node, before)
     node.attributes, node.capacity, node.occupied = fact.attributes, fact.capacity, fact.occupied
+    node.leaving_ms = leaves_at(fact.attributes)
+    if partition.settings.calendar:
+        note_windows(partition, node)
+    _note_leaving(state, partition, node, before)
     if node.rejected:
         node.occupied = with_rejected(fact.occupied, node.rejected.values())
     lay_out_devices(partition, node)
@@ -99,6 +101,8 @@ def node_draining(state: State, fact: facts.NodeDraining) -> None:
         node.drained = state.drains[fact.partition, fact.node_id] = Hold(fact.operator, fact.reason, state.now_ms)
     elif fact.left:
         node.left = True
+    elif fact.window:
+        node.in_windows = (*node.in_windows, fact.window)
     else:
         node.drained_by_rm = True
     node.draining = True
@@ -117,6 +121,8 @@ def node_schedulable(state: State, fact: facts.NodeSchedulable) -> Node | None:
             node.drained = None
         elif fact.left:
             node.left = False
+        elif fact.window:
+            node.in_windows = tuple(name for name in node.in_windows if name != fact.window)
         else:
             node.drained_by_rm = False
         node.draining = node.is_drained

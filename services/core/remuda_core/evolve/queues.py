@@ -14,6 +14,7 @@ from .accounts import account_again, account_queue, unaccount_queue
 from .booking import mapped_priority, prioritise_queue, track_again
 from .budgets import budget_again, budget_queue, unbudget_queue
 from .devices import devices_changed, set_prices
+from .windows import calendar_changed
 
 
 def partition_added(state: State, fact: facts.PartitionAdded) -> None:
@@ -22,6 +23,7 @@ def partition_added(state: State, fact: facts.PartitionAdded) -> None:
     partition = state.partitions[fact.partition] = Partition(fact.partition, fact.config, root, {"root": root})
     partition.batch_predicates = state.batch_predicates
     set_prices(partition)
+    calendar_changed(partition)
     partition.names.add_names(fact.config.root.max, fact.config.resource_weights)
     budget_queue(state, fact.partition, root)
     account_queue(state, fact.partition, root)
@@ -31,7 +33,9 @@ def partition_changed(state: State, fact: facts.PartitionChanged) -> None:
     partition = state.partitions[fact.partition]
     root = partition.root
     before, units, levels = root.settings, partition.settings.devices, partition.settings.topology
+    was = partition.settings
     partition.settings, root.settings = fact.config, fact.config.root
+    calendar_changed(partition, was)
     if levels != fact.config.topology:  # its path may mean another domain now
         partition.avoided, partition.avoided_ms = None, 0
     if units != fact.config.devices:
@@ -54,6 +58,8 @@ def partition_removed(state: State, fact: facts.PartitionRemoved) -> None:
     partition = state.partitions.pop(fact.partition)
     for application in partition.applications.values():  # all have ended
         state.timers.cancel(timeouts.of_state(partition.name, application, state.timing))
+    for window in partition.windows:
+        state.timers.cancel(timeouts.of_window(partition, window))
     for queue in partition.queues.values():
         unbudget_queue(state, queue)
         unaccount_queue(state, queue)

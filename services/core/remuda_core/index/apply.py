@@ -135,6 +135,12 @@ def node_opened(index: PartitionIndex, fact: facts.NodeSchedulable, node: Node |
     return node is not None and state_node(index, node)
 
 
+def windows_changed(
+    index: PartitionIndex, fact: facts.WindowPlanned | facts.WindowOpened | facts.WindowClosed, nodes: tuple[Node, ...]
+) -> bool:
+    return any(state_node(index, node) for node in nodes)
+
+
 def node_removed(index: PartitionIndex, fact: facts.NodeRemoved, gone: NodeGone) -> bool:
     _refused_no_more(index, gone.asks)
     if index.groups is not None:
@@ -428,6 +434,9 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[PartitionIndex, Any, Any], bool 
     facts.NodeLeaving: node_closed,
     facts.NodeSchedulable: node_opened,
     facts.NodeRemoved: node_removed,
+    facts.WindowPlanned: windows_changed,
+    facts.WindowOpened: windows_changed,
+    facts.WindowClosed: windows_changed,
     facts.NodeReserved: node_reserved,
     facts.NodeUnreserved: node_unreserved,
     facts.DomainAvoided: domain_avoided,

@@ -26,7 +26,6 @@ from ..settings import PartitionSettings, QueueSettings, Timing
 from ..state import Application, Partition, Queue
 from . import gangs
 from .devices import places_of
-from .lasting import LASTING
 from .leaves import LeafOrder
 from .limits import held_queue
 from .partition import PartitionIndex
@@ -84,8 +83,7 @@ def _build(partition: Partition, timing: Timing, spare: int, now_ms: int) -> Gen
     for node in partition.unreported.values():
         names.update(node.allocated)
         yield
-    if partition.leaving:
-        names.add(LASTING)
+    names.update(partition.audiences)
     index = PartitionIndex(partition, timing, sorted(names), spare, now_ms)
     in_order = sorted(partition.nodes.values(), key=attrgetter("id"))
     yield from index.nodes.fill(in_order)
@@ -174,6 +172,7 @@ def must_be_rebuilt(was: PartitionSettings, now: PartitionSettings) -> bool:
         was.node_sort != now.node_sort
         or was.pack != now.pack
         or was.devices != now.devices
+        or was.calendar != now.calendar
         or was.topology != now.topology
         or was.backfill != now.backfill
         or was.backfill_order != now.backfill_order

@@ -65,7 +65,7 @@ class Demands:
         self._nodes = nodes
         self._names = names
         self._units = partition.settings.devices
-        self._timed = nodes.lasting_at >= 0  # some node leaves
+        self._audiences = nodes.audiences
         self._backfill = partition.settings.backfill == EASY
         self._shortest = partition.settings.backfill_order == SHORTEST
         # Set in partitions with a topology.
@@ -97,7 +97,7 @@ class Demands:
         resource, tags, refused = ask.ask.resource, ask.ask.tags, ask.refused
         needs = needs_of(self._units, resource, tags) if self._units else ()
         node_id = required_node(tags) if tags else ""
-        amounts = with_need(resource, ask) if self._timed else resource
+        amounts = with_need(resource, ask, self._audiences) if self._audiences else resource
         if self.groups is not None and (member := self.groups.member_of(ask)) is not None:
             group, wish = member
             lasts: Lasts = (0, 0, *_under_budgets(ask)) if ask.application.queue.budgets else ()
@@ -128,7 +128,7 @@ class Demands:
     ) -> Demand:  # fmt: skip
         items, node_id, refused = key[:3]
         self._number += 1
-        need = self._nodes.vector(needed_amounts(self._names, items) if needs or self._timed else resource)
+        need = self._nodes.vector(needed_amounts(self._names, items) if needs or self._audiences else resource)
         heavy = weight(resource, self.scales)
         demand = self.by_key[key] = Demand(
             resource, items, node_id, refused, need, heavy, self._number,

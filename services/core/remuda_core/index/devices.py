@@ -95,5 +95,6 @@ def items_with(resource: Resource, needs: Iterable[DeviceNeed]) -> Items:
 
 def items_of_ask(partition: Partition, ask: PendingAsk) -> Items:
     units, resource = partition.settings.devices, ask.ask.resource
-    amounts = with_need(resource, ask) if partition.leaving else resource
+    audiences = partition.audiences
+    amounts = with_need(resource, ask, audiences) if audiences else resource
     return items_with(amounts, needs(units, resource, ask.ask.tags)) if units else items_of(amounts)

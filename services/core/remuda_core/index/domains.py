@@ -22,7 +22,6 @@ from ..rules.resource import Items, Resource
 from ..rules.topology import ALL_NODES, Path, host_of, path_of
 from ..settings import TopologyLevel
 from ..state import Allocation, Node, Refusals
-from .lasting import LASTING
 from .node_groups import Demand, NodeEntry
 from .nodes import ChangedNodes, NodeIndex
 from .ordered import Rank, Vector, covers
@@ -447,11 +446,12 @@ class Shape:
 def copies_in(nodes: NodeIndex, demand: Demand, available: Vector, most: int) -> int:
     """How many copies of the demand fit where so much is available, at most `most`."""
     if not demand.on_devices:
-        at = nodes.lasting_at  # of which no copy takes anything
-        if at >= 0 and available[at] < demand.need[at]:
+        lasting = nodes.lasting  # of which no copy takes anything
+        if not covers(available[lasting], demand.need[lasting]):
             return 0
         wanted = enumerate(zip(available, demand.need, strict=True))
-        fits = (int(have // want) for place, (have, want) in wanted if want > 0 and place != at)
+        times = range(lasting.start, lasting.stop)
+        fits = (int(have // want) for place, (have, want) in wanted if want > 0 and place not in times)
         return max(0, min(most, min(fits, default=most)))
     copies = 0
     while copies < most and covers(available, demand.need):
@@ -467,7 +467,7 @@ def _empty(nodes: NodeIndex, node: Node) -> Vector:
         for resource, devices in node.devices.items()
         for place in range(1, len(devices.room) + 1)
     }
-    return nodes.vector({**node.capacity, **places, LASTING: ALWAYS_MS})
+    return nodes.vector({**node.capacity, **places, **dict.fromkeys(nodes.audiences, ALWAYS_MS)})
 
 
 def copies_when_empty(nodes: NodeIndex, shape: Shape, entry: NodeEntry) -> int:
@@ -479,8 +479,9 @@ def copies_when_empty(nodes: NodeIndex, shape: Shape, entry: NodeEntry) -> int:
     for resource, each in node.devices.items():
         for place, amount in enumerate(sorted(each.room.values(), reverse=True), start=1):
             devices[place_name(resource, place)] = amount
+    for_ever = dict.fromkeys(nodes.audiences, ALWAYS_MS)
     return copies_in(
-        nodes, shape.demand, nodes.vector({**nodes_left(node), **devices, LASTING: ALWAYS_MS}), ALLOCATIONS_PER_NODE
+        nodes, shape.demand, nodes.vector({**nodes_left(node), **devices, **for_ever}), ALLOCATIONS_PER_NODE
     )
 
 

@@ -1,48 +1,49 @@
-"""How long nodes stay, in vectors: an amount of its own, which no allocation takes (semantics section 24).
+"""How long nodes stay, in vectors: amounts of their own, which no allocation takes (semantics sections 24 and 26).
 
-A node that does not leave has more of it than any ask needs. So "ends before the node leaves" stays "covers". Vectors
-have the amount only while some node of the partition leaves. It falls in steps as time passes: `Falls` says of which
-nodes, in O(log n) for each step of a node.
+There is one for each of the partition's `audiences`: asks for which nodes leave. A node that does not leave has more of
+it than any ask needs. So "ends before the node leaves" stays "covers". Vectors have the amounts only while some node of
+the partition leaves, or may by its calendar. They fall in steps as time passes: `Falls` says of which nodes, in
+O(log n) for each step of a node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import heappop, heappush
-from typing import Final
 
 from ..limits import LEFTOVERS
-from ..rules.leaving import ALWAYS_MS, lasting_ms, needed_ms, shorter_from_ms
+from ..rules.leaving import ALWAYS_MS, lasting_ms, needed_by, needed_ms, shorter_from_ms
 from ..rules.resource import Resource
 from ..state import Node, PendingAsk
 
-# Its name beside resources, which no resource has.
-LASTING: Final = "\ud801lasting"
 
-
-def with_need(resource: Resource, ask: PendingAsk) -> Resource:
-    """What the ask needs of a node, and for how long."""
-    return {**resource, LASTING: needed_ms(ask.ask.tags, ask.ask.execution_timeout_ms)}
+def with_need(resource: Resource, ask: PendingAsk, audiences: Iterable[str]) -> Resource:
+    """What the ask needs of a node, and for how long one that leaves for these asks has to stay."""
+    lasts_ms, path = needed_ms(ask.ask.tags, ask.ask.execution_timeout_ms), ask.application.queue.path
+    return {**resource, **{audience: needed_by(audience, path, lasts_ms) for audience in audiences}}
 
 
 class Falls:
     """When nodes of a partition are left with less time. `now_ms`: the time that the amounts are of."""
 
-    __slots__ = ("_at", "_heap", "_nodes", "now_ms")
+    __slots__ = ("_at", "_audiences", "_heap", "_nodes", "now_ms")
 
-    def __init__(self, nodes: Mapping[str, Node], now_ms: int) -> None:
+    def __init__(self, nodes: Mapping[str, Node], audiences: tuple[str, ...], now_ms: int) -> None:
         self.now_ms = now_ms
+        self._audiences = audiences
         self._nodes = nodes
         self._heap: list[tuple[int, str]] = []
         self._at: dict[str, int] = {}  # by node ID: the entry of the heap that counts
 
-    def amount(self, node: Node) -> int:
-        """How long an allocation may run at most that starts on the node at `now_ms`."""
-        return lasting_ms(node.leaves_ms, self.now_ms)
+    def amounts(self, node: Node, now_ms: int) -> tuple[int, ...]:
+        """How long an allocation may run at most that starts on the node at this time, for each audience."""
+        departures = node.departures
+        return tuple(lasting_ms(departures.get(audience, ALWAYS_MS), now_ms) for audience in self._audiences)
 
     def follow(self, node: Node) -> None:
         """The node leaves at another time than before, or it may."""
-        at_ms = shorter_from_ms(node.leaves_ms, self.now_ms)
+        departures = node.departures.values()
+        at_ms = min((shorter_from_ms(leaves_ms, self.now_ms) for leaves_ms in departures), default=ALWAYS_MS)
         if at_ms == self._at.get(node.id, ALWAYS_MS):
             return
         if at_ms < ALWAYS_MS:

@@ -27,11 +27,10 @@ from ..limits import (
     NODES_PER_QUESTION,
     RANKED_NODES_KEPT,
 )
-from ..rules.leaving import lasting_ms
 from ..rules.resource import INT64_MAX, Resource
 from ..state import NO_NODES, Allocation, Application, Node, Partition, PredicateClass, Refusals
 from .devices import places_available, places_obtainable, places_without
-from .lasting import LASTING, Falls
+from .lasting import Falls
 from .node_groups import Demand, NodeEntry, NodeGroup
 from .ordered import HIDDEN, FitList, Rank, Vector, covers
 from .scores import AVOIDED, score_of
@@ -66,9 +65,11 @@ class NodeIndex:
     def __init__(self, partition: Partition, names: dict[str, int], budget: PassBudget, spare: int = 0) -> None:
         """Empty. `names`: the place of each resource in vectors, which have so many `spare` places behind these."""
         self._nodes = partition.nodes
-        # How long nodes stay, and its place in vectors. None: no node leaves, and vectors do not have it.
+        # How long nodes stay for each audience, and its places in vectors. None: vectors do not have it.
         self.falls: Falls | None = None
-        self.lasting_at = names.get(LASTING, -1)
+        self.audiences = tuple(audience for audience in partition.audiences if audience in names)
+        at = names[self.audiences[0]] if self.audiences else 0
+        self.lasting = slice(at, at + len(self.audiences))
         self._entries: dict[str, NodeEntry] = {}
         self._names = names
         self.spare: Vector = (0,) * spare
@@ -121,12 +122,14 @@ class NodeIndex:
         """The amounts, with how long the node stays."""
         if self.falls is None:
             return amounts
-        at = self.lasting_at
-        return (*amounts[:at], self.falls.amount(node), *amounts[at + 1 :])
+        return self._with_lasting(amounts, self.falls.amounts(node, self.falls.now_ms))
+
+    def _with_lasting(self, amounts: Vector, lasting: Vector) -> Vector:
+        return (*amounts[: self.lasting.start], *lasting, *amounts[self.lasting.stop :])
 
     def lasts(self, node: Node, demand: Demand, at_ms: int) -> bool:
         """Whether an allocation of the demand that starts on the node at this time ends before the node leaves."""
-        return self.falls is None or demand.need[self.lasting_at] <= lasting_ms(node.leaves_ms, at_ms)
+        return self.falls is None or covers(self.falls.amounts(node, at_ms), demand.need[self.lasting])
 
     def available(self, node: Node) -> Vector:
         """The vector of `node.available()`, with what is free on each device."""
@@ -263,8 +266,8 @@ class NodeIndex:
 
     def after(self, demand: Demand, available: Vector) -> Vector:
         """What is available once the demand was placed where so much is."""
-        rest, at = self._rest(demand, available), self.lasting_at
-        return rest if at < 0 else (*rest[:at], available[at], *rest[at + 1 :])
+        rest = self._rest(demand, available)
+        return self._with_lasting(rest, available[self.lasting]) if self.audiences else rest
 
     def _rest(self, demand: Demand, available: Vector) -> Vector:
         return demand.after(available) if demand.on_devices else tuple(map(sub, available, demand.need))

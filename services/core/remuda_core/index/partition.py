@@ -74,8 +74,8 @@ class PartitionIndex:
         if partition.settings.pack == TOPOLOGY:
             nodes = PackedNodes
         self.nodes = nodes(partition, self.names, self.budget, spare)
-        if partition.leaving:
-            self.nodes.falls = Falls(partition.nodes, now_ms)
+        if self.nodes.audiences:
+            self.nodes.falls = Falls(partition.nodes, self.nodes.audiences, now_ms)
         self.packing = Packing(self.nodes, self.budget) if partition.settings.pack == APPLICATION else None
         self.nodes.packing = self.packing
         # How many places for new names the next index gets, if a name finds no place in this one.
@@ -154,8 +154,8 @@ class PartitionIndex:
 
     @property
     def has_lasting(self) -> bool:
-        """Whether the vectors fit the partition: they have the time of nodes, or no node leaves."""
-        return (self.nodes.falls is not None) == bool(self.partition.leaving)
+        """Whether the vectors fit the partition: they have the time of nodes for all asks for which nodes leave."""
+        return self.nodes.audiences == self.partition.audiences
 
     def next_ask_class(self) -> AskClass | None:
         """The ask class whose first ask is next, of those that fit under every maximum and limit, and whose demand is

@@ -119,7 +119,7 @@ def amounts_alike(partition: Partition, ask: PendingAsk, queue: Queue | None = N
     if queue.budgets:
         lasts_ms = bound_ms(ask.application, ask.ask, queue)
     else:
-        lasts_ms = needed_ms(tags, ask.ask.execution_timeout_ms) if partition.leaving else 0
+        lasts_ms = needed_ms(tags, ask.ask.execution_timeout_ms) if partition.audiences else 0
     return {**amounts, MAX_RUNTIME: lasts_ms} if lasts_ms else amounts
 
 

@@ -15,12 +15,19 @@ from remuda_proto.durations import EXPECTED_TIME, instant
 
 from ..limits import ANSWER_WITHIN_MS
 from .required_node import required_node
+from .windows import is_below
 
 # How long an allocation may run on a node that does not leave, and what an ask without a bound needs.
 ALWAYS_MS: Final = 2**62
 STEP_MS: Final = 60_000
 # So many binary digits of the number of steps count.
 DIGITS: Final = 6
+
+# A node may leave for some asks only. These are the names of the asks for which it leaves: all; those with a bound;
+# those of other queues than the one whose path follows. No resource has such a name.
+ALL: Final = "\ud801lasting"
+BOUNDED: Final = f"{ALL} bounded"
+OTHERS: Final = f"{ALL}:"
 
 
 def leaves_at(attributes: Mapping[str, str]) -> int:
@@ -64,6 +71,24 @@ def needed_ms(tags: Mapping[str, str], bound_ms: int) -> int:
     if required_node(tags):
         return 0
     return bound_ms if bound_ms > 0 else ALWAYS_MS
+
+
+def needed_by(audience: str, path: str, lasts_ms: int) -> int:
+    """How long a node that leaves for `audience` has to stay for an ask of the queue `path` that needs `lasts_ms`."""
+    if audience == BOUNDED:
+        return 0 if lasts_ms >= ALWAYS_MS else lasts_ms
+    if audience.startswith(OTHERS) and is_below(path, audience.removeprefix(OTHERS)):
+        return 0
+    return lasts_ms
+
+
+def leaves_for(departures: Mapping[str, int], path: str, tags: Mapping[str, str], bound_ms: int) -> int:
+    """When a node that leaves for these audiences at these times leaves for an ask of the queue `path`; ALWAYS_MS:
+    never."""
+    if not departures:
+        return ALWAYS_MS
+    lasts_ms = needed_ms(tags, bound_ms)
+    return min((at_ms for who, at_ms in departures.items() if needed_by(who, path, lasts_ms)), default=ALWAYS_MS)
 
 
 def ends_before(tags: Mapping[str, str], bound_ms: int, leaves_ms: int, now_ms: int) -> bool:

@@ -32,6 +32,15 @@ class RmRecord(Record):
     life: int = 0
 
 
+class WindowRecord(Record):
+    """An entry of `Partition.windows`."""
+
+    window: str
+    from_ms: int
+    until_ms: int
+    open: bool = False
+
+
 class PartitionRecord(Record):
     added: facts.PartitionAdded
     draining: bool = False
@@ -42,6 +51,7 @@ class PartitionRecord(Record):
     measured_ms: int = 0
     avoided: facts.DomainAvoided | None = None
     avoided_ms: int = 0
+    windows: tuple[WindowRecord, ...] = ()
 
 
 class Refusal(Record):
@@ -75,6 +85,7 @@ class NodeRecord(Record):
     added: facts.NodeAdded
     rejected: tuple[facts.ExistingAllocationRejected, ...] = ()
     left: bool = False
+    windows: tuple[str, ...] = ()
 
 
 class StateChange(Record):

@@ -45,6 +45,7 @@ from ..state import (
     Hold,
     LeftGuest,
     Node,
+    Occurrence,
     Partition,
     PastConstraint,
     PendingAsk,
@@ -124,6 +125,8 @@ def _partition(state: State, record: records.PartitionRecord) -> None:
     partition.yunikorn_1_4, partition.last_asked = state.yunikorn_1_4, record.last_asked
     partition.questions_paused = record.questions_paused
     partition.avoided, partition.avoided_ms = record.avoided, record.avoided_ms
+    for one in record.windows:
+        partition.windows[one.window] = Occurrence(one.from_ms, one.until_ms, one.open)
     if record.work is not None:
         partition.work, partition.measured_ms = record.work, record.measured_ms
         set_prices(partition)
@@ -156,6 +159,9 @@ def _node(state: State, record: records.NodeRecord) -> None:
     BY_FACT[facts.NodeAdded](state, record.added)
     if record.left:
         BY_FACT[facts.NodeDraining](state, facts.NodeDraining(record.added.partition, record.added.node_id, left=True))
+    for window in record.windows:
+        draining = facts.NodeDraining(record.added.partition, record.added.node_id, window=window)
+        BY_FACT[facts.NodeDraining](state, draining)
     for rejected in record.rejected:
         BY_FACT[facts.ExistingAllocationRejected](state, rejected)
 

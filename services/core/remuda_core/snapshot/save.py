@@ -60,6 +60,9 @@ def _save_partition(partition: Partition) -> Iterator[Record]:
         partition.measured_ms,
         partition.avoided,
         partition.avoided_ms,
+        tuple(
+            records.WindowRecord(name, one.from_ms, one.until_ms, one.open) for name, one in partition.windows.items()
+        ),
     )
     for queue in partition.queues.values():
         yield _saved_queue(partition, queue)
@@ -167,7 +170,7 @@ def _saved_node(partition: str, node: Node) -> records.NodeRecord:
     occupied = with_rejected(node.occupied, node.rejected.values(), -1) if node.rejected else node.occupied
     added = facts.NodeAdded(partition, node.id, node.attributes, node.capacity, occupied, node.drained_by_rm)
     rejected = (facts.ExistingAllocationRejected(one.fact, one.reason, one.name) for one in node.rejected.values())
-    return records.NodeRecord(added, tuple(rejected), node.left)
+    return records.NodeRecord(added, tuple(rejected), node.left, node.in_windows)
 
 
 def _saved_time(at_ms: int) -> int:

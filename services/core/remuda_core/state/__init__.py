@@ -39,7 +39,7 @@ from .application import (
 )
 from .budgets import Budget, BudgetKey, Budgets
 from .left_guest import LeftGuest
-from .partition import KeyHolders, Partition, Question, RejectedApplication, ResourceNames
+from .partition import KeyHolders, Occurrence, Partition, Question, RejectedApplication, ResourceNames
 from .runtimes import Run, Runtimes
 from .state import FIRST_UUID, State
 from .timers import NEVER_MS, Timer, Timers, after
@@ -64,6 +64,7 @@ __all__ = [
     "LeftGuest",
     "Like",
     "Node",
+    "Occurrence",
     "Partition",
     "PastConstraint",
     "PendingAsk",

@@ -14,6 +14,7 @@ from ..facts import Allocated
 from ..limits import ALLOCATIONS_PER_NODE, FIRST_STATES, LAST_STATES
 from ..rules import lifecycle
 from ..rules.devices import names_of, occupied_of, shares_of, unfit_of
+from ..rules.leaving import leaves_for
 from ..rules.properties import NO_MEMORY, Memory
 from ..rules.resource import Items, Resource, Sums, add, amounts_above, sums, times, total_of
 from ..settings import Limit, QueueSettings
@@ -162,6 +163,11 @@ class Node:
     # When it leaves by its attribute; NEVER_MS: that is not there. `left`: it is drained, as the time has come.
     leaving_ms: int = NEVER_MS
     left: bool = False
+    # The windows of the calendar that are about it; and those of maintenance that drain it, as they have opened.
+    windows: tuple[str, ...] = ()
+    in_windows: tuple[str, ...] = ()
+    # When it leaves next, for which asks (`rules.leaving`).
+    departures: Mapping[str, int] = field(default_factory=dict)
     # The sum of `allocations`, of `arriving`, and of what open questions to the RM hold here.
     allocated: Sums = field(default_factory=sums)
     allocations: dict[str, Allocation] = field(default_factory=dict)
@@ -196,10 +202,15 @@ class Node:
         by_rm, drained = NEVER_MS if self.left else self.leaving_ms, self.drained
         return min(by_rm, drained.from_ms) if drained is not None and drained.from_ms else by_rm
 
+    def leaves_for(self, pending: PendingAsk) -> int:
+        """When the node leaves for the ask, in ms; NEVER_MS: that is not known, or it does not."""
+        ask = pending.ask
+        return leaves_for(self.departures, pending.application.queue.path, ask.tags, ask.execution_timeout_ms)
+
     @property
     def is_drained(self) -> bool:
-        """What `draining` has to be: the RM drains it, or an operator does, or it has left."""
-        return self.drained_by_rm or self.left or self.drained_by_operator
+        """What `draining` has to be: the RM drains it, or an operator does, or it has left, or a window has opened."""
+        return self.drained_by_rm or self.left or self.drained_by_operator or bool(self.in_windows)
 
     @property
     def drained_by_operator(self) -> bool:

@@ -13,9 +13,11 @@ from remuda_proto.guests import is_guest
 
 from .. import facts
 from ..limits import KEYS_LISTED, LEFTOVERS, RESOURCE_NAMES_PER_PARTITION
+from ..rules.leaving import ALL
 from ..rules.prices import Prices
 from ..rules.resource import Resource
-from ..settings import PartitionSettings
+from ..rules.windows import is_maintenance
+from ..settings import PartitionSettings, Window
 from .application import (
     Allocation,
     Application,
@@ -34,6 +36,14 @@ from .runtimes import Runtimes
 class RejectedApplication(msgspec.Struct):
     fact: facts.ApplicationRejected
     at_ms: int
+
+
+class Occurrence(msgspec.Struct, frozen=True):
+    """When a window comes next, or, if it is `open`, since and until when it does."""
+
+    from_ms: int
+    until_ms: int
+    open: bool = False
 
 
 class ResourceNames:
@@ -194,8 +204,12 @@ class Partition:
     questions_paused: bool = False
     # How long allocations of users ran, in a partition with backfill.
     runtimes: Runtimes = field(default_factory=Runtimes)
-    # The IDs of the nodes that leave at a known time.
+    # The IDs of the nodes that leave at a known time, for whichever asks.
     leaving: dict[str, None] = field(default_factory=dict)
+    # By name: the windows of the calendar that come again, or are open.
+    windows: dict[str, Occurrence] = field(default_factory=dict)
+    # For which asks nodes may leave by the calendar. Empty: it is not about nodes.
+    calendar_audiences: tuple[str, ...] = ()
     # Sums of the nodes' capacities, and of what others occupy of them.
     total: dict[str, int] = field(default_factory=dict)
     occupied: dict[str, int] = field(default_factory=dict)
@@ -217,6 +231,16 @@ class Partition:
     avoided_ms: int = 0
     # The rules of Apache YuniKorn 1.4 hold (semantics section 18).
     yunikorn_1_4: bool = False
+
+    def is_shut_by(self, window: Window) -> bool:
+        """Whether nodes of the window are drained by it: it is one of maintenance, and open."""
+        known = self.windows.get(window.name)
+        return known is not None and known.open and is_maintenance(window)
+
+    @property
+    def audiences(self) -> tuple[str, ...]:
+        """For which asks nodes may leave, in order. Empty: no node leaves."""
+        return self.calendar_audiences or ((ALL,) if self.leaving else ())
 
     def named(self, application_id: str, key: str) -> list[Application]:
         """The applications that a release names: one by its ID, or, without an ID, all that may hold the key, but no

@@ -195,10 +195,16 @@ def _raised(settings: QueueSettings, queue: Queue, partition: Partition, applica
 
 
 def _configuration(state: State, changed: Mapping[str, Mapping[str, QueueSettings]]) -> Configuration:
-    """The configuration in force, with the settings of these queues (by partition and path)."""
+    """The configuration in force, with the settings of these queues (by partition and path). They stay as they are,
+    whatever windows change them."""
     now = state.configuration
     partitions = tuple(
-        replace(one.settings, name=plain(one.name), root=_tree(one.root, changed.get(one.name, {})))
+        replace(
+            one.settings,
+            name=plain(one.name),
+            root=_tree(one.root, changed.get(one.name, {})),
+            calendar=tuple(window for window in one.settings.calendar if not window.queues),
+        )
         for one in state.partitions.values()
         if not one.draining
     )

@@ -67,6 +67,7 @@ AGAINST: Final[dict[str, tuple[str, ...]]] = {
     "unknown_node": (steps.NODE,),
     "unschedulable_node": (steps.UNDRAIN,),
     "leaving": (steps.NODE, steps.UNDRAIN, steps.APPLICATION),
+    "window": (steps.NODE, steps.APPLICATION),
     "full_node": (steps.NODE, steps.UNDRAIN, steps.APPLICATION),
     "predicate": (steps.NODE, steps.UNDRAIN, steps.APPLICATION),
     "reserved": (steps.ASK, steps.NODE, steps.UNDRAIN, steps.APPLICATION),

@@ -42,7 +42,8 @@ def read_partition(message: config_pb2.PartitionConfig) -> settings.PartitionSet
         message.reservation_share or DEFAULT.reservation_share,
         message.queue_reservation_share or DEFAULT.queue_reservation_share, read_resource(message.devices),
         tuple(settings.TopologyLevel(one.level, one.attribute) for one in message.topology),
-        message.backfill, message.backfill_order,
+        message.backfill, message.backfill_order, tuple(map(read_window, message.calendar)),
+        tuple(map(read_in_window, message.outside)),
     )  # fmt: skip
 
 
@@ -71,7 +72,35 @@ def write_partition(partition: settings.PartitionSettings) -> config_pb2.Partiti
         topology=[config_pb2.TopologyLevel(level=one.level, attribute=one.attribute) for one in partition.topology],
         backfill=partition.backfill,
         backfill_order=partition.backfill_order,
+        calendar=[write_window(window) for window in partition.calendar],
+        outside=[write_in_window(queue) for queue in partition.outside],
     )
+
+
+def read_window(message: config_pb2.Window) -> settings.Window:
+    return settings.Window(
+        message.name, message.start_ms, tuple(message.days), message.time_ms, message.duration_ms,
+        tuple(settings.Offset(one.from_ms, one.offset_ms) for one in message.offsets),
+        message.since_ms, message.until_ms, tuple(message.skip), dict(message.nodes), tuple(message.ids),
+        message.unbounded, message.release, message.queue, message.lead_ms, tuple(map(read_in_window, message.queues)),
+    )  # fmt: skip
+
+
+def write_window(window: settings.Window) -> config_pb2.Window:
+    plain = {name: getattr(window, name) for name in window.__struct_fields__ if name not in ("offsets", "queues")}
+    return config_pb2.Window(
+        **plain,
+        offsets=[config_pb2.Offset(from_ms=one.from_ms, offset_ms=one.offset_ms) for one in window.offsets],
+        queues=[write_in_window(queue) for queue in window.queues],
+    )
+
+
+def read_in_window(message: config_pb2.QueueInWindow) -> settings.QueueInWindow:
+    return settings.QueueInWindow(message.path, read_queue(message.config))
+
+
+def write_in_window(queue: settings.QueueInWindow) -> config_pb2.QueueInWindow:
+    return config_pb2.QueueInWindow(path=queue.path, config=write_queue(queue.config))
 
 
 def read_queue(message: config_pb2.QueueConfig) -> settings.QueueSettings:

@@ -60,6 +60,8 @@ RECORDS_BY_FACT: Final[dict[str, Callable[[Any, int], Records]]] = {
     "node_draining": nodes.node_draining,
     "node_leaving": nodes.node_leaving,
     "node_schedulable": nodes.node_schedulable,
+    "window_opened": queues.window_opened,
+    "window_closed": queues.window_closed,
     "node_removed": nodes.node_removed,
     "node_reserved": nodes.node_reserved,
     "node_unreserved": nodes.node_unreserved,
@@ -88,6 +90,7 @@ RECORDS_BY_FACT: Final[dict[str, Callable[[Any, int], Records]]] = {
 
 # Why a fact has no record.
 FACTS_WITHOUT_RECORD: Final = {
+    "window_planned": "nothing starts otherwise before the window opens, which has a record",
     "guest_kept": "the guest has its allocation as before, which has a record",
     "devices_assigned": "the allocation has a record; the story has its devices",
     "work_measured": "nothing is placed otherwise before the next allocation, which has a record",

@@ -123,3 +123,13 @@ def rm_stopped(fact: log_pb2.RmStopped, at_ns: int) -> Records:
     what = "deregistered, nothing is known of it any more" if fact.deregistered else "nothing new is allocated"
     message = f"the resource manager is Stopped, {what}: {fact.reason}"
     yield queue("root", Record.NONE, Record.DETAILS_NONE, at_ns, message=message)
+
+
+def window_opened(fact: log_pb2.WindowOpened, at_ns: int) -> Records:
+    message = f"window {fact.window} of the calendar is in force, from {_at(fact.from_ms)} to {_at(fact.until_ms)}"
+    yield queue("root", Record.NONE, Record.DETAILS_NONE, at_ns, message=message)
+
+
+def window_closed(fact: log_pb2.WindowClosed, at_ns: int) -> Records:
+    message = f"window {fact.window} of the calendar is over"
+    yield queue("root", Record.NONE, Record.DETAILS_NONE, at_ns, message=message)

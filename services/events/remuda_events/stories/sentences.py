@@ -68,6 +68,7 @@ def node_changed(fact: log_pb2.NodeChanged) -> str:
 def node_draining(fact: log_pb2.NodeDraining) -> str:
     by = f", by operator {fact.operator}{because(fact.reason)}" if fact.operator else ""
     by = ", as its time to leave has come" if fact.left else by
+    by = f", for window {fact.window}" if fact.window else by
     running = f"; {fact.running} allocations still run there" if fact.running else ""
     return f"node {fact.node_id} takes nothing new: draining{by}{running}"
 
@@ -80,6 +81,8 @@ def node_leaving(fact: log_pb2.NodeLeaving) -> str:
 def node_schedulable(fact: log_pb2.NodeSchedulable) -> str:
     if fact.left and fact.draining:
         return f"node {fact.node_id} is to leave later or not at all, and is still drained"
+    if fact.window and fact.draining:
+        return f"node {fact.node_id} is no longer drained for window {fact.window}, and is still drained"
     if fact.draining:
         one, other = (f"operator {fact.operator}", "the RM") if fact.operator else ("the RM", "an operator")
         return f"node {fact.node_id} is no longer drained by {one}, {other} still drains it"
@@ -360,6 +363,9 @@ FACTS_WITHOUT_SENTENCE: Final[Mapping[str, str]] = {
     "partition_changed": "it names a partition only",
     "partition_draining": "it names a partition only",
     "partition_removed": "it names a partition only",
+    "window_planned": "nothing starts otherwise yet",
+    "window_opened": "the facts about nodes and queues after it have its effects",
+    "window_closed": "the facts about nodes and queues after it have its effects",
     "time_passed": "the facts before it have its effects",
     "work_measured": "it is about no item; placements after it follow other prices",
 }
