@@ -134,7 +134,7 @@ def configuration_query(kind: str) -> str:
 # Queries to the core about an RM that the RM itself may send, too: they read what there is.
 CORE_QUERIES = (
     "queues", "nodes", "applications", "rejections", "allocations", "asks", "usage", "explain", "actions", "stats",
-    "overview", "topology", "forecasts", "digest",
+    "overview", "topology", "windows", "forecasts", "digest",
 )  # fmt: skip
 # Of them, those that are answered from an archive, too: the state at a commit has no forecasts.
 PAST_QUERIES = tuple(kind for kind in CORE_QUERIES if kind not in ("forecasts", "digest"))

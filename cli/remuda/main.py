@@ -32,8 +32,8 @@ COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Start": (start.init, start.up, start.run, start.demo, start.load),
     "Show": (
         show.status, show.top, show.queues, show.applications, show.nodes, show.topology, show.usage, show.budget,
-        show.ledger, show.pools, show.explain, show.eta, show.promises, show.story, show.events, show.action, show.dump,
-        show.dead_letters,
+        show.ledger, show.pools, show.explain, show.eta, show.promises, show.windows, show.story, show.events,
+        show.action, show.dump, show.dead_letters,
     ),
     "Past": (history.diff, history.bisect, history.replay, history.shadow),
     "Act": (act.kill, act.move, act.hold, act.unhold, act.drain, act.undrain, act.priority, act.release),
@@ -53,9 +53,9 @@ HELP: dict[str, dict[tuple[str, ...], str]] = {
     "Show": {
         ("status", "queues"): "Show services, cores, RMs; queues and what they use.",
         ("top", "usage", "ledger"): "Show use: live; by users and groups; in the past.",
-        ("pools", "applications"): "Show pools of Peloton; applications.",
-        ("nodes", "topology"): "Show nodes; racks, devices, groups that wait.",
-        ("explain", "story"): "Show why asks wait; every fact about an item.",
+        ("pools", "nodes", "windows"): "Show pools of Peloton; nodes; windows of time.",
+        ("topology", "explain"): "Show racks, groups that wait; why asks wait.",
+        ("applications", "story"): "Show applications; every fact about an item.",
         ("eta", "promises", "budget"): "Show when asks start; at the latest; budgets.",
         ("events", "action"): "Show new event records; decisions about actions.",
         ("dump", "dead-letters"): "Show all state as JSON; requests that failed.",
@@ -85,7 +85,7 @@ HELP: dict[str, dict[tuple[str, ...], str]] = {
 # These list something, so they have `--output` and, with `--watch`, are shown again and again.
 LISTING = (
     show.status, show.queues, show.applications, show.nodes, show.topology, show.usage, show.budget, show.ledger,
-    show.pools, show.explain, show.eta, show.promises, show.action, show.story, show.dead_letters,
+    show.pools, show.explain, show.eta, show.promises, show.windows, show.action, show.story, show.dead_letters,
     configuration.history, configuration.show, configuration.diff, configuration.get, settings.show,
     keys.list_operators, keys.list_clients,
 )  # fmt: skip
@@ -93,8 +93,8 @@ LISTING = (
 # RM have it named.
 DEFAULT_RM = (
     show.queues, show.applications, show.nodes, show.topology, show.usage, show.budget, show.ledger, show.explain,
-    show.eta, show.promises, show.action, show.dump, act.kill, act.move, act.hold, act.unhold, act.drain, act.undrain,
-    act.priority, act.release, configuration.preview,
+    show.eta, show.promises, show.windows, show.action, show.dump, act.kill, act.move, act.hold, act.unhold, act.drain,
+    act.undrain, act.priority, act.release, configuration.preview,
 )  # fmt: skip
 # Events follow by themselves (`--follow`); files and archives are looked at once.
 LISTING_ONCE = (show.events, show.check, archive.list_archive)

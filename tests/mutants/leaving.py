@@ -51,13 +51,13 @@ LEAVING: Final = (
         (
             "leaving_used_up",
             "24: what starts on a node takes nothing of the time that it stays",
-            "return rest if at < 0 else (*rest[:at], available[at], *rest[at + 1 :])",
+            "return self._with_lasting(rest, available[self.lasting]) if self.audiences else rest",
             "return rest",
         ),
         (
             "leaving_when_promised",
             "24: with backfill a node is reserved if the ask could end there from the promised time on",
-            "return self.falls is None or demand.need[self.lasting_at] <= lasting_ms(node.leaves_ms, at_ms)",
+            "return self.falls is None or covers(self.falls.amounts(node, at_ms), demand.need[self.lasting])",
             "return True",
         ),
     ),
@@ -159,8 +159,8 @@ LEAVING: Final = (
         (
             "leaving_placeholders",
             "24: an ask that replaces a placeholder ends before its node leaves",
-            "takes = node.takes(bound_to) and ends_before(ask.tags, ask.execution_timeout_ms, node.leaves_ms, now_ms)",
-            "takes = node.takes(bound_to)",
+            "takes = node.takes(bound_to) and ends_before(",
+            "takes = node.takes(bound_to) or ends_before(",
         ),
     ),
     *mutants_of(

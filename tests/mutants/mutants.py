@@ -19,6 +19,7 @@ from .predicate_classes import PREDICATE_CLASSES
 from .preemption import PREEMPTION
 from .recovery import EXPLAIN, RECOVERY
 from .topology import TOPOLOGY
+from .windows import WINDOWS
 
 SHARES: Final = _of(
     "rules.share",
@@ -124,7 +125,7 @@ NODES: Final = _of(
     "decide.node",
     ("draining_node_stays_reserved", "10: a draining node is reserved for bound asks only", '    yield from release_reservation(partition, node, "the node is draining", but_for=node.id)\n', "    yield from ()\n"),
     ("draining_takes_bound_reservations", "10: asks that are bound to a draining node keep it", '"the node is draining", but_for=node.id)', '"the node is draining")'),
-    ("undraining_is_refused", "10: opening a node that does not drain changes nothing, and is not answered", "        yield facts.NodeSchedulable(partition.name, node.id, draining=node.left or node.drained_by_operator)\n", '        yield facts.NodeSchedulable(partition.name, node.id)\n    else:\n        yield reject("it is not draining")\n'),
+    ("undraining_is_refused", "10: opening a node that does not drain changes nothing, and is not answered", "        yield facts.NodeSchedulable(partition.name, node.id, draining=otherwise)\n", '        yield facts.NodeSchedulable(partition.name, node.id)\n    else:\n        yield reject("it is not draining")\n'),
     ("draining_twice_is_told", "10: draining a draining node changes nothing", "    if not node.drained_by_rm:\n", "    if True:\n"),
 )  # fmt: skip
 
@@ -420,5 +421,5 @@ GUESTS: Final = (
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     *SHARES, *LIMITS, *LIFE, *EXECUTION, *ACCESS, *PROPERTIES, *QUOTAS, *PLACEMENT, *SUBMIT, *NODES, *QUEUES, *ASKS, *GANGS, *RESERVATIONS, *PASS, *PREEMPTION, *RECOVERY, *EXPLAIN,
-    *ADMINISTRATION, *GUESTS, *PREDICATE_CLASSES, *DEVICES, *TOPOLOGY, *MEMORY, *BACKFILL, *LEAVING, *BUDGETS, *PELOTON,
+    *ADMINISTRATION, *GUESTS, *PREDICATE_CLASSES, *DEVICES, *TOPOLOGY, *MEMORY, *BACKFILL, *LEAVING, *BUDGETS, *WINDOWS, *PELOTON,
 )  # fmt: skip

@@ -90,8 +90,8 @@ async def system(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Syst
 
 OF_RM = {
     "ListQueues", "ListNodes", "ListTopology", "ListApplications", "ListRejections", "ListAllocations", "ListUsage",
-    "ListReservations", "Explain", "ListForecasts", "GetDigest", "GetResourceManager", "GetQueues", "GetNodes",
-    "ReadChanges",
+    "ListReservations", "ListWindows", "Explain", "ListForecasts", "GetDigest", "GetResourceManager", "GetQueues",
+    "GetNodes", "ReadChanges",
 }  # fmt: skip
 FIELDS: dict[str, dict[str, Any]] = {
     "GetStory": {"rm": RM, "id": "app-1"},

@@ -245,6 +245,14 @@ def budget(rm: DefaultRm, nats: Nats = DEFAULT_URL, json: AsJson = False) -> Non
     show(nats, rm, json)
 
 
+def windows(rm: DefaultRm, nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
+    """Show the windows of the calendar: maintenance, nodes kept for a queue, settings by time of day; when each comes,
+    and what still runs on its nodes."""
+    from ..show.listings import windows as show
+
+    show(nats, rm, json)
+
+
 def topology(
     rm: DefaultRm,
     domain: Annotated[

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from remuda_bus.bus import Bus
 from remuda_operations.queries.core import pages_of
-from remuda_operations.queries.rows import Application, Node, Rejection, Rows, Usage
+from remuda_operations.queries.rows import Application, Node, Rejection, Rows, Usage, Window
 
 from .. import limits
 from ..client.connections import answered
@@ -95,11 +95,39 @@ def _node(row: Row) -> list[str]:
 
 
 def _status(node: Node) -> str:
-    leaving = node.leaving
+    leaving, status = node.leaving, node.status
+    if node.windows:
+        status += f", in window {', '.join(node.windows)}"
     if leaving is None:
-        return node.status
+        return status
+    if leaving.window:
+        return f"{status}, drained from {time_of(leaving.at_ms)} on, by window {leaving.window}"
     who = f" ({leaving.operator}{f': {leaving.reason}' if leaving.reason else ''})" if leaving.operator else ""
-    return f"{node.status}, drained from {time_of(leaving.at_ms)} on{who}"
+    return f"{status}, drained from {time_of(leaving.at_ms)} on{who}"
+
+
+def windows(url: str, rm: str, as_json: bool) -> None:
+    async def ask(bus: Bus) -> list[Row]:
+        return [row async for page in pages_of(bus, "windows", Rows, rm=rm) for row in page.windows]
+
+    columns = ("window", "what", "state", "from", "until", "nodes", "running there")
+    _show(url, ask, as_json, columns, _window, ("in force from", "partition"), _more_of_window)
+
+
+def _window(row: Row) -> list[str]:
+    window = msgspec.convert(row, Window)
+    what = {"kept": f"kept for {window.queue}", "settings": f"settings of {', '.join(window.queues)}"}
+    state = "open" if window.open else "ahead" if window.until_ms else "over"
+    if window.weekly:
+        state += ", weekly"
+    times = [time_of(at_ms) if window.until_ms else "" for at_ms in (window.from_ms, window.until_ms)]
+    of_nodes = ["", ""] if window.kind == "settings" else [number(window.nodes), number(window.running)]
+    return [window.name, what.get(window.kind, window.kind), state, *times, *of_nodes]
+
+
+def _more_of_window(row: Row) -> list[str]:
+    window = msgspec.convert(row, Window)
+    return [time_of(window.opens_ms) if window.until_ms else "", window.partition]
 
 
 def _more_of_node(row: Row) -> list[str]:

@@ -129,6 +129,7 @@ _OF_RM: Final[Mapping[str, Unary]] = {
     "ListRejections": state.list_rejections,
     "ListAllocations": state.list_allocations,
     "ListUsage": state.list_usage,
+    "ListWindows": state.list_windows,
     "ListReservations": state.list_reservations,
     "Explain": state.explain,
     "ListForecasts": state.list_forecasts,

@@ -65,6 +65,10 @@ async def list_usage(bus: Bus, _: Caller, request: admin.ListUsageRequest) -> ad
     return await _rows(admin.ListUsageResponse(), "usage", bus, request, user=request.user, group=request.group)
 
 
+async def list_windows(bus: Bus, _: Caller, request: admin.ListWindowsRequest) -> admin.ListWindowsResponse:
+    return await _rows(admin.ListWindowsResponse(), "windows", bus, request)
+
+
 async def list_reservations(
     bus: Bus, _: Caller, request: admin.ListReservationsRequest
 ) -> admin.ListReservationsResponse:

@@ -15,6 +15,7 @@ FILTERS: Final[Mapping[str, tuple[str, ...]]] = {
     "queues": ("draining",),
     "nodes": (),
     "topology": (),
+    "windows": (),
     "applications": ("application", "queue"),
     "rejections": (),
     "allocations": ("application", "node"),

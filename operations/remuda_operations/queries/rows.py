@@ -277,18 +277,41 @@ class NodePromise(msgspec.Struct):
 
 
 class NodeDeparture(msgspec.Struct):
-    """When a node is drained; `operator`, `reason` and `since_ms` of the operator who has said so, empty: it is by its
-    attribute."""
+    """When a node is drained; `operator`, `reason` and `since_ms` of the operator who has said so, or the `window` of
+    the calendar that begins then; empty: it is by its attribute."""
 
     at_ms: int = 0
     operator: str = ""
     reason: str = ""
     since_ms: int = 0
+    window: str = ""
+
+
+class Window(msgspec.Struct, kw_only=True):
+    """A window of the calendar. `kind`: maintenance, kept (for `queue`) or settings (of `queues`). `opens_ms`: when it
+    is in force next, or since when it is; `from_ms` and `until_ms`: its begin and end; all 0: it does not come again.
+    `nodes`: how many it is about, and how many allocations are `running` there."""
+
+    partition: str = ""
+    name: str
+    kind: str = ""
+    open: bool = False
+    opens_ms: int = 0
+    from_ms: int = 0
+    until_ms: int = 0
+    weekly: bool = False
+    nodes: int = 0
+    running: int = 0
+    queue: str = ""
+    queues: list[str] = []
+    unbounded: bool = False
+    release: bool = False
 
 
 class Node(msgspec.Struct, kw_only=True):
     """A node. `occupied`: in use by others than the scheduler's allocations. `status`: Schedulable, NotReady or
     Draining. `drained`: None: no operator drains it now. `leaving`: None: it is not known when it is drained next.
+    `windows`: those of the calendar that are open and about it.
     `rejected`: the first of `rejected_count`.
     `domain`: the values of the attributes of the levels of the topology, the coarsest first."""
 
@@ -309,6 +332,7 @@ class Node(msgspec.Struct, kw_only=True):
     devices: Public[Sequence[NodeDevices]] = ()
     promise: NodePromise | None = None
     leaving: Public[NodeDeparture | None] = None
+    windows: Public[Sequence[str]] = ()
 
 
 class NodePartition(msgspec.Struct):
@@ -779,6 +803,7 @@ class Rows(msgspec.Struct):
     usage: list[dict[str, Any]] = []
     asks: list[dict[str, Any]] = []
     forecasts: list[dict[str, Any]] = []
+    windows: list[dict[str, Any]] = []
     next: PageToken | None = None
 
 
@@ -786,5 +811,5 @@ class Rows(msgspec.Struct):
 ROWS: Mapping[str, type[msgspec.Struct]] = {
     "queues": Queue, "nodes": Node, "applications": Application, "rejections": Rejection, "allocations": Allocation,
     "asks": Ask, "usage": Usage, "explain": ExplainedAsk, "actions": Action,
-    "topology": Domain, "forecasts": Forecast,
+    "topology": Domain, "windows": Window, "forecasts": Forecast,
 }  # fmt: skip

@@ -14,7 +14,7 @@ from remuda_core.check import check
 from remuda_core.core import Core
 from remuda_core.facts import PLACEHOLDER_REPLACED, Ask
 from remuda_core.limits import DRAIN_REPORTED_MS, PAGE_BYTES
-from remuda_core.settings import Configuration, Limit, PartitionSettings, QueueSettings
+from remuda_core.settings import Configuration, Limit, PartitionSettings, QueueInWindow, QueueSettings, Window
 from remuda_core.shell.queries import Queries
 
 PARTITION = "[rm-1]default"
@@ -295,14 +295,62 @@ def test_when_a_node_is_drained_next() -> None:
     assert node()["leaving"] is None
     drain = DrainNode("n0", NOW_MS + hour_ms)
     found.handle(commands.Administer("ann", (), True, "disks", "ann/one", False, PARTITION, drain), NOW_MS)
-    by_ann = {"at_ms": NOW_MS + hour_ms, "operator": "ann", "reason": "disks", "since_ms": NOW_MS}
+    by_ann = {"at_ms": NOW_MS + hour_ms, "operator": "ann", "reason": "disks", "since_ms": NOW_MS, "window": ""}
     assert (node()["leaving"], node()["drained"], node()["status"]) == (by_ann, None, "Schedulable")
     update(str(NOW_MS + 2 * hour_ms))
     assert node()["leaving"] == by_ann, "the earlier time counts"
     update(str(NOW_MS + hour_ms // 2))
-    assert node()["leaving"] == {"at_ms": NOW_MS + hour_ms // 2, "operator": "", "reason": "", "since_ms": 0}
+    assert node()["leaving"] == {
+        "at_ms": NOW_MS + hour_ms // 2,
+        "operator": "",
+        "reason": "",
+        "since_ms": 0,
+        "window": "",
+    }
     found.handle(commands.Tick(), NOW_MS + hour_ms)
     assert (node()["leaving"], node()["drained"]["operator"], node()["status"]) == (None, "ann", "Draining")
+
+
+def test_windows_and_the_nodes_in_them() -> None:
+    minute_ms = 60_000
+    queue = QueueSettings("q")
+    calendar = (
+        Window("disks", NOW_MS + minute_ms, duration_ms=minute_ms, ids=("n0",), release=True),
+        Window("books", NOW_MS + 5 * minute_ms, duration_ms=minute_ms, ids=("*",), queue="root.q", lead_ms=minute_ms),
+        Window("night", NOW_MS, duration_ms=minute_ms, queues=(QueueInWindow("root.q", queue),)),
+        Window("past", 1, duration_ms=minute_ms, ids=("n1",)),
+    )
+    root = QueueSettings("root", parent=True, submit_acl="*", queues=(queue,))
+    found = Core("rm-1")
+    configuration = Configuration("1", (PartitionSettings("default", root, calendar=calendar),))
+    found.handle(commands.Register("rm-1", configuration), NOW_MS)
+    for name in ("n0", "n1"):
+        found.handle(commands.UpdateNode(PARTITION, name, "CREATE", {}, {"vcore": 4}), NOW_MS)
+    queries = Queries(found)
+
+    def windows(**request: Any) -> dict[str, list[Any]]:
+        told = ("kind", "open", "opens_ms", "from_ms", "until_ms", "nodes", "queue", "queues")
+        return {row["name"]: [row[one] for one in told] for row in rows(queries.windows, "windows", **request)}
+
+    def nodes() -> list[tuple[str, Any, list[str]]]:
+        every = rows(queries.nodes, "nodes")
+        return [(row["status"], row["leaving"] and row["leaving"]["window"], row["windows"]) for row in every]
+
+    def at(minutes: int) -> int:
+        return NOW_MS + minutes * minute_ms
+
+    assert windows(limit=1) == {
+        "books": ["kept", False, at(4), at(5), at(6), 2, "root.q", []],
+        "disks": ["maintenance", False, at(1), at(1), at(2), 1, "", []],
+        "night": ["settings", True, at(0), at(0), at(1), 0, "", ["root.q"]],
+        "past": ["maintenance", False, 0, 0, 0, 1, "", []],
+    }
+    assert nodes() == [("Schedulable", "disks", []), ("Schedulable", None, [])]
+    found.handle(commands.Tick(), at(1))
+    assert nodes() == [("Draining", None, ["disks"]), ("Schedulable", None, [])]
+    found.handle(commands.Tick(), at(4))
+    assert nodes() == [("Schedulable", None, ["books"]), ("Schedulable", None, ["books"])]
+    assert windows()["disks"] == ["maintenance", False, 0, 0, 0, 1, "", []]
 
 
 def test_names_of_queues_are_compared_in_lower_case() -> None:

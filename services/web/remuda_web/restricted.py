@@ -279,6 +279,9 @@ class RestrictedSource:
             return [_node(row, known) for row in rows]
         if kind == "topology":
             return rows
+        if kind == "windows":
+            visible = await self._visible(rm)
+            return [_window(row, visible) for row in rows]
         if kind == "actions":
             return [row for row in rows if row["operator"] == self._operator.name]
         if kind == "allocations":
@@ -321,6 +324,12 @@ def _limit_of(arguments: Mapping[str, Any]) -> int:
 def _partition(row: Row) -> Row:
     """Placement rules are part of the configuration: they name queues, users and groups."""
     return _PARTITION.of(row)
+
+
+def _window(row: Row, visible: VisibleQueues) -> Row:
+    """Without the names of queues that the operator does not see."""
+    kept = row["queue"] if visible.sees(row["partition"], row["queue"]) else ""
+    return {**row, "queue": kept, "queues": [one for one in row["queues"] if visible.sees(row["partition"], one)]}
 
 
 def _node(row: Row, known: frozenset[Place]) -> Row:

@@ -14,7 +14,7 @@ Encode = Callable[["Event"], bytes]
 LISTS: Final = {
     "queues": "queues", "nodes": "nodes", "applications": "applications", "rejections": "rejections",
     "allocations": "allocations", "asks": "asks", "usage": "usage", "explain": "asks", "actions": "actions",
-    "topology": "domains", "forecasts": "forecasts",
+    "topology": "domains", "windows": "windows", "forecasts": "forecasts",
 }  # fmt: skip
 
 

@@ -872,6 +872,7 @@ class Node(_message.Message):
     DEVICES_FIELD_NUMBER: _builtins.int
     PROMISE_FIELD_NUMBER: _builtins.int
     LEAVING_FIELD_NUMBER: _builtins.int
+    WINDOWS_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     id: _builtins.str
     status: _builtins.str
@@ -918,6 +919,10 @@ class Node(_message.Message):
     def leaving(self) -> Global___NodeDeparture:
         """Set if it is known when the node is drained next."""
 
+    @_builtins.property
+    def windows(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The windows of the calendar that are open and about it."""
+
     def __init__(
         self,
         *,
@@ -938,10 +943,11 @@ class Node(_message.Message):
         devices: _abc.Iterable[Global___NodeDevices] | None = ...,
         promise: Global___NodePromise | None = ...,
         leaving: Global___NodeDeparture | None = ...,
+        windows: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "available", b"available", "capacity", b"capacity", "drained", b"drained", "leaving", b"leaving", "occupied", b"occupied", "promise", b"promise", "reserved_for", b"reserved_for"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocations", b"allocations", "attributes", b"attributes", "available", b"available", "capacity", b"capacity", "devices", b"devices", "domain", b"domain", "drained", b"drained", "id", b"id", "leaving", b"leaving", "occupied", b"occupied", "partition", b"partition", "promise", b"promise", "rejected", b"rejected", "rejected_count", b"rejected_count", "reserved_for", b"reserved_for", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocations", b"allocations", "attributes", b"attributes", "available", b"available", "capacity", b"capacity", "devices", b"devices", "domain", b"domain", "drained", b"drained", "id", b"id", "leaving", b"leaving", "occupied", b"occupied", "partition", b"partition", "promise", b"promise", "rejected", b"rejected", "rejected_count", b"rejected_count", "reserved_for", b"reserved_for", "status", b"status", "windows", b"windows"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -949,7 +955,7 @@ Global___Node: _TypeAlias = Node  # noqa: Y015
 
 @_typing.final
 class NodeDeparture(_message.Message):
-    """When a node is drained. The operator who has said so, why and since when; empty: it is by the attribute remuda/leavesAt."""
+    """When a node is drained. The operator who has said so, why and since when, or the window; empty: it is by the attribute remuda/leavesAt."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -957,10 +963,13 @@ class NodeDeparture(_message.Message):
     OPERATOR_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     SINCE_MS_FIELD_NUMBER: _builtins.int
+    WINDOW_FIELD_NUMBER: _builtins.int
     at_ms: _builtins.int
     operator: _builtins.str
     reason: _builtins.str
     since_ms: _builtins.int
+    window: _builtins.str
+    """The window of the calendar that begins then."""
     def __init__(
         self,
         *,
@@ -968,10 +977,11 @@ class NodeDeparture(_message.Message):
         operator: _builtins.str = ...,
         reason: _builtins.str = ...,
         since_ms: _builtins.int = ...,
+        window: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "operator", b"operator", "reason", b"reason", "since_ms", b"since_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "operator", b"operator", "reason", b"reason", "since_ms", b"since_ms", "window", b"window"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2089,6 +2099,116 @@ class Usage(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Usage: _TypeAlias = Usage  # noqa: Y015
+
+@_typing.final
+class ListWindowsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RM_FIELD_NUMBER: _builtins.int
+    PAGE_FIELD_NUMBER: _builtins.int
+    rm: _builtins.str
+    @_builtins.property
+    def page(self) -> Global___PageRequest: ...
+    def __init__(
+        self,
+        *,
+        rm: _builtins.str = ...,
+        page: Global___PageRequest | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["page", b"page"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page", b"page", "rm", b"rm"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListWindowsRequest: _TypeAlias = ListWindowsRequest  # noqa: Y015
+
+@_typing.final
+class ListWindowsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HEAD_FIELD_NUMBER: _builtins.int
+    WINDOWS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def head(self) -> Global___StateHead: ...
+    @_builtins.property
+    def windows(self) -> _containers.RepeatedCompositeFieldContainer[Global___CalendarWindow]: ...
+    def __init__(
+        self,
+        *,
+        head: Global___StateHead | None = ...,
+        windows: _abc.Iterable[Global___CalendarWindow] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["head", b"head"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["head", b"head", "windows", b"windows"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListWindowsResponse: _TypeAlias = ListWindowsResponse  # noqa: Y015
+
+@_typing.final
+class CalendarWindow(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    OPEN_FIELD_NUMBER: _builtins.int
+    OPENS_MS_FIELD_NUMBER: _builtins.int
+    FROM_MS_FIELD_NUMBER: _builtins.int
+    UNTIL_MS_FIELD_NUMBER: _builtins.int
+    WEEKLY_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
+    RUNNING_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    QUEUES_FIELD_NUMBER: _builtins.int
+    UNBOUNDED_FIELD_NUMBER: _builtins.int
+    RELEASE_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    name: _builtins.str
+    kind: _builtins.str
+    """maintenance, kept (for `queue`) or settings (of `queues`)."""
+    open: _builtins.bool
+    opens_ms: _builtins.int
+    """When it is in force next, or since when it is; its begin and its end. All 0: it does not come again."""
+    from_ms: _builtins.int
+    until_ms: _builtins.int
+    weekly: _builtins.bool
+    """It comes on days of the week."""
+    nodes: _builtins.int
+    """How many nodes it is about, and how many allocations run there."""
+    running: _builtins.int
+    queue: _builtins.str
+    unbounded: _builtins.bool
+    release: _builtins.bool
+    @_builtins.property
+    def queues(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        name: _builtins.str = ...,
+        kind: _builtins.str = ...,
+        open: _builtins.bool = ...,
+        opens_ms: _builtins.int = ...,
+        from_ms: _builtins.int = ...,
+        until_ms: _builtins.int = ...,
+        weekly: _builtins.bool = ...,
+        nodes: _builtins.int = ...,
+        running: _builtins.int = ...,
+        queue: _builtins.str = ...,
+        queues: _abc.Iterable[_builtins.str] | None = ...,
+        unbounded: _builtins.bool = ...,
+        release: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["from_ms", b"from_ms", "kind", b"kind", "name", b"name", "nodes", b"nodes", "open", b"open", "opens_ms", b"opens_ms", "partition", b"partition", "queue", b"queue", "queues", b"queues", "release", b"release", "running", b"running", "unbounded", b"unbounded", "until_ms", b"until_ms", "weekly", b"weekly"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CalendarWindow: _TypeAlias = CalendarWindow  # noqa: Y015
 
 @_typing.final
 class ListReservationsRequest(_message.Message):

@@ -74,6 +74,11 @@ class AdminStub:
                 request_serializer=remuda_dot_v1_dot_admin__pb2.ListUsageRequest.SerializeToString,
                 response_deserializer=remuda_dot_v1_dot_admin__pb2.ListUsageResponse.FromString,
                 _registered_method=True)
+        self.ListWindows = channel.unary_unary(
+                '/remuda.v1.Admin/ListWindows',
+                request_serializer=remuda_dot_v1_dot_admin__pb2.ListWindowsRequest.SerializeToString,
+                response_deserializer=remuda_dot_v1_dot_admin__pb2.ListWindowsResponse.FromString,
+                _registered_method=True)
         self.ListReservations = channel.unary_unary(
                 '/remuda.v1.Admin/ListReservations',
                 request_serializer=remuda_dot_v1_dot_admin__pb2.ListReservationsRequest.SerializeToString,
@@ -275,6 +280,13 @@ class AdminServicer:
 
     def ListUsage(self, request, context):
         """The usage of users, and of groups with a limit, in each queue.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListWindows(self, request, context):
+        """Windows of the calendars: when each comes, and what it is about.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -525,6 +537,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.ListUsage,
                     request_deserializer=remuda_dot_v1_dot_admin__pb2.ListUsageRequest.FromString,
                     response_serializer=remuda_dot_v1_dot_admin__pb2.ListUsageResponse.SerializeToString,
+            ),
+            'ListWindows': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListWindows,
+                    request_deserializer=remuda_dot_v1_dot_admin__pb2.ListWindowsRequest.FromString,
+                    response_serializer=remuda_dot_v1_dot_admin__pb2.ListWindowsResponse.SerializeToString,
             ),
             'ListReservations': grpc.unary_unary_rpc_method_handler(
                     servicer.ListReservations,
@@ -888,6 +905,33 @@ class Admin:
             '/remuda.v1.Admin/ListUsage',
             remuda_dot_v1_dot_admin__pb2.ListUsageRequest.SerializeToString,
             remuda_dot_v1_dot_admin__pb2.ListUsageResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListWindows(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/remuda.v1.Admin/ListWindows',
+            remuda_dot_v1_dot_admin__pb2.ListWindowsRequest.SerializeToString,
+            remuda_dot_v1_dot_admin__pb2.ListWindowsResponse.FromString,
             options,
             channel_credentials,
             insecure,

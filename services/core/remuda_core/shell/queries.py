@@ -55,6 +55,7 @@ class Queries:
             "queues": self.queues,
             "nodes": self.nodes,
             "topology": self.topology,
+            "windows": self.windows,
             "applications": self.applications,
             "rejections": self.rejections,
             "allocations": self.allocations,
@@ -125,11 +126,20 @@ class Queries:
 
     def nodes(self, request: Request) -> dict[str, object]:
         rows = (
-            ([name, node.id], partial(views.node, name, node, partition.settings.topology))
+            ([name, node.id], partial(views.node, name, node, partition))
             for name, partition, after in self._partitions(request)
             for node in self._listed(partition.nodes, lambda node_id, _: node_id, after)
         )
         return page(request, "nodes", rows, self._head())
+
+    def windows(self, request: Request) -> dict[str, object]:
+        """The windows of calendars by name, and when each comes."""
+        rows = (
+            ([name, window.name], partial(views.window, name, window, partition))
+            for name, partition, _ in self._partitions(request)
+            for window in sorted(partition.settings.calendar, key=lambda window: window.name)
+        )
+        return page(request, "windows", rows, self._head())
 
     def topology(self, request: Request) -> dict[str, object]:
         """Domains with what is used there, parents before children; and of each partition its levels, its devices and

@@ -23,7 +23,8 @@ from ..rules.limits import GROUP
 from ..rules.required_node import required_node
 from ..rules.resource import raise_to
 from ..rules.topology import path_of
-from ..settings import ChildTemplate, Limit, PlacementRule, QueueSettings, TopologyLevel
+from ..rules.windows import is_maintenance, is_of_nodes, opens_ms
+from ..settings import ChildTemplate, Limit, PlacementRule, QueueSettings, TopologyLevel, Window
 from ..state import (
     NEVER_MS,
     Allocation,
@@ -183,8 +184,9 @@ def status(node: Node) -> str:
     return "Draining" if node.draining else "Schedulable" if node.schedulable else "NotReady"
 
 
-def node(name: str, node: Node, levels: Sequence[TopologyLevel] = ()) -> rows.Node:
-    """`levels`: of the topology of its partition."""
+def node(name: str, node: Node, of: Partition | None = None) -> rows.Node:
+    """`of`: its partition. None: without the domain and the windows that it has there."""
+    levels: Sequence[TopologyLevel] = of.settings.topology if of is not None else ()
     kept_for = node.kept.pending if node.kept is not None else node.reservation
     return rows.Node(
         partition=name,
@@ -203,15 +205,53 @@ def node(name: str, node: Node, levels: Sequence[TopologyLevel] = ()) -> rows.No
         domain=path_of(levels, node.attributes),  # type: ignore[arg-type]  # no host, so no None
         devices=[devices_of(*one) for one in sorted(node.devices.items())] if node.devices else (),
         promise=promise(node.promise) if node.promise is not None else None,
-        leaving=leaving(node) if node.leaves_ms < NEVER_MS else None,
+        leaving=leaving(node, of),
+        windows=[name for name in node.windows if of is not None and name in of.windows and of.windows[name].open],
     )
 
 
-def leaving(node: Node) -> rows.NodeDeparture:
+def leaving(node: Node, of: Partition | None) -> rows.NodeDeparture | None:
     at_ms, planned = node.leaves_ms, node.drained
+    found = maintenance_of(of, node) if of is not None else None
+    if found is not None and of is not None and of.windows[found.name].from_ms < at_ms:
+        return rows.NodeDeparture(of.windows[found.name].from_ms, window=found.name)
+    if at_ms >= NEVER_MS:
+        return None
     if planned is None or planned.from_ms != at_ms:
         return rows.NodeDeparture(at_ms)
     return rows.NodeDeparture(at_ms, planned.operator, planned.reason, planned.at_ms)
+
+
+def maintenance_of(partition: Partition, node: Node) -> Window | None:
+    """The window of maintenance that drains the node next."""
+    planned = [
+        one
+        for one in partition.settings.calendar
+        if one.name in node.windows and is_maintenance(one) and one.name in partition.windows
+    ]
+    ahead = [one for one in planned if not partition.windows[one.name].open]
+    return min(ahead, key=lambda one: (partition.windows[one.name].from_ms, one.name), default=None)
+
+
+def window(name: str, window: Window, partition: Partition) -> rows.Window:
+    known, of_nodes = partition.windows.get(window.name), is_of_nodes(window)
+    nodes = [node for node in partition.nodes.values() if window.name in node.windows] if of_nodes else []
+    return rows.Window(
+        partition=name,
+        name=window.name,
+        kind="settings" if window.queues else "kept" if window.queue else "maintenance",
+        open=known is not None and known.open,
+        opens_ms=opens_ms(window, known.from_ms) if known is not None else 0,
+        from_ms=known.from_ms if known is not None else 0,
+        until_ms=known.until_ms if known is not None else 0,
+        weekly=bool(window.days),
+        nodes=len(nodes),
+        running=sum(len(node.allocations) for node in nodes),
+        queue=window.queue,
+        queues=[one.path for one in window.queues],
+        unbounded=window.unbounded,
+        release=window.release,
+    )
 
 
 def promise(one: Promise) -> rows.NodePromise:

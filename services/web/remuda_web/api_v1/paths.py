@@ -12,7 +12,7 @@ from remuda_operations.operator_api.methods import ACTIONS
 # (`routes`).
 LISTS: Final = frozenset([
     "ListQueues", "ListNodes", "ListTopology", "ListApplications", "ListRejections", "ListAllocations", "ListUsage",
-    "Explain", "ListForecasts",
+    "Explain", "ListForecasts", "ListWindows",
 ])  # fmt: skip
 
 

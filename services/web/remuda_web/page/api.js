@@ -28,7 +28,7 @@ const query = (fields) => {
 let moment = 0;
 export const shownAt = () => moment;
 export const showAt = (ms) => { moment = ms; };
-const OF_PAST = ["queues", "nodes", "applications", "rejections", "allocations", "asks", "usage", "explain", "actions", "stats", "topology"];
+const OF_PAST = ["queues", "nodes", "applications", "rejections", "allocations", "asks", "usage", "explain", "actions", "stats", "topology", "windows"];
 const then = (kind) => (moment && OF_PAST.includes(kind) ? { at: new Date(moment).toISOString() } : {});
 
 const below = (rm) => `${V1}/rms/${encodeURIComponent(rm)}`;

@@ -27,7 +27,7 @@ const CONSTRAINTS = {
   queue: "wait because a queue is at its maximum", too_large: "are too large for every node", node: "wait for room on a node", unknown_node: "want a node that is not there",
   unschedulable_node: "want a node that takes nothing", full_node: "wait: nodes have their maximum of allocations", predicate: "are refused by the RM on all nodes with room",
   device: "wait for room on a device", domain: "wait for room in a rack or another domain", slice: "wait for racks for their slices", avoided: "avoid a domain that another group waits for", level: "name a level that is not configured",
-  reserved: "wait: nodes with room are reserved", question: "wait for an answer of the RM", preemption: "wait for a preemption", leaving: "wait: nodes with room leave before they would end", unreported: "were not looked at yet, or wait for their turn",
+  reserved: "wait: nodes with room are reserved", question: "wait for an answer of the RM", preemption: "wait for a preemption", leaving: "wait: nodes with room leave before they would end", window: "wait: a window of the calendar has the nodes", unreported: "were not looked at yet, or wait for their turn",
 };
 export const constraint = (kind) => CONSTRAINTS[kind] || kind;
 

@@ -20,7 +20,24 @@ export function Nodes({ rm, item }) {
   const { rows = [], first, more, error } = useRows(paths.rm(rm, "nodes"));
   if (item) return html`<${Node} rm=${rm} id=${item} rows=${rows} ready=${first && !more} error=${error} />`;
   return html`<h2>Nodes</h2><${State} ready=${first} error=${error} empty=${first && !rows.length && "None."} />
-    ${rows.length > 0 && html`<${Overview} rm=${rm} rows=${rows} />`}`;
+    ${rows.length > 0 && html`<${Overview} rm=${rm} rows=${rows} />`}<${Windows} rm=${rm} />`;
+}
+
+const ofWindow = { maintenance: () => "maintenance", kept: (one) => `kept for ${one.queue}`, settings: (one) => `settings of ${one.queues.join(", ")}` };
+const WINDOW_COLUMNS = [
+  { name: "window", cell: (one) => one.name, by: (one) => one.name },
+  { name: "what", cell: (one) => ofWindow[one.kind](one), by: (one) => one.kind },
+  { name: "state", cell: (one) => `${one.open ? "open" : one.until_ms ? "ahead" : "over"}${one.weekly ? ", weekly" : ""}`, by: (one) => one.open, width: "8.2rem" },
+  { name: "from", cell: (one) => (one.until_ms ? time(one.from_ms) : ""), by: (one) => one.from_ms },
+  { name: "until", cell: (one) => (one.until_ms ? time(one.until_ms) : ""), by: (one) => one.until_ms, extra: true },
+  { name: "nodes", cell: (one) => (one.kind === "settings" ? "" : number(one.nodes)), by: (one) => one.nodes, width: "5rem", extra: true },
+  { name: "running there", cell: (one) => (one.kind === "settings" ? "" : number(one.running)), by: (one) => one.running, width: "7rem", extra: true },
+];
+
+// The windows of the calendar, where there is one.
+function Windows({ rm }) {
+  const { rows = [] } = useRows(paths.rm(rm, "windows"));
+  return rows.length > 0 && html`<h3>Windows</h3><${List} label="Windows" columns=${WINDOW_COLUMNS} rows=${rows} keyOf=${(one) => `${one.partition} ${one.name}`} tall=${false} />`;
 }
 
 function Overview({ rm, rows }) {
@@ -92,7 +109,8 @@ function Node({ rm, id, rows, ready, error }) {
       <${Facts} of=${[
         ["domain", (one.domain || []).join("/")], ...(one.devices || []).map((it) => [`devices of ${it.resource}`, devicesText(it)]),
         ["allocated", amounts(one.allocated)], ["occupied", amounts(one.occupied)], ["available", amounts(one.available)],
-        ["drained from", one.leaving ? `${time(one.leaving.at_ms)} on${one.leaving.operator && `, by ${one.leaving.operator}`}${one.leaving.reason && `: ${one.leaving.reason}`}` : ""],
+        ["in windows", (one.windows || []).join(", ")],
+        ["drained from", one.leaving ? `${time(one.leaving.at_ms)} on${one.leaving.operator && `, by ${one.leaving.operator}`}${one.leaving.window && `, by window ${one.leaving.window}`}${one.leaving.reason && `: ${one.leaving.reason}`}` : ""],
         ["reserved for", one.reserved_for ? `${one.reserved_for.application}/${one.reserved_for.key}` : ""],
         ...(one.rejected || []).map((it) => ["occupied by", `${it.application_id}/${it.allocation_key}: ${it.reason}`]), ...Object.entries(one.attributes),
       ]} />
