@@ -8,7 +8,7 @@ from remuda_core import commands
 from remuda_core.commands import Command
 from remuda_core.settings import Budget, ChildTemplate, Configuration, QueueSettings
 
-from .storm import Storm
+from .storm import Later, Storm
 
 HOUR_MS = 3_600_000
 LENGTHS_MS = (60_000, 600_000, HOUR_MS, 5 * HOUR_MS)
@@ -16,6 +16,8 @@ LENGTHS_MS = (60_000, 600_000, HOUR_MS, 5 * HOUR_MS)
 
 class SpendingStorm(Storm):
     """Budgets are so small that they are reached again and again."""
+
+    lengths_ms: tuple[int, ...] = LENGTHS_MS
 
     def configuration(self) -> Configuration:
         self.last = replace(super().configuration(), compatibility="none")
@@ -51,9 +53,11 @@ class SpendingStorm(Storm):
             return None
         amounts = {name: random.randint(0, 30) for name in ("vcore", "memory") if random.random() < 0.7}
         calendar = random.choice(("", "", "day", "week", "month"))
-        return Budget(amounts, calendar, 0 if calendar else random.choice(LENGTHS_MS)) if amounts else None
+        return Budget(amounts, calendar, 0 if calendar else random.choice(self.lengths_ms)) if amounts else None
 
     def next(self) -> Command:
+        if self.random.random() < 0.05:
+            return Later(self.world.now_ms + self.random.choice((100, 60_000, 1_200_000)), ticks=False)
         command = super().next()
         if not isinstance(command, commands.SubmitAsk):
             return command
@@ -62,3 +66,12 @@ class SpendingStorm(Storm):
         if self.random.random() < 0.2:
             tags["remuda/maxRuntime"] = self.random.choice(("10m", "2h"))
         return replace(command, ask=replace(ask, execution_timeout_ms=self.random.choice(bounds_ms), tags=tags))
+
+
+class HourlyStorm(SpendingStorm):
+    """Periods begin and end with an hour, and hours pass."""
+
+    lengths_ms = (HOUR_MS, 2 * HOUR_MS)
+
+    def tick(self) -> Command:
+        return Later(self.world.now_ms + self.random.choice((1_000, 600_000, 1_500_000, 4_000_000)))

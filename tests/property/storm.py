@@ -421,16 +421,18 @@ class Storm(Operators):
 
 
 class Later(commands.Tick, frozen=True):  # type: ignore[misc]  # a msgspec.Struct is frozen like its base
-    """A Tick at this time."""
+    """A Tick at this time. `ticks`: off, the time alone has come, and the Tick is late."""
 
     now_ms: int
+    ticks: bool = True
 
 
 def apply(world: World, command: Command) -> None:
     if isinstance(command, Later):
         world.now_ms = command.now_ms
-        world.handle(commands.Tick())
-        world.handle(commands.CleanQueues())
+        if command.ticks:
+            world.handle(commands.Tick())
+            world.handle(commands.CleanQueues())
     elif isinstance(command, commands.Schedule) and command.limit == 1:
         world.schedule_one()
     elif isinstance(command, commands.Schedule) and command.limit == 2:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,7 +21,8 @@ from remuda_operations.ledger.hours import HOUR_MS
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_replication.log import Position
 
-from .storm import storm
+from .spending_storm import HourlyStorm
+from .storm import played, storm
 from .world import RM
 
 # By begin of the hour, partition, queue, user, application and resource.
@@ -105,6 +107,31 @@ def test_the_ledger_is_the_integral_over_the_log(seed: int, restarts: set[int]) 
     assert straight.days == {
         key: amount for key, amount in straight.by_day.items() if key[0] < hours.day_of(end[0]) and amount
     }
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_what_is_used_of_a_budget_is_what_the_ledger_says(first: int) -> None:
+    """Of the budgets whose period began with an hour, at the end of an hour."""
+    compared = 0
+    for seed in range(first, first + 20):
+        world = played(HourlyStorm(seed), seed, 120)
+        end_ms = hours.hour_of(world.log[-1][0]) + HOUR_MS
+        reader, projection = Reader(), Projection()
+        for at_ms, facts in [*world.log, (end_ms, list[Fact]())]:
+            reader.take(projection, commit_of(at_ms, facts))
+        world.state.now_ms = end_ms
+        for (partition, path), budget in world.state.budgets.items():
+            if budget.from_ms % HOUR_MS or budget.until_ms % HOUR_MS:
+                continue
+            until_ms = min(end_ms, budget.until_ms)
+            sums: dict[str, int] = defaultdict(int)
+            for (hour_ms, where, queue, _, _, name), amount in reader.sums.items():
+                if where == plain(partition) and f"{queue}.".startswith(f"{path}."):
+                    sums[name] += amount if budget.from_ms <= hour_ms < until_ms else 0
+            for name in {*sums, *budget.past}:
+                assert budget.used_of(name) == sums[name], f"seed {seed}: {budget}: {name}"
+                compared += sums[name] > 0
+    assert compared, "no budget was used"
 
 
 @given(st.integers(0, 10**6), st.floats(0, 1))

@@ -27,6 +27,7 @@ from .process import Process, leaves, said
 from .queues_file import QueuesFile
 from .racks import RackRm
 from .resource_manager import Rm
+from .spending import SpendingRm
 from .story import CURRENT, Story, Violation
 from .unrest import Unrest
 
@@ -37,8 +38,9 @@ TIMERS_S = 12.0  # what is set while all is busy is due by then
 
 def run(seed: int) -> Story:
     """Raises nothing: `violations` of the story says what was wrong."""
-    kinds = {1: WithDevices, 3: WithRacks}  # not drawn: other seeds mean what they meant
-    kind = kinds.get(seed % 4, Simulation)
+    # Not drawn: other seeds mean what they meant.
+    kinds = {1: WithDevices, 3: WithRacks, 5: WithDevices, 6: WithBudgets, 7: WithRacks}
+    kind = kinds.get(seed % 8, Simulation)
     return simulated(Random(seed), lambda random, story: kind(random, story).run())
 
 
@@ -257,3 +259,9 @@ class WithRacks(Simulation):
     """Nodes stand in racks, and asks are groups."""
 
     RM = RackRm
+
+
+class WithBudgets(Simulation):
+    """Queues have budgets."""
+
+    RM = SpendingRm
