@@ -92,9 +92,7 @@ def start(group: Group) -> list[PendingAsk]:
     asks = group.starting()
     if not asks or group.bound() is None or not quotas_allow(asks):
         return []
-    if begins(group) and (
-        comes_later(group) or (wish.outer and not group.outer_on) or (wish.slice_size and len(asks) % wish.slice_size)
-    ):
+    if begins(group) and (comes_later(group) or (wish.slice_size and len(asks) % wish.slice_size)):
         return []
     if next_members(group.partition, ask):
         return []
@@ -112,7 +110,8 @@ def begins(group: Group) -> bool:
 
 def nearest_to(group: Group, asks: list[PendingAsk]) -> tuple[str, tuple[str, ...]] | None:
     """The level and the path of the domain with the fewest members missing, then the least used, of those that can hold
-    all of them when they are empty."""
+    all of them when they are empty. Where an application starts that shares a level, of that level, for all that it
+    asks for; and one of its domains can hold the group when it is empty."""
     wish, cluster, within = group.wish, group.cluster, group.bound() or []
     named = [level for level in (wish.required, wish.outer) if level]
     level = max(named, key=cluster.depth)
@@ -138,6 +137,16 @@ def nearest_to(group: Group, asks: list[PendingAsk]) -> tuple[str, tuple[str, ..
         return sum(max(0, len(alike) - count(on, node_ids, alike)) for alike in kinds.values())
 
     empty = Empty(group.partition)
+    if begins(group) and wish.outer and not group.outer_on:
+        all_of_it = pending_of(group)
+        fine = [
+            (lacking(cluster, node_ids, all_of_it), cluster.used(node_ids), path)
+            for path, node_ids in cluster.domains(wish.outer, within).items()
+            if not lacking(empty, node_ids, all_of_it)
+            if any(not missing(empty, ids) for ids in cluster.domains(level, node_ids).values())
+        ]
+        path = min(fine)[2] if fine else None
+        return None if path is None else (wish.outer, path[1:] if path and not path[0] else path)
     fine = [
         (missing(cluster, node_ids), cluster.used(node_ids), path)
         for path, node_ids in domains.items()
@@ -147,6 +156,19 @@ def nearest_to(group: Group, asks: list[PendingAsk]) -> tuple[str, tuple[str, ..
         return None
     path = min(fine)[2]
     return level, path[1:] if path and not path[0] else path
+
+
+def pending_of(group: Group) -> list[list[PendingAsk]]:
+    """What the groups of the application ask for, by kind."""
+    kinds: dict[Any, list[PendingAsk]] = {}
+    for ask in group.application.asks.values():
+        if ask.free and member(ask) is not None and not awaits(ask):
+            kinds.setdefault(kind_of(ask)[:3], []).extend([ask] * ask.free)
+    return list(kinds.values())
+
+
+def lacking(on: Cluster, node_ids: list[str], kinds: list[list[PendingAsk]]) -> int:
+    return sum(max(0, len(alike) - on.copies(node_ids, alike[0])) for alike in kinds)
 
 
 class Empty(Cluster):

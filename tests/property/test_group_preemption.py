@@ -228,3 +228,81 @@ def test_a_group_starts_where_its_victims_were(case: Case, data: st.DataObject) 
     assert not case.partition.preemptions
     assert not any(node.kept for node in case.partition.nodes.values())
     world.finish()
+
+
+@st.composite
+def shared_cases(draw: st.DrawFn) -> tuple[Case, int]:
+    """Two blocks of two racks, and an application whose two groups share a block: one in a rack, and so many others of
+    the same size."""
+    queues = (QueueSettings("a", guaranteed={"vcore": 100}, properties={"preemption.delay": "1ms"}), QueueSettings("b"))
+    root = QueueSettings("root", parent=True, submit_acl="*", queues=queues)
+    levels = (TopologyLevel("block", "block"), TopologyLevel("rack", "rack"))
+    world = World()
+    settings = PartitionSettings("default", root, topology=levels)
+    world.handle(commands.Register(RM, Configuration("sum", (settings,))))
+    world.handle(commands.SubmitApplication(PARTITION, "b", "root.b", "alice"))
+    required = {"remuda/topology.required": "block"}
+    world.handle(commands.SubmitApplication(PARTITION, "a", "root.a", "alice", tags=required))
+    for rack in ("r", "s", "t", "u"):
+        for number in range(draw(st.integers(1, 2))):
+            node_id, attributes = f"{rack}{number}", {"block": "x" if rack in "rs" else "y", "rack": rack}
+            world.handle(commands.UpdateNode(PARTITION, node_id, "CREATE", attributes, {"vcore": 4}))
+            for place in range(draw(st.integers(0, 2))):
+                tags = {"si/requiredNode": node_id, "remuda/boundPreemptible": "true"}
+                priority = draw(st.sampled_from((0, 0, PRIORITY + 1)))
+                one = Ask(
+                    PARTITION,
+                    "b",
+                    f"{node_id}-{place}",
+                    {"vcore": 2},
+                    1,
+                    priority,
+                    tags=tags,
+                    allow_preempt_self=True,
+                    allow_preempt_other=False,
+                )
+                world.handle(commands.SubmitAsk(one))
+    world.handle(commands.Schedule(1_000))
+    need, others = draw(st.sampled_from((2, 4))), draw(st.integers(1, 3))
+    tags = {"remuda/topology.required": "rack"}
+    for key, count in (("v", draw(st.integers(1, 3))), ("w", others)):
+        ask = Ask(
+            PARTITION,
+            "a",
+            key,
+            {"vcore": need},
+            count,
+            PRIORITY,
+            tags=tags,
+            allow_preempt_self=True,
+            allow_preempt_other=True,
+        )
+        world.handle(commands.SubmitAsk(ask))
+    world.now_ms += 1_000
+    return Case(world, world.state.partitions[PARTITION].applications["a"].asks["v"]), others
+
+
+@given(drawn=shared_cases())
+def test_the_first_group_preempts_where_the_others_could_follow(drawn: tuple[Case, int]) -> None:
+    """There is a plan if, without all who may go, one rack has room for the group and its block for all. The victims
+    are in that rack, and suffice for the group."""
+    case, others = drawn
+    blocks = {rack: case.partition.nodes[nodes[0]].attributes["block"] for rack, nodes in racks(case).items()}
+    assume(not any(fits(case, rack, ()) for rack in blocks))
+    found = case.planned()
+
+    def room_for_all(rack: str) -> bool:
+        near = [one for one in blocks if blocks[one] == blocks[rack]]
+        cluster = Cluster(case.partition)
+        for victim in (one for of in near for one in may_go(case, of)):
+            cluster.free[victim.node.id]["vcore"] += victim.fact.resource["vcore"]
+        return cluster.copies([node for one in near for node in racks(case)[one]], case.pending) >= (
+            case.pending.free + others
+        )
+
+    possible = {rack for rack in blocks if fits(case, rack, tuple(may_go(case, rack))) and room_for_all(rack)}
+    assert isinstance(found, GroupPlan) == bool(possible), f"{found}, possible in {possible}"
+    if isinstance(found, GroupPlan):
+        (rack,) = {node.attributes["rack"] for node in found.nodes}
+        assert rack in possible and found.domain == f"{blocks[rack]}/{rack}"
+        assert set(found.victims) <= set(may_go(case, rack)) and fits(case, rack, found.victims)

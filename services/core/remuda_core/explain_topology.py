@@ -66,6 +66,9 @@ def _no_room(groups: Groups, step: Step, scope: Domain) -> Constraint:
         return Constraint("domain", "", f"no node is in a {level}", "", step.needed, 0)
     best = min(inside, key=lambda one: (-shape.count(one), one.path))
     where, have = shown_path(best.path), shape.count(best)
+    if step.whole and have >= step.needed:
+        reason = f"no {step.whole} has room for all that its application asks for"
+        return Constraint("domain", where, reason, "", step.needed, have)
     if shape.slice_size:
         fine = groups.domains.name_of(shape.slice_level)
         reason = f"{have} of {step.needed} slices of {shape.slice_size} have a {fine}"

@@ -62,6 +62,7 @@ def plan_for_group(index: PartitionIndex, start: Start, search: VictimSearch) ->
     )
     best: tuple[tuple[object, ...], Domain, list[Allocation]] | None = None
     work = NODES_PER_GROUP_PLAN
+    whole: dict[Domain, Room] = {}
     for _, path, domain in inside[:DOMAINS_TRIED]:
         if work <= 0:
             break
@@ -71,8 +72,16 @@ def plan_for_group(index: PartitionIndex, start: Start, search: VictimSearch) ->
         if victims is None or Room(index, groups, domain, search).places_for(start, victims) is None:
             continue
         rank = (*cost_of(victims), path)
-        if best is None or rank < best[0]:
-            best = (rank, domain, victims)
+        if best is not None and rank >= best[0]:
+            continue
+        if start.others:
+            shared = next(one for one in above(domain) if one.level == start.shared)
+            if shared not in whole:
+                whole[shared] = Room(index, groups, shared, search)
+            work -= len(shared.nodes) // 8
+            if not whole[shared].could_hold(start.others, room):
+                continue
+        best = (rank, domain, victims)
     if best is None:
         return "no domain would have room for all of it, whatever may be preempted"
     _, domain, victims = best
@@ -208,6 +217,16 @@ class Room:
                 heappush(options, one)
         return chosen
 
+    def could_hold(self, others: Iterable[tuple[Demand, int]], planned: Room) -> bool:
+        """Whether these members can be placed beside what was planned for a part of the nodes, with victims if need
+        be."""
+        room = self._part(self.entries)
+        for entry in planned.entries:
+            room.gone[entry], room.free[entry] = planned.gone[entry], planned.free[entry]
+            room.placed[entry] = planned.placed.get(entry, [])
+        room.guards = planned.guards.copy()
+        return room._for_members(others) is not None
+
     def _part(self, entries: list[NodeEntry]) -> Room:
         """A copy of some of its nodes, as they are planned now."""
         part = copy(self)
@@ -276,6 +295,14 @@ class Room:
         return available, allocations - len(placed)
 
 
+def above(domain: Domain) -> Iterator[Domain]:
+    """The domain and those around it, the smallest first."""
+    one: Domain | None = domain
+    while one is not None:
+        yield one
+        one = one.parent
+
+
 def may_be_kept(node: Node) -> bool:
     """Whether the node takes asks, and is not set aside for others."""
     return node.schedulable and node.reservation is None and node.kept is None
@@ -324,6 +351,8 @@ def places_on_kept(
     whole = isinstance(start, Start) and start.begins
     if isinstance(start, Start) and whole and start.asks != todo:
         return "its group has other members now"
+    if isinstance(start, Start) and whole and not _are_in(index, preemption.nodes, start.scopes[0]):
+        return "its application runs elsewhere now"
     slices = groups.slices_of(preemption.pending) if sum(preemption.members.values()) > 1 else (-1, 0)
     if slices[1] and not whole:
         return "not all of its slices start any more"
@@ -340,3 +369,11 @@ def places_on_kept(
     if found is None:
         return "the nodes that were kept have no room for all of it any more"
     return [(ask, entry.node) for ask, entry in found]
+
+
+def _are_in(index: PartitionIndex, nodes: Iterable[Node], scope: Domain) -> bool:
+    groups = index.groups
+    assert groups is not None, "only groups keep nodes"
+    standing = groups.domains.standing
+    chains = (standing[index.nodes.entry_of(node)].chain for node in nodes)
+    return scope is groups.domains.all_nodes or all(scope in chain for chain in chains)

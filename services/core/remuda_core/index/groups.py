@@ -57,7 +57,8 @@ class Place(NamedTuple):
 
 class Step(NamedTuple):
     """The next step of a group, for `explain`: whether it `fits`; else what it needs in one domain of a level in
-    `scope`, of which `missing` members were not asked for yet. `scope` None: its members are in no domain."""
+    `scope`, of which `missing` members were not asked for yet. `scope` None: its members are in no domain. `whole`: the
+    level whose domain has to have room for all that the application asks for; "": none."""
 
     fits: bool
     unknown_level: str = ""
@@ -68,12 +69,15 @@ class Step(NamedTuple):
     needed: int = 1
     scope: Domain | None = None
     shape: Shape | None = None
+    whole: str = ""
 
 
 class Start(NamedTuple):
     """What a group places next: how many repeats of which asks, the same by their demands in the order of placement,
     what they ask for together, and the domains of which one has to hold all of them: those of `level` in one of
-    `scopes`. `begins`: it is a start. `slice_size`: each so many of them are in one domain of `slice_level`."""
+    `scopes`. `begins`: it is a start. `slice_size`: each so many of them are in one domain of `slice_level`. `shared`:
+    the level that all asks of the application share, if it starts with this group; -1: it does not. `others`: what its
+    other asks want, for which a domain of that level has to have room, too."""
 
     asks: dict[PendingAsk, int]
     members: list[tuple[Demand, int]]
@@ -83,6 +87,8 @@ class Start(NamedTuple):
     begins: bool
     slice_level: int = -1
     slice_size: int = 0
+    shared: int = -1
+    others: Sequence[tuple[Demand, int]] = ()
 
     @property
     def slices(self) -> int:
@@ -450,6 +456,7 @@ class Groups(GroupMembers):
         return Step(
             fits, "", starts, members + missing, missing, awaited.level, awaited.needed,
             self.domains.find(awaited.scope), awaited.shape,
+            wish.outer if starts and not self._is_bound(group.application) else "",
         )  # fmt: skip
 
     # Starts
@@ -575,6 +582,18 @@ class Groups(GroupMembers):
                 needed[shape] = needed.get(shape, 0) + free
         return all(shape.count(domain) >= count for shape, count in needed.items())
 
+    def _others(self, application: Application, asks: Mapping[PendingAsk, int]) -> list[tuple[Demand, int]]:
+        """What pending members of the groups of an application want beside these, by their demands, the largest
+        first."""
+        left = Counter[Demand]()
+        for one in self.of_application.get(application.id, ()):
+            for ask, (demand, free) in one.asks.items():
+                left[demand] += free - asks.get(ask, 0)
+        return sorted(
+            ((demand, count) for demand, count in left.items() if count > 0),
+            key=lambda one: (-one[0].weight, one[0].need),
+        )
+
     def _start_slices(
         self, group: Group, wish: Wish, together: list[tuple[PendingAsk, int, Demand]], scope: Domain, level: int
     ) -> list[Place]:
@@ -660,14 +679,15 @@ class Groups(GroupMembers):
             return "members that start with it were not asked for yet"
         if self._is_beyond_all_nodes(asked_together(asks)):
             return MORE_THAN_ALL_NODES
-        if wish.outer and not self._is_bound(group.application):
-            return "all asks of its application start in one domain"
         level = self._level_of_start(wish, scope)
         if wish.slice_size and sum(asks.values()) % wish.slice_size:
             return "a slice of it was not asked for in full yet"
         members = [(one, sum(n for _, n in some)) for one, some in self.in_order(asks)]
         slices = (place_of(self.levels, wish.slice_level), wish.slice_size) if wish.slice_size else (-1, 0)
-        return Start(asks, members, asked_together(asks), level, [scope], True, *slices)
+        is_first = bool(wish.outer) and not self._is_bound(group.application)
+        shared = place_of(self.levels, wish.outer) if is_first else -1
+        others = self._others(group.application, asks) if is_first else ()
+        return Start(asks, members, asked_together(asks), level, [scope], True, *slices, shared, others)
 
     def _is_beyond_all_nodes(self, resource: Resource) -> bool:
         total = self.index.partition.total
@@ -746,8 +766,15 @@ class Groups(GroupMembers):
 
     def missing(self, start: Start, domain: Domain) -> int:
         """How many of the members do not fit the domain now, counted for each of their demands alone."""
-        wanted = self._wanted(start)
+        wanted = self._wanted_by_all(start) if domain.level == start.shared else self._wanted(start)
         return sum(max(count - shape.count(domain), 0) * (shape.slice_size or 1) for shape, count in wanted)
+
+    def _wanted_by_all(self, start: Start) -> list[tuple[Shape, int]]:
+        """How many copies of which shapes the application wants that begins with the start."""
+        needed = Counter[Shape]()
+        for demand, count in (*start.members, *start.others):
+            needed[self.domains.shape_of(demand)] += count
+        return list(needed.items())
 
     def _wanted(self, start: Start) -> list[tuple[Shape, int]]:
         """How many copies, or slices, of which shapes."""
@@ -759,20 +786,28 @@ class Groups(GroupMembers):
     # The domain that others avoid
 
     def nearest(self, start: Start) -> Domain | None:
-        """The domain that is nearest to having room for the start: with the fewest members missing, then least used,
-        then by path. None: no domain can ever hold it. O(domains + nodes)."""
+        """The domain that is nearest to having room for the start, or, of the level that an application shares, for all
+        that begins with the start: with the fewest members missing, then least used, then by path. None: no domain can
+        ever hold it. O(domains + nodes)."""
         wanted = self._wanted(start)
+        shared = self._wanted_by_all(start) if start.shared >= 0 else []
         if self.hopeless_at != self.domains.layouts:
             self.hopeless_at = self.domains.layouts
             self.hopeless.clear()
         scopes = tuple(scope.path for scope in start.scopes)
-        kind = (start.level, scopes, *((shape.key_when_empty, count) for shape, count in wanted))
+        kind: tuple[object, ...] = (start.level, scopes, *((shape.key_when_empty, count) for shape, count in wanted))
+        if shared:
+            kind = (*kind, start.shared, *((shape.key_when_empty, count) for shape, count in shared))
         if kind in self.hopeless:
             return None
-        inside = sorted(((self.missing(start, one), one.used, one.path, one) for one in start.domains), key=_by_rank)
+        domains = start.domains if start.shared < 0 else start.scopes[0].at(start.shared)
+        inside = sorted(((self.missing(start, one), one.used, one.path, one) for one in domains), key=_by_rank)
         self.index.budget.left -= len(inside) // 8
         for _, _, _, domain in inside:
-            if all(shape.most(domain) >= count for shape, count in wanted):
+            parts = domain.at(start.level) if shared else (domain,)
+            if all(shape.most(domain) >= count for shape, count in shared) and any(
+                all(shape.most(part) >= count for shape, count in wanted) for part in parts
+            ):
                 return domain
             self.index.budget.left -= len(domain.nodes) // 8
         if len(self.hopeless) == SHAPES_COUNTED:
