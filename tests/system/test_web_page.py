@@ -110,9 +110,11 @@ partitions:
 """
 RACK_VIEWS = {
     "nodes/rm-1?show=racks": ["r1", "r2", "block › rack", "0 to 100 % used", "Groups that wait", "16 wait"],
+    "nodes/rm-1?show=racks&history=open": ["History of gpu", "useless"],
     "nodes/rm-1?show=racks&racks=application": ["r1", "app", "train"],
     "nodes/rm-1?show=racks&racks=queue": ["r1", "root.a"],
     "nodes/rm-1?show=racks&rack=default%2Fb1%2Fr1": ["b1/r1", "n1", "train"],
+    "queues/rm-1": ["Queues", "gpu 4.47 of 32"],
     "nodes/rm-1/n1": ["b1/r1", "devices of gpu"],
 }  # fmt: skip
 

@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 
 from integrations.kubernetes.tests import manifests
-from remuda_core.commands import (
-    AnswerPredicates,
-    Register,
-    ReleaseAllocation,
-    ReleaseAsk,
-    Schedule,
-    SubmitApplication,
-    SubmitAsk,
-    Tick,
-    UpdateNode,
-    Verdict,
-)
-from remuda_core.core import Core
-from remuda_core.facts import Allocated, PredicatesAsked
-from remuda_core.facts import Ask as CoreAsk
-from remuda_core.settings import Configuration, PartitionSettings, QueueSettings
+from integrations.kubernetes.tests.plane import DRIVER, GPU, KINDS, PARTITION, POLICY, Plane
 from remuda_kubernetes.api.client import ApiError, Away, Conflict
 from remuda_kubernetes.api.objects import (
     CLAIM_FINALIZER,
@@ -34,256 +17,19 @@ from remuda_kubernetes.api.objects import (
     DeviceClassSpec,
     DeviceSelector,
     Metadata,
-    Node,
-    Pod,
     ResourceClaim,
-    ResourceSlice,
     SliceDevice,
 )
 from remuda_kubernetes.settings import KubernetesSettings
 from remuda_kubernetes.shell.claims import ClaimRefused, give, give_back
-from remuda_kubernetes.shim.cache import ShimPolicy
 from remuda_kubernetes.shim.devices import Selection, selection_of
-from remuda_kubernetes.shim.effects import (
-    Ask,
-    Bind,
-    Effect,
-    GiveBack,
-    PodName,
-    RecordEvent,
-    Release,
-    ReportNode,
-    Submit,
-)
-from remuda_kubernetes.shim.effects import SetCondition as Condition
+from remuda_kubernetes.shim.effects import Ask, Bind, GiveBack, PodName, RecordEvent, Release, ReportNode
 from remuda_kubernetes.shim.resume import AllocationRow, ApplicationRow, KeptState
 from remuda_kubernetes.shim.shim import Shim
 from remuda_proto.si.v1 import si_pb2 as si
-from tests.sim.kubernetes.api_server import ApiServer, Json
-from tests.sim.story import Story
+from tests.sim.kubernetes.api_server import Json
 
-GPU = "example.com/gpu"
-DRIVER = "gpu.example.com"
-PARTITION = "[k8s]default"
 TAG = f"remuda/devices.{GPU}"
-KINDS: dict[str, tuple[type[Any], str]] = {
-    "nodes": (Node, "node"), "deviceclasses": (DeviceClass, "device_class"), "resourceslices": (ResourceSlice, ""),
-    "resourceclaims": (ResourceClaim, ""), "pods": (Pod, "pod"),
-}  # fmt: skip
-POLICY = ShimPolicy(frozenset({"remuda"}), device_classes=(("gpu", GPU),))
-
-
-class Client:
-    """Calls of the simulated API server. `before`: called with each path before the call."""
-
-    def __init__(self, server: ApiServer) -> None:
-        self._server = server
-        self.before: Callable[[str], None] = lambda path: None
-
-    async def patch(self, path: str, body: Any, form: str = "") -> bytes:
-        self.before(path)
-        return self._server.call("PATCH", path, body, None)
-
-    async def get(self, path: str, kind: type[Any]) -> Any:
-        return msgspec.json.decode(self._server.call("GET", path, None, None), type=kind)
-
-    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
-        path = f"/api/v1/namespaces/{namespace}/pods/{name}/binding"
-        self.before(path)
-        self._server.call("POST", path, {"metadata": {"uid": uid}, "target": {"name": node}}, None)
-
-
-class Plane:
-    """An API server, a shim and a core, without anything between them. `gpus`: devices of each node."""
-
-    def __init__(self, gpus: dict[str, int]) -> None:
-        self.now_ms = 1_000
-        self.server = ApiServer(Story(time.monotonic), 36)
-        self.client = Client(self.server)
-        self._seen: dict[str, dict[str, Json]] = {kind: {} for kind in KINDS}
-        self.conditions: dict[str, str] = {}
-        self.events: list[str] = []
-        self.is_carried_out = True  # bindings and what is given back
-        root = QueueSettings("root", parent=True, submit_acl="*", queues=(QueueSettings("default"),))
-        self.core = Core("k8s")
-        configuration = Configuration("x", (PartitionSettings("default", root, devices={GPU: 1}),))
-        self.core.handle(Register("k8s", configuration, extra_config={"predicates": "batch"}), self.now_ms)
-        self.shim = Shim(POLICY)
-        self.add_class()
-        for name, count in gpus.items():
-            self.server.add("nodes", manifests.node(name))
-            self.add_slice(name, [{"name": f"gpu-{number}"} for number in range(count)])
-        self.look()
-        self.shim.report()
-
-    def add_class(self, name: str = "gpu", driver: str = DRIVER) -> None:
-        selector = {"cel": {"expression": f'device.driver == "{driver}"'}}
-        config = [{"opaque": {"driver": driver, "parameters": {"of": "class"}}}]
-        spec = {"selectors": [selector], "config": config}
-        self.server.add("deviceclasses", {"metadata": {"name": name}, "spec": spec})
-
-    def add_slice(self, node: str, of: list[Json], generation: int = 1, parts: int = 1, name: str = "") -> None:
-        pool = {"name": node, "generation": generation, "resourceSliceCount": parts}
-        spec = {"driver": DRIVER, "nodeName": node, "pool": pool, "devices": of}
-        self.server.add("resourceslices", {"metadata": {"name": name or f"{node}-slice"}, "spec": spec})
-
-    def add_claim(self, name: str = "c", count: int = 1, owner: str = "", of: str = "gpu") -> Json:
-        exactly = {"deviceClassName": of, "allocationMode": "ExactCount", "count": count}
-        metadata: Json = {"name": name}
-        if owner:
-            metadata["ownerReferences"] = [{"kind": "Pod", "name": name, "uid": owner, "controller": True}]
-        spec = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}],
-                            "config": [{"opaque": {"driver": DRIVER, "parameters": {"of": "claim"}}}]}}  # fmt: skip
-        return self.server.add("resourceclaims", {"metadata": metadata, "spec": spec, "status": {}}, "default")
-
-    def add_pod(self, name: str, *claims: str) -> Json:
-        wants = [{"name": f"of-{claim}", "resourceClaimName": claim} for claim in claims]
-        made = manifests.pod(name, app="app", cpu="1", resourceClaims=wants)
-        return self.server.add("pods", made, "default")
-
-    def claim(self, name: str = "c") -> Json:
-        found = self.server.find("resourceclaims", name)
-        assert found is not None
-        return found
-
-    def devices_of(self, name: str = "c") -> list[tuple[str, str]]:
-        results = self.claim(name)["status"].get("allocation", {}).get("devices", {}).get("results", [])
-        return [(one["pool"], one["device"]) for one in results]
-
-    def node_of(self, pod: str) -> str:
-        found = self.server.find("pods", pod)
-        return found["spec"].get("nodeName", "") if found is not None else ""
-
-    # The reflectors, the bus and the calls
-
-    def look(self) -> None:
-        """The shim gets what has changed."""
-        for kind, (of, name) in KINDS.items():
-            now = {one["metadata"]["uid"]: one for one in self.server.all(kind)}
-            before, self._seen[kind] = self._seen[kind], now
-            changed, gone = self._handlers(kind, name)
-            for uid in before.keys() - now.keys():
-                gone(msgspec.convert(before[uid], of))
-            for uid, one in now.items():
-                if before.get(uid) != one:
-                    changed(msgspec.convert(one, of))
-
-    def _handlers(self, kind: str, name: str) -> tuple[Callable[[Any], None], Callable[[Any], None]]:
-        it = self.shim
-        if kind == "resourceslices":
-            return it.device_claims.slice_changed, it.device_claims.slice_gone
-        if kind == "resourceclaims":
-            return it.device_claims.claim_changed, it.device_claims.claim_gone
-        return getattr(it, f"{name}_changed"), getattr(it, f"{name}_gone")
-
-    async def settle(self) -> None:
-        """Until nothing is left to do."""
-        for _ in range(30):
-            self.look()
-            effects = self.shim.take()
-            for effect in effects:
-                await self._carry_out(effect)
-            self.now_ms += 1_000
-            facts = [*self.core.handle(Tick(), self.now_ms), *self.core.handle(Schedule(100), self.now_ms)]
-            asked = [one for one in facts if isinstance(one, PredicatesAsked)]
-            for one in asked:
-                facts += self._answer(one)
-            self._report(facts)
-            self.shim.sweep()
-            if not (effects or asked or facts):
-                return
-
-    def _answer(self, asked: PredicatesAsked) -> list[Any]:
-        found = self.shim.questions.verdicts(asked.allocation_key, asked.predicate_class, asked.node_ids)
-        verdicts = tuple(Verdict(one.node_id, one.reason, one.holds_ms) for one in found)
-        answered = self.core.handle(AnswerPredicates(PARTITION, asked.question, verdicts), self.now_ms)
-        return [*answered, *self.core.handle(Schedule(100), self.now_ms)]
-
-    def _report(self, facts: list[Any]) -> None:
-        for one in facts:
-            if isinstance(one, Allocated):
-                tags = {f"remuda/devices.{resource}": text for resource, text in one.devices.items()}
-                new = si.Allocation(allocationKey=one.allocation_key, UUID=one.uuid, nodeID=one.node_id,
-                                    applicationID=one.application_id, allocationTags=tags)  # fmt: skip
-                for name, amount in one.resource.items():
-                    new.resourcePerAlloc.resources[name].value = amount
-                self.shim.allocation(si.AllocationResponse(new=[new]))
-
-    async def _carry_out(self, effect: Effect) -> None:
-        core = self.core
-        match effect:
-            case Submit(request):
-                core.handle(SubmitApplication(PARTITION, request.applicationID, "root.default", "ann"), self.now_ms)
-                accepted = si.AcceptedApplication(applicationID=request.applicationID)
-                self.shim.application(si.ApplicationResponse(accepted=[accepted]))
-            case Ask(ask):
-                resource = {name: one.value for name, one in ask.resourceAsk.resources.items()}
-                of = CoreAsk(PARTITION, ask.applicationID, ask.allocationKey, resource, tags=dict(ask.tags))
-                core.handle(SubmitAsk(of), self.now_ms)
-            case Release(si.AllocationRelease() as one):
-                core.handle(ReleaseAllocation(PARTITION, one.applicationID, one.UUID), self.now_ms)
-            case Release(si.AllocationAskRelease() as one):
-                core.handle(ReleaseAsk(PARTITION, one.applicationID, one.allocationKey), self.now_ms)
-            case ReportNode(info):
-                self._update(info)
-            case Condition(pod, _, message):
-                self.conditions[pod.name] = message
-            case RecordEvent(_, pod, reason, _, note):
-                self.events.append(f"{pod.name} {reason} {note}")
-            case Bind() | GiveBack() if self.is_carried_out:
-                await self._call(effect)
-
-    def _update(self, info: si.NodeInfo) -> None:
-        existing = tuple(
-            Allocated(PARTITION, one.applicationID, one.allocationKey, one.UUID, one.nodeID,
-                      {name: of.value for name, of in one.resourcePerAlloc.resources.items()},
-                      tags=dict(one.allocationTags))
-            for one in info.existingAllocations
-        )  # fmt: skip
-        capacity, occupied = (
-            {name: one.value for name, one in of.resources.items()} if info.HasField(field) else None  # type: ignore[arg-type]
-            for field, of in (
-                ("schedulableResource", info.schedulableResource),
-                ("occupiedResource", info.occupiedResource),
-            )
-        )
-        action, attributes = si.NodeInfo.ActionFromRM.Name(info.action), dict(info.attributes)
-        command = UpdateNode(PARTITION, info.nodeID, action, attributes, capacity, occupied, existing)
-        self.core.handle(command, self.now_ms)
-
-    async def _call(self, effect: Bind | GiveBack) -> None:
-        try:
-            if isinstance(effect, GiveBack):
-                await give_back(self.client, effect)  # type: ignore[arg-type]
-                self.shim.device_claims.given_back(effect)
-                return
-            for write in effect.claims:
-                await give(self.client, write, effect.pod)  # type: ignore[arg-type]
-            await self.client.bind(effect.pod.namespace, effect.pod.name, effect.pod.uid, effect.node)
-        except ApiError as error:
-            self.shim.binding_failed(effect.pod.uid, effect.node, error.reason)  # type: ignore[union-attr]
-        else:
-            self.shim.bound(effect.pod.uid, effect.node)
-
-    def free_claims(self) -> None:
-        """What the controller of claims does."""
-        there = {one["metadata"]["uid"] for one in self.server.all("pods")}
-        for claim in self.server.all("resourceclaims"):
-            consumers = claim["status"].get("reservedFor", [])
-            left = [one for one in consumers if one["uid"] in there]
-            if len(left) < len(consumers):
-                status = {"reservedFor": left} if left else {"reservedFor": None, "allocation": None}
-                path = f"/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/{claim['metadata']['name']}/status"
-                self.server.call("PATCH", path, {"metadata": {}, "status": status}, None)
-
-    def capacity(self, node: str) -> int:
-        return self.core.state.partitions[PARTITION].nodes[node].capacity.get(GPU, 0)
-
-    def known(self, node: str) -> tuple[int, int, dict[str, int]]:
-        """Of the core: devices of the node, how many are occupied, and what is free on each."""
-        of = self.core.state.partitions[PARTITION].nodes[node]
-        free = dict(zip(of.devices[GPU].room, of.devices[GPU].free(), strict=True))
-        return of.capacity.get(GPU, 0), of.occupied.get(GPU, 0), free
 
 
 async def test_claim_is_written_before_the_binding_and_names_the_devices() -> None:
@@ -496,7 +242,7 @@ async def test_restart_between_the_claim_and_the_binding_goes_on() -> None:
     )
     it.client.before = lambda path: None
     it.is_carried_out = True
-    it.shim, it._seen = Shim(POLICY), {kind: {} for kind in KINDS}
+    it.shim, it.seen = Shim(POLICY), {kind: {} for kind in KINDS}
     it.look()
     it.shim.resume(KeptState([], [ApplicationRow("default.app", "Running")], [], [row]))
     await it.settle()
@@ -525,7 +271,7 @@ async def test_pods_that_run_are_reported_with_their_devices() -> None:
     it.add_pod("q", "c")
     await it.settle()
     again = Shim(POLICY)
-    it.shim, it._seen = again, {kind: {} for kind in KINDS}
+    it.shim, it.seen = again, {kind: {} for kind in KINDS}
     it.look()
     again.report()
     (reported,) = [one.node for one in again.take() if isinstance(one, ReportNode)]

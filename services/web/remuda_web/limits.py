@@ -107,6 +107,9 @@ HISTORY_COARSE_SAMPLES: Final = 288
 # Resources of queues with a history: 4 amounts of 648 samples of 8 bytes each, so 62 MB in all. 1,000 queues with 3
 # resources; those near root come first.
 HISTORY_SERIES: Final = 3_000
+# The same for resources on devices of partitions. An RM without devices is asked again after this time.
+HISTORY_DEVICES: Final = 500
+HISTORY_NO_DEVICES_S: Final = 60.0
 # An overview shows the allocations of an RM a second over the last minute, from samples that are some seconds apart.
 RATE_OVER_S: Final = 60.0
 RATE_EVERY_S: Final = 5.0

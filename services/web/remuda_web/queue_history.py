@@ -1,4 +1,5 @@
-"""What each queue used, wanted and might use, over the last day: samples in memory, from followers.
+"""What each queue used, wanted and might use, and what was free on devices, over the last day: samples in memory, from
+followers.
 
 Two grids of time: a sample every ten seconds for the last hour, and one every five minutes for the last day.
 Columns of numbers, not rows of objects: memory is bounded by `limits.HISTORY_SERIES`. Knows nothing of HTTP.
@@ -57,7 +58,9 @@ class _Grid:
                     del self.columns[key]
 
 
-class _Queue:
+class _Series:
+    """Of a queue, or of the devices of a partition."""
+
     def __init__(self) -> None:
         self.fine = _Grid(limits.HISTORY_EVERY_MS, limits.HISTORY_SAMPLES)
         self.coarse = _Grid(limits.HISTORY_COARSE_EVERY_MS, limits.HISTORY_COARSE_SAMPLES)
@@ -66,6 +69,23 @@ class _Queue:
     def series(self) -> int:
         """The number of resources: of those, all amounts are kept."""
         return len({resource for resource, _ in self.fine.columns})
+
+    def add(self, at_ms: int, running: int, amounts: Mapping[tuple[str, str], float]) -> None:
+        for grid in (self.fine, self.coarse):
+            grid.add(at_ms, running, amounts)
+
+    def shown(self) -> dict[str, Any]:
+        """`times`, `running` and `resources`: of the day what is older than the hour, and then the hour."""
+        fine, coarse = self.fine, self.coarse
+        older = sum(at_ms < fine.at[0] for at_ms in coarse.at)
+        resources: dict[str, dict[str, list[int | None]]] = {}
+        for resource, amount in sorted(fine.columns.keys() | coarse.columns.keys()):
+            before = coarse.columns.get((resource, amount), array("d", [_NONE] * len(coarse.at)))[:older]
+            after = fine.columns.get((resource, amount), array("d", [_NONE] * len(fine.at)))
+            values = [int(value) if math.isfinite(value) else None for value in (*before, *after)]
+            resources.setdefault(resource, {})[amount] = values
+        times, running = [*coarse.at[:older], *fine.at], [*coarse.running[:older], *fine.running]
+        return {"times": times, "running": running, "resources": resources}
 
 
 Place = tuple[str, str, str]  # the RM, the partition, the path of the queue
@@ -76,7 +96,7 @@ class QueueHistory:
 
     def __init__(self, most_series: int = limits.HISTORY_SERIES) -> None:
         self._most_series = most_series
-        self._queues: dict[Place, _Queue] = {}
+        self._queues: dict[Place, _Series] = {}
         self._series = 0
 
     def add(self, rm: str, rows: Iterable[Row], at_ms: int) -> None:
@@ -100,9 +120,8 @@ class QueueHistory:
         if queue is None:
             if not amounts:
                 return
-            queue = self._queues[place] = _Queue()
-        for grid in (queue.fine, queue.coarse):
-            grid.add(at_ms, row["running_applications"], amounts)
+            queue = self._queues[place] = _Series()
+        queue.add(at_ms, row["running_applications"], amounts)
         self._series += queue.series - before
 
     def forget(self, rms: Sequence[str]) -> None:
@@ -122,18 +141,77 @@ class QueueHistory:
             "rm": rm, "partition": partition, "queue": path, "kept": queue is not None, "times": [], "running": [],
             "resources": {},
         }  # fmt: skip
-        if queue is None:
-            return shown
-        fine, coarse = queue.fine, queue.coarse
-        older = sum(at_ms < fine.at[0] for at_ms in coarse.at)
-        shown["times"] = [*coarse.at[:older], *fine.at]
-        shown["running"] = [*coarse.running[:older], *fine.running]
-        for resource, amount in sorted(fine.columns.keys() | coarse.columns.keys()):
-            before = coarse.columns.get((resource, amount), array("d", [_NONE] * len(coarse.at)))[:older]
-            after = fine.columns.get((resource, amount), array("d", [_NONE] * len(fine.at)))
-            values = [int(value) if math.isfinite(value) else None for value in (*before, *after)]
-            shown["resources"].setdefault(resource, {})[amount] = values
-        return shown
+        return shown if queue is None else {**shown, **queue.shown()}
+
+
+class DeviceHistory:
+    """What was free on the devices of each partition of an RM. `add` takes the sums of its devices."""
+
+    def __init__(self, most_series: int = limits.HISTORY_DEVICES) -> None:
+        self._most_series = most_series
+        self._partitions: dict[tuple[str, str], _Series] = {}
+
+    def add(self, rm: str, partition: str, sums: Iterable[Row], at_ms: int) -> None:
+        """Resources above the bound are not kept."""
+        room = self._most_series - sum(one.series for one in self._partitions.values())
+        known = self._partitions.get((rm, partition))
+        kept = {resource for resource, _ in known.fine.columns} if known is not None else set()
+        amounts: dict[tuple[str, str], float] = {}
+        for one in sums:
+            resource, unit = one["resource"], one["capacity"] / one["devices"] if one["devices"] else 0
+            if resource in kept or room > 0:
+                room -= resource not in kept
+                found = {name: one[name] for name in ("capacity", "free", "fragments")} | {"whole": one["whole"] * unit}
+                amounts |= {(resource, name): float(value) for name, value in found.items()}
+        if known is None and amounts:
+            known = self._partitions[rm, partition] = _Series()
+        if known is not None:
+            known.add(at_ms, 0, amounts)
+
+    def forget(self, rms: Sequence[str]) -> None:
+        """All RMs but these."""
+        self._partitions = {place: one for place, one in self._partitions.items() if place[0] in rms}
+
+    def of(self, rm: str, partition: str) -> dict[str, Any]:
+        """As of a queue. Of each resource: `capacity`, what is `free`, what of it is on `whole` devices, and
+        `fragments`, which no waiting or common ask can use."""
+        known = self._partitions.get((rm, partition))
+        found = known.shown() if known is not None else {"times": [], "resources": {}}
+        return {"rm": rm, "partition": partition, "kept": known is not None,
+                "times": found["times"], "resources": found["resources"]}  # fmt: skip
+
+
+async def sample_devices(source: Source, history: DeviceHistory) -> None:
+    """Read the sums of all devices of all RMs again and again. An RM that had no devices is asked less often: a core
+    adds up all nodes for the answer."""
+    rest: dict[str, float] = {}  # until when an RM is not asked
+    while True:
+        began = time.monotonic()
+        rms = list(source.rms())
+        history.forget(rms)
+        rest = {rm: until for rm, until in rest.items() if rm in rms and until > began}
+        for rm in (rm for rm in rms if rm not in rest):
+            try:
+                if not await _sample(source, history, rm):
+                    rest[rm] = began + limits.HISTORY_NO_DEVICES_S
+            except Unreadable:
+                pass  # a gap
+            except KeyError as error:
+                log.warning("no sample of devices: an answer of a core lacks a field, is it older?", field=str(error))
+                rest[rm] = began + limits.HISTORY_NO_DEVICES_S
+        took_s = time.monotonic() - began
+        await asyncio.sleep(max(limits.HISTORY_EVERY_MS / 1_000, limits.HISTORY_REST * took_s))
+
+
+async def _sample(source: Source, history: DeviceHistory, rm: str) -> bool:
+    """Whether the RM has devices. The first row of a partition is that of all its nodes."""
+    first = await source.page(rm, "topology", limit=1)
+    named = [one["name"] for one in first["partitions"] if one["devices"]]
+    for name in named:
+        page = await source.page(rm, "topology", after=[name, -1], limit=1)
+        for row in (row for row in page["domains"] if row["partition"] == name):
+            history.add(rm, name, row["devices"], time.time_ns() // 1_000_000)
+    return bool(named)
 
 
 async def sample_queues(source: Source, history: QueueHistory, rates: Rates) -> None:

@@ -26,7 +26,7 @@ from remuda_web.app import Application
 from remuda_web.bus_source import BusSource
 from remuda_web.kept_answers import KeptAnswers
 from remuda_web.kept_source import KeptSource
-from remuda_web.queue_history import sample_queues
+from remuda_web.queue_history import sample_devices, sample_queues
 from remuda_web.server import Server
 from remuda_web.settings import WebSettings
 from remuda_web.source import Unreadable
@@ -57,6 +57,7 @@ async def serve(bus: Bus, settings: WebSettings) -> None:
         asyncio.create_task(source.watch(), name="RMs"),
         asyncio.create_task(_sample(app.answers), name="history"),
         asyncio.create_task(sample_queues(source, app.queue_history, app.rates), name="history of queues"),
+        asyncio.create_task(sample_devices(source, app.device_history), name="history of devices"),
         asyncio.create_task(_check(app.answers), name="health check"),
     ]
     try:

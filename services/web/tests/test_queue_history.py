@@ -15,7 +15,7 @@ from remuda_web import limits
 from remuda_web.app import Application
 from remuda_web.callers import set_caller
 from remuda_web.overview import Rates
-from remuda_web.queue_history import QueueHistory, sample_queues
+from remuda_web.queue_history import DeviceHistory, QueueHistory, sample_devices, sample_queues
 from remuda_web.source import Row, Unreadable
 
 EVERY = limits.HISTORY_EVERY_MS
@@ -112,3 +112,72 @@ async def test_the_history_shows_what_its_reader_may_see(operator: str | None, i
         assert (found["kept"], found["times"]) == (is_kept, [5] if is_kept else [])
         assert (await client.get("/rms/rm-9/queue-history", params={"queue": "root"})).status_code == 404
         assert (await client.get("/rms/rm-1/queue-history")).status_code == 400
+
+
+def devices(resource: str, fragments: int, **more: Any) -> Row:
+    return {
+        "resource": resource,
+        "devices": 4,
+        "capacity": 4_000,
+        "free": 1_500,
+        "whole": 1,
+        "fragments": fragments,
+        **more,
+    }
+
+
+class Topology:
+    """A source of two RMs, of which one has devices in one of two partitions."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str]] = []
+
+    def rms(self) -> list[str]:
+        return ["rm-0", "rm-1"]
+
+    async def page(self, rm: str, kind: str, **arguments: Any) -> Row:
+        assert kind == "topology" and arguments.pop("limit") == 1
+        name = arguments.get("after", [""])[0]
+        self.asked.append((rm, name))
+        units = {"gpu": 1_000} if rm == "rm-1" else {}
+        partitions = [{"name": "default", "devices": {}}, {"name": "gpus", "devices": units}]
+        domain = {"partition": name, "path": [], "devices": [devices("gpu", 500)]}
+        return {"partitions": partitions, "domains": [domain]}
+
+
+async def test_what_is_free_on_devices_is_sampled() -> None:
+    history, source = DeviceHistory(), Topology()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(sample_devices(source, history), 0.05)  # type: ignore[arg-type]
+    assert source.asked == [("rm-0", ""), ("rm-1", ""), ("rm-1", "gpus")]
+    found = history.of("rm-1", "gpus")
+    assert found["kept"] and len(found["times"]) == 1
+    assert found["resources"] == {"gpu": {"capacity": [4_000], "free": [1_500], "fragments": [500], "whole": [1_000]}}
+    assert history.of("rm-0", "default") == {
+        "rm": "rm-0", "partition": "default", "kept": False, "times": [], "resources": {},
+    }  # fmt: skip
+
+
+def test_resources_on_devices_are_kept_while_there_is_room() -> None:
+    history = DeviceHistory(most_series=2)
+    history.add("rm-1", "default", [devices("gpu", 1), devices("fpga", 2), devices("npu", 3)], 0)
+    history.add("rm-2", "default", [devices("gpu", 1)], 0)
+    history.add("rm-1", "default", [devices("gpu", 4), devices("npu", 3)], EVERY)
+    assert history.of("rm-1", "default")["resources"]["gpu"]["fragments"] == [1, 4]
+    assert history.of("rm-1", "default")["resources"]["fpga"]["fragments"] == [2, None]
+    assert (
+        set(history.of("rm-1", "default")["resources"]) == {"gpu", "fpga"} and not history.of("rm-2", "default")["kept"]
+    )
+    history.forget(["rm-2"])
+    history.add("rm-2", "default", [devices("gpu", 1, devices=0)], 0)
+    assert history.of("rm-2", "default")["resources"]["gpu"]["whole"] == [0]
+    assert not history.of("rm-1", "default")["kept"]
+
+
+async def test_the_history_of_devices_is_for_everybody() -> None:
+    app = Application(Topology(), "1", 0, "info")  # type: ignore[arg-type]
+    app.device_history.add("rm-1", "gpus", [devices("gpu", 500)], 5)
+    async with AsyncClient(transport=ASGITransport(app), base_url="http://web/api/v1") as client:
+        found = (await client.get("/rms/rm-1/device-history", params={"partition": "GPUs"})).json()
+        assert (found["kept"], found["times"]) == (True, [5])
+        assert (await client.get("/rms/rm-9/device-history")).status_code == 404

@@ -32,7 +32,7 @@ from remuda_web.api_v1.peloton import add_peloton
 from remuda_web.callers import caller_of, sender_of
 from remuda_web.overview import Overviews
 from remuda_web.problems import Problem
-from remuda_web.queue_history import QueueHistory
+from remuda_web.queue_history import DeviceHistory, QueueHistory
 from remuda_web.seen import sees_queue, source_for
 from remuda_web.source import LISTS, Event, Row, Source, Unreadable
 from remuda_web.streams import Streams, event
@@ -78,12 +78,13 @@ class Api:
     what ledgers hold; None: costs are not shown."""
 
     def __init__(
-        self, source: Source, history: QueueHistory, overviews: Overviews, welcome: Welcome, bus: Bus | None,
-        streams: Streams, prices: Prices | None = None,
+        self, source: Source, history: QueueHistory, devices: DeviceHistory, overviews: Overviews, welcome: Welcome,
+        bus: Bus | None, streams: Streams, prices: Prices | None = None,
     ) -> None:  # fmt: skip
         self._prices = prices
         self._source = source
         self._history = history
+        self._devices = devices
         self._overviews = overviews
         self._welcome = welcome
         self._bus = bus
@@ -107,6 +108,8 @@ class Api:
             ("/rms/{rm}/replays/{id}", self.replay, "The report of a replay", schemas.answers(schemas.REPLAY), ()),
             ("/rms/{rm}/queue-history", self.queue_history, "What a queue used, wanted and might use in the last day",
              schemas.answers(schemas.QUEUE_HISTORY), ("queue", "partition")),
+            ("/rms/{rm}/device-history", self.device_history, "What was free on devices, and what useless, in a day",
+             schemas.answers(schemas.DEVICE_HISTORY), ("partition",)),
             *(
                 (f"/rms/{{rm}}/{kind}", self._rows_of(kind), f"A page of the query {kind}",
                  schemas.answers(schemas.of_rows(kind)), (*FILTERS[kind], *_of_page(kind)))
@@ -191,6 +194,14 @@ class Api:
         except Unreadable as error:
             raise Problem(error.code, str(error)) from None
         return tagged(request, (self._history if is_seen else QueueHistory()).of(rm, partition, queue))
+
+    async def device_history(
+        self, request: Request, rm: str,
+        partition: Annotated[str, Query(max_length=limits.FILTER_CHARACTERS)] = "default",
+    ) -> Response:  # fmt: skip
+        """Sums of nodes, which everybody sees."""
+        self._known(rm)
+        return tagged(request, self._devices.of(rm, partition.strip().lower()))
 
     async def welcome(self, request: Request) -> Response:
         return tagged(request, self._welcome._asdict())

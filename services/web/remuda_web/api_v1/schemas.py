@@ -86,6 +86,12 @@ QUEUE_HISTORY: Final[Schema] = {
         },
     },
 }  # fmt: skip
+DEVICE_HISTORY: Final[Schema] = {
+    "type": "object", "required": ["rm", "partition", "kept", "times", "resources"],
+    "properties": {
+        name: of for name, of in QUEUE_HISTORY["properties"].items() if name not in ("queue", "running")
+    },
+}  # fmt: skip
 _AMOUNTS: Final[Schema] = {"type": "object", "additionalProperties": {"type": "integer"}}
 LEDGER: Final[Schema] = {
     "type": "object", "required": ["rm", "since_ms", "until_ms", "by", "per", "zone", "begun_ms", "closed_ms", "rows"],

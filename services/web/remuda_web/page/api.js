@@ -51,6 +51,7 @@ export const paths = {
   pelotonPools: (cluster) => `${V1}/peloton/${encodeURIComponent(cluster)}/pools`,
   pelotonPreview: (cluster) => `${V1}/peloton/${encodeURIComponent(cluster)}/pools/preview`,
   queueHistory: (rm, partition, queue) => `${below(rm)}/queue-history${query({ partition, queue })}`,
+  deviceHistory: (rm, partition) => `${below(rm)}/device-history${query({ partition })}`,
   whatIf: (rm, application, key, partition) => `${below(rm)}/what-if${query({ application, key, partition })}`,
   story: (rm, id, since_ms) => `${below(rm)}/story${query({ id, since_ms })}`,
   preview: (rm) => `${below(rm)}/preview`,

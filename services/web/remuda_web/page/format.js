@@ -1,4 +1,5 @@
-// Text for people. Amounts are in base units: vcore in thousandths, memory in bytes, the rest as they are.
+// Text for people. Amounts are in base units: vcore in thousandths, memory in bytes, the rest as they are. What stands on
+// devices is shown in devices, such as 0.25.
 
 const FIRST = ["vcore", "memory", "gpu"];
 const BYTES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -9,7 +10,15 @@ export const ordered = (names) => [...names].sort((a, b) => rank(a) - rank(b) ||
 
 const short = (value) => (value >= 1000 ? Math.round(value).toLocaleString("en") : `${Number(value.toPrecision(3))}`);
 
+// The amount of one device, by resource: of the resource manager that is shown. Where its partitions differ, none.
+let units = {};
+export function showUnits(partitions) {
+  const all = partitions.flatMap((one) => Object.entries(one.devices));
+  units = Object.fromEntries(all.filter(([name, unit]) => all.every(([other, its]) => other !== name || its === unit)));
+}
+
 export function amount(name, value) {
+  if (units[name]) return short(value / units[name]);
   if (name === "vcore") return short(value / 1000);
   if (name !== "memory") return short(value);
   if (value < 1024) return value ? `${short(value)} B` : "0";

@@ -3,6 +3,7 @@
 import { html, render, useEffect, useState } from "./html.js";
 import { paths } from "./api.js";
 import { askRowsAhead, useData } from "./data.js";
+import { showUnits } from "./format.js";
 import { Login, WhoIsIt } from "./login.js";
 import { Choice, State } from "./parts.js";
 import { PAST_VIEWS, go, here, link, showMoment, usePlace } from "./place.js";
@@ -16,6 +17,7 @@ const POOLS = "pools";
 const LISTS = ["queues", "applications", "nodes"];
 // The other views are loaded behind the first one.
 const OTHERS_AFTER_MS = 1500;
+const UNITS_EVERY_MS = 60000;
 const WELCOME = "welcome"; // in place of views that need a resource manager, while there is none
 
 const loaded = new Map(); // components, by the name of their view
@@ -58,6 +60,9 @@ function Page() {
   const rm = place.rm || (rms.includes(last) ? last : rms[0] || "");
   last = rm;
   const needsRm = view !== POOLS && !OF_ALL.includes(view);
+  const isOfOne = needsRm && view !== "overview" && rms.includes(rm);
+  const { data: topology } = useData(isOfOne ? paths.rm(rm, "topology", { limit: 1 }) : null, UNITS_EVERY_MS);
+  showUnits(isOfOne && topology ? topology.partitions : []);
   const isUnknown = data && place.rm && rms.length > 0 && !rms.includes(place.rm) && needsRm && view !== "overview";
   const { View, error: notLoaded } = useView(data && !rms.length && needsRm ? WELCOME : view);
   useEffect(() => { document.title = [place.item, view, needsRm && view !== "overview" && rm, "remuda"].filter(Boolean).join(" · "); }, [place, view, rm]);

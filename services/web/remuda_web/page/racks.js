@@ -1,7 +1,7 @@
 // Racks with their nodes and devices, a canvas each, drawn while it is in sight; a rack that is chosen as a table.
 import { html, useEffect, useMemo, useRef, useState } from "./html.js";
-import { useDark } from "./chart.js";
-import { paths } from "./api.js";
+import { Chart, useDark } from "./chart.js";
+import { paths, shownAt } from "./api.js";
 import { useData, useRows } from "./data.js";
 import { amount, constraint, number, percent, plural, time } from "./format.js";
 import { List } from "./list.js";
@@ -30,7 +30,7 @@ export function Racks({ rm, nodes }) {
   const one = racks.find((rack) => rack.key === chosen);
   return html`<div class="controls"><${Choice} label="Colour devices by" value=${by} options=${WAYS} onChoice=${choose} /></div>
     <${State} ready=${told} error=${error || allocations.error || applications.error} />
-    ${told && told.partitions.map((partition) => html`<${Devices} partition=${partition} all=${told.rows.find((row) => row.partition === partition.name && !row.path.length)} />`)}
+    ${told && told.partitions.map((partition) => html`<${Devices} rm=${rm} partition=${partition} all=${told.rows.find((row) => row.partition === partition.name && !row.path.length)} />`)}
     <${Legend} colours=${colours} /><p class="pointed" role="status">${pointed}</p>
     <div class="racks">${racks.map((rack) => html`<${Rack} key=${rack.key} rack=${rack} holders=${holders} colours=${colours} isChosen=${rack === one} onChoice=${() => pick(rack === one ? "" : rack.key)} onPoint=${point} rm=${rm} />`)}</div>
     ${one && html`<h3>${one.path.join("/") || one.name}</h3><${NodesOfRack} rm=${rm} rack=${one} holders=${holders} />`}
@@ -39,7 +39,7 @@ export function Racks({ rm, nodes }) {
 }
 
 // What is free on devices, and what of it nobody can use.
-function Devices({ partition, all }) {
+function Devices({ rm, partition, all }) {
   if (!all) return null;
   const counts = partition.levels.map(({ level }) => level).join(" › ");
   return html`${all.devices.map((one) => {
@@ -47,8 +47,26 @@ function Devices({ partition, all }) {
     return html`<p class="counts"><span><strong>${number(one.used)}</strong> <span class="dim">of ${plural(one.devices, `${one.resource} device`)}</span> in use</span>
       <span><strong>${amount("", one.free / unit)}</strong> free, ${number(one.whole)} whole</span>
       <span><strong>${amount("", one.fragments / unit)}</strong> that no waiting or common ask can use</span>
-      ${one.unfit > 0 && html`<span><strong>${number(one.unfit)}</strong> unfit</span>`}</p>`;
+      ${one.unfit > 0 && html`<span><strong>${number(one.unfit)}</strong> unfit</span>`}</p>
+      ${!shownAt() && html`<${History} rm=${rm} partition=${partition.name} resource=${one.resource} unit=${unit} />`}`;
   })}<p class="counts"><span><strong>${number(all.empty)}</strong> <span class="dim">of ${plural(all.nodes, "node")}</span> empty</span>${counts && html`<span class="dim">${counts}</span>`}</p>`;
+}
+
+const HISTORY_EVERY_MS = 10000; // as samples are taken
+const LINES = [
+  { amount: "free", name: "free", color: "--used" }, { amount: "whole", name: "whole", color: "--mark", dash: [6, 4] },
+  { amount: "fragments", name: "useless", color: "--waiting-line", fill: true },
+];
+
+// In devices, over the last day.
+function History({ rm, partition, resource, unit }) {
+  const { data, error } = useData(paths.deviceHistory(rm, partition), HISTORY_EVERY_MS);
+  const [isOpen, open] = useOption("history");
+  const kept = (data && data.resources[resource]) || {};
+  const series = LINES.map((line) => ({ ...line, values: (kept[line.amount] || []).map((value) => (value === null ? null : value / unit)) })).filter((one) => one.values.length);
+  return html`<details open=${isOpen === "open"} onToggle=${(event) => open(event.target.open ? "open" : "")}><summary>History of ${resource}</summary>
+    <${State} ready=${data} error=${error} empty=${data && !series.length && "No samples yet."} />
+    ${isOpen === "open" && series.length > 0 && html`<${Chart} label=${`${resource} devices of ${partition}`} times=${data.times.map((ms) => ms / 1000)} series=${series} text=${(value) => amount("", value)} />`}</details>`;
 }
 
 function Legend({ colours }) {
