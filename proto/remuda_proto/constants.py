@@ -90,7 +90,6 @@ TOPOLOGY_GROUP: Final = TOPOLOGY_TAG + "group"
 TOPOLOGY_SIZE: Final = TOPOLOGY_TAG + "size"
 TOPOLOGY_HOST: Final = "host"  # the level below all others, on which each node is a domain of its own
 
-APP_TAG_TYPE: Final = "application.type"  # read by the placement rule `applicationtype`
 APP_TAG_CREATE_FORCE: Final = "application.create.force"  # "true": to RECOVERY_QUEUE when no placement rule matches
 RECOVERY_QUEUE: Final = "root.@recovery@"
 
@@ -98,19 +97,11 @@ RECOVERY_QUEUE: Final = "root.@recovery@"
 GANG_STYLE_HARD: Final = "Hard"
 GANG_STYLE_SOFT: Final = "Soft"
 
-# Keys of extraConfig, and their values.
-CONFIG_RESYNC: Final = "resync"
-RESYNC_REPORT: Final = "report"
-RESYNC_REPLAY: Final = "replay"
+# A key of extraConfig, and its values.
 CONFIG_REQUIRES: Final = "requires"  # what the RM cannot do without, with commas between: REQUIRES
 REQUIRES_DEVICES: Final = "devices"
 REQUIRES_TOPOLOGY: Final = "topology"
 REQUIRES: Final = (REQUIRES_DEVICES, REQUIRES_TOPOLOGY)
-CONFIG_COMPATIBILITY: Final = "compatibility"
-COMPATIBILITY_NONE: Final = "none"
-COMPATIBILITY_YUNIKORN_1_4: Final = "yunikorn-1.4"
-
-DEFAULT_PARTITION: Final = "default"
 
 # Constraints of a waiting ask (AskWaiting) that mean "no node fits". All others are quotas, limits, and states that
 # hold the ask back.
