@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError
 
 from remuda_bus import subjects, tracing
 from remuda_bus.bus import Message
+from remuda_bus.metrics import rm_label
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 from remuda_replication.machine import COMMIT_S, FACTS_PER_COMMIT, TimeSlice
 
@@ -22,6 +23,7 @@ from ..core import Core, next_tick_ms
 from ..facts import Fact
 from ..wire.codec import CommitCodec
 from . import metrics
+from .backfilled import backfilled
 
 log = structlog.get_logger()
 
@@ -146,6 +148,8 @@ class CommitInProgress:
 
     def _write(self, facts: list[Fact], decision: log_pb2.Decision) -> None:
         self.facts += len(facts)
+        if (count := backfilled(self.core.state, facts)) > 0:
+            metrics.BACKFILLED.labels(rm_label(self.core.state.rm_id)).inc(count)
         self.facts_by_kind.update(map(type, facts))
         self._codec.write(facts, decision)
         facts.clear()

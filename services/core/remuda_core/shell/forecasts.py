@@ -8,9 +8,11 @@ before it plays again, and forgets them when it ends: then intervals are wider f
 from __future__ import annotations
 
 from collections.abc import Callable
+from statistics import median
 
 import msgspec
 
+from remuda_bus.metrics import rm_label
 from remuda_operations.queries.rows import Forecast
 from remuda_operations.queries.rows import Forecasts as Answer
 
@@ -20,6 +22,7 @@ from ..limits import FORECASTS_EVERY_MS, FORECASTS_OPEN, FORECASTS_SHOWN_MS
 from ..state import State
 from ..trials.forecast import SAMPLES, starts, unknown, world_of
 from ..trials.intervals import Intervals, Open, raw_interval
+from . import metrics
 
 
 class Sampled(msgspec.Struct):
@@ -130,6 +133,10 @@ class Forecasts:
             log_seq=found.log_seq,
         )  # fmt: skip
         self._rows = {_name(one): self._row(one) for one in found.sampled}
+        if held:
+            rm = rm_label(found.rm)
+            metrics.ETA_COVERAGE.labels(rm).set(sum(held) / len(held))
+            metrics.ETA_ERROR.labels(rm).set(median(self.intervals.errors_ms) / 1_000)
 
     def answer(self, state: State, application: str, key: str, most: int) -> bytes:
         """The answer to `eta`, from the last forecasts."""

@@ -11,7 +11,7 @@ from remuda_replication.metrics import ReplicationMetrics
 
 from .. import limits
 from ..decide.names import plain
-from ..facts import QuotaPreempted
+from ..facts import PromiseChanged, QuotaPreempted
 
 
 class CoreMetrics(ReplicationMetrics):
@@ -24,10 +24,19 @@ class CoreMetrics(ReplicationMetrics):
             "Allocations whose release was requested because a queue was above its maximum.",
             ("rm", "partition", "queue"),
         )
+        self.promises_broken = counter(
+            "remuda_promises_broken",
+            "Promised starts of reserved asks that were moved to a later time, or given up.",
+            ("rm",),
+        )
         self._queues: dict[str, set[tuple[str, str]]] = {}  # label of an RM -> partitions and queues with series
 
     def count_commit(self, log_id: str, commit: log_pb2.Commit, facts: Mapping[type[Any], int], seconds: float) -> None:
         super().count_commit(log_id, commit, facts, seconds)
+        if PromiseChanged in facts:
+            changes = (one.promise_changed for each in commit.decisions for one in each.facts)
+            later = (one.before_ms and not 0 < one.promised_ms <= one.before_ms for one in changes)
+            self.promises_broken.labels(rm_label(log_id)).inc(sum(map(bool, later)))
         if QuotaPreempted not in facts:
             return
         for decision in commit.decisions:
@@ -71,6 +80,17 @@ BUDGET_USED = gauge(
     "remuda_budget_used_ratio",
     "Which part of the budget of a queue is used in the present period, by resource: 1 is all of it.",
     ("rm", "partition", "queue", "resource"),
+)
+BACKFILLED = counter(
+    "remuda_backfilled", "Allocations on nodes that were reserved for other asks, which they do not delay.", ("rm",)
+)
+ETA_COVERAGE = gauge(
+    "remuda_eta_coverage",
+    "Which part of the last forecast intervals of starts have held, which say that four of five do.",
+    ("rm",),
+)
+ETA_ERROR = gauge(
+    "remuda_eta_error_seconds", "Median difference of the last forecast starts from the true ones.", ("rm",)
 )
 PENDING = gauge("remuda_core_pending", "Pending allocations, by the first reason that was reported.", ("rm", "reason"))
 NODES = gauge("remuda_core_nodes", "Nodes: ready, reserved, draining, not_ready.", ("rm", "state"))

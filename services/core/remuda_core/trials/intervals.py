@@ -57,6 +57,8 @@ class Intervals:
         self.below = [deque[float](maxlen=KEPT) for _ in range(len(CLASSES_MS) + 1)]
         self.above = [deque[float](maxlen=KEPT) for _ in range(len(CLASSES_MS) + 1)]
         self.held = deque[bool](maxlen=COUNTED)
+        # By how much the median was wrong, in ms, of the same forecasts.
+        self.errors_ms = deque[float](maxlen=COUNTED)
 
     def widened(self, raw: Interval) -> Interval:
         """The interval to show for what the samples say."""
@@ -76,4 +78,5 @@ class Intervals:
         if raw.above_ms < inf:
             self.below[kind].append(log((raw.below_ms + MINUTE_MS) / (waited_ms + MINUTE_MS)))
             self.above[kind].append(log((waited_ms + MINUTE_MS) / (raw.above_ms + MINUTE_MS)))
+        self.errors_ms.append(abs(waited_ms - raw.median_ms))
         self.held.append(shown.below_ms <= waited_ms <= shown.above_ms)
