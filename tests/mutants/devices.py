@@ -53,7 +53,7 @@ DEVICES: Final = (
     *mutants_of(
         "cycle.replace",
         ("devices_of_any_placeholder", "20: a real ask takes over devices that serve it", "    return same and wanted ==", "    return True or wanted =="),
-        ("devices_of_placeholders_left", "20: a real ask takes over the devices of its placeholder", "    held = placeholder.fact.devices if same_devices", "    held = None if same_devices"),
+        ("devices_of_placeholders_left", "20: a real ask takes over the devices of its placeholder", "    held = same_devices(placeholder, pending) and node is placeholder.node\n", "    held = False\n"),
     ),
     *mutants_of(
         "cycle.victims",

@@ -45,6 +45,10 @@ MEMORY: Final = (
         ("memory_of_other_places", "23: the share with the least effective use comes first", "        share, place = share * PLACE, place - 1\n", "        share, place = share * PLACE, place\n"),
     ),
     *mutants_of(
+        "index.partition",
+        ("memory_is_not_settled", "23: a pass measures all shares at one moment", "        self.moments.begin_pass(now_ms)\n        self.is_unsettled = True\n", "        self.moments.begin_pass(now_ms)\n"),
+    ),
+    *mutants_of(
         "index.ordered",
         ("memory_of_users_looks_once", "23: a pass measures all shares at one moment", "            if is_current and entry[-2] > self._outdated:\n", "            if is_current:\n"),
         ("memory_takes_the_place_of_others", "9: the first in rank comes next", "                elif heap and heap[0][-1] is member:", "                elif heap:"),

@@ -61,11 +61,12 @@ class Core:
             elif type(command) is ReleaseAsk:
                 prepare_release(state, command)
             for fact in decide(state, index, command, now_ms):
-                touched = write[type(fact)](state, fact)  # evolve: when decide resumes, it has happened
+                kind = type(fact)
+                touched = write[kind](state, fact)  # evolve: when decide resumes, it has happened
                 apply(state, fact, touched)
                 facts.append(fact)
                 decided += 1
-                if decided >= FACTS_PER_STEP or type(fact) is QueueChanged:  # which may reorder thousands of asks
+                if decided >= FACTS_PER_STEP or kind is QueueChanged:  # which may reorder thousands of asks
                     decided = 0
                     yield
             yield

@@ -28,7 +28,7 @@ def place(state: State, partition: Partition, pending: PendingAsk, node: Node, n
         return
     if pending.application.state != lifecycle.RUNNING:
         yield from start(partition, pending.application, now_ms, pending.ask)
-    yield allocate(state, pending, node)
+    yield allocate(state, pending, node, devices=choose_devices(partition, pending, node))
 
 
 def ask_before_placing(state: State, pending: PendingAsk, node: Node, now_ms: int) -> PredicateAsked:
@@ -46,18 +46,19 @@ def ask_before_placing(state: State, pending: PendingAsk, node: Node, now_ms: in
         now_ms + ANSWER_WITHIN_MS,
         class_of(pending),
         ask.tags if class_of(pending) else {},
-        chosen(state.partitions[ask.partition], node, ask.resource, ask.tags) if node.devices else NO_DEVICES,
+        choose_devices(state.partitions[ask.partition], pending, node),
     )
 
 
-def allocate(
-    state: State, pending: PendingAsk, node: Node, question: int = 0, devices: Tags | None = None
-) -> Allocated:
+def choose_devices(partition: Partition, pending: PendingAsk, node: Node) -> Tags:
+    """The devices of the node that the ask would get."""
+    return chosen(partition, node, pending.ask.resource, pending.ask.tags) if node.devices else NO_DEVICES
+
+
+def allocate(state: State, pending: PendingAsk, node: Node, question: int = 0, devices: Tags = NO_DEVICES) -> Allocated:
     """The fact that allocates one repeat of the ask. `question`: the number of the question that the RM has answered; 0
-    if it was not asked. `devices`: where they are held for it already."""
+    if it was not asked. `devices`: those that are held or chosen for it."""
     ask = pending.ask
-    if devices is None:
-        devices = chosen(state.partitions[ask.partition], node, ask.resource, ask.tags) if node.devices else NO_DEVICES
     return Allocated(
         ask.partition,
         pending.application.id,  # this string, not the ask's own: thousands of allocations share it

@@ -15,7 +15,7 @@ from ..rules.required_node import required_node
 from ..rules.resource import Resource, show
 from ..state import Allocation, Node, PendingAsk, State
 from .devices import needs_on
-from .place import accepted, allocate, class_of, release_requested
+from .place import accepted, allocate, choose_devices, class_of, release_requested
 
 
 def replace(state: State, index: PartitionIndex, budget: int, now_ms: int) -> Generator[Fact, None, int]:
@@ -87,8 +87,11 @@ def covers(room: Resource, need: Resource) -> bool:
 def take(state: State, pending: PendingAsk, placeholder: Allocation, node: Node, now_ms: int) -> Iterator[Fact]:
     """Start the replacement, and ask the RM to release the placeholder. The ask is allocated when the RM confirms the
     release. Where the RM declares predicates, it is asked about the node first."""
-    held = placeholder.fact.devices if same_devices(placeholder, pending) and node is placeholder.node else None
-    allocation = allocate(state, pending, node, devices=held)
+    held = same_devices(placeholder, pending) and node is placeholder.node
+    devices = (
+        placeholder.fact.devices if held else choose_devices(state.partitions[pending.ask.partition], pending, node)
+    )
+    allocation = allocate(state, pending, node, devices=devices)
     yield ReplacementStarted(allocation, placeholder.fact.uuid, placeholder.fact.allocation_key)
     if state.predicates and not accepted(pending, node, now_ms):
         yield ReplacementAsked(

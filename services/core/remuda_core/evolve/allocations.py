@@ -38,7 +38,7 @@ def allocated(state: State, fact: facts.Allocated) -> PendingAsk:
     pending.pending -= 1
     pending.free -= 1
     allocation = Allocation(fact, node, application, state.now_ms, pending.seq, pending.at_ms)
-    book_pending_as_allocated(partition, allocation, state.now_ms)
+    book_pending_as_allocated(partition, allocation)
     if fact.placeholder:
         count_coming(application, application.task_groups[fact.task_group], -1)
         placeholder_comes(state, partition, allocation)

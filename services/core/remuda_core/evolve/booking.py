@@ -52,7 +52,7 @@ def book_bound(allocation: Allocation, times: int) -> None:
         add(allocation.node.bound, allocation.fact.resource, times)
 
 
-def book_pending_as_allocated(partition: Partition, allocation: Allocation, now_ms: int) -> None:
+def book_pending_as_allocated(partition: Partition, allocation: Allocation) -> None:
     """Book an allocation of an ask that was pending: `allocation_comes`, `book_pending` by -1 and `book_allocated` by 1
     in one loop over the amounts. Every allocation passes here, and the three calls take 3 % more instructions
     (cachegrind, bench/core.py "500 nodes")."""
@@ -71,7 +71,7 @@ def book_pending_as_allocated(partition: Partition, allocation: Allocation, now_
     held = application.allocated_placeholder if fact.placeholder else application.allocated
     asked, on_node, sums_of_others = queue.asked, node.allocated, queue.ancestors_usage
     if application.accounts:
-        sums_of_others = settle_accounts(application, now_ms)
+        sums_of_others = settle_accounts(application, allocation.at_ms)
     for name, amount in resource.items():
         asked[name] -= amount
         held[name] += amount

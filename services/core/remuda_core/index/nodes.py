@@ -239,11 +239,12 @@ class NodeIndex:
             return
         before, after = group.score, group.next_groups.get(demand)
         known = after is not None
-        if demand.required_node:
-            after = self._group_for(entry)  # what is bound to the node may be obtained no more
-        elif after is None:
-            available = self.after(demand, group.available)
-            after = self._group(entry, (group.capacity, group.obtainable, available, group.avoided))
+        if after is None:
+            if demand.required_node:
+                after = self._group_for(entry)  # what is bound to the node may be obtained no more
+            else:
+                available = self.after(demand, group.available)
+                after = self._group(entry, (group.capacity, group.obtainable, available, group.avoided))
         if after.score < before:
             self.rankings.changed(entry)
         if after is group:

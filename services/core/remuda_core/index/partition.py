@@ -98,8 +98,12 @@ class PartitionIndex:
         # The ask classes that may be placed on reserved nodes, in a partition with backfill.
         self.candidates = Candidates(self.nodes.width) if partition.settings.backfill == EASY else None
         self.windows = Windows(partition)
+        # Whether groups or candidates follow each placement.
+        self.is_special = self.groups is not None or self.candidates is not None
         # The total of the partition has changed since shares and weights were measured.
         self.shares_are_stale = False
+        # Whether shares, ranks or groups may have to be settled before the next ask is searched.
+        self.is_unsettled = True
         # Asks of applications, in the order in which to explain why they wait: those not explained for longest first.
         self.unexplained: dict[ApplicationAsks, None] = {}
         self.preemptors = Preemptors(self) if partition.settings.preemption_enabled else None
@@ -131,6 +135,7 @@ class PartitionIndex:
             for node in self.nodes.falls.pass_to(now_ms):
                 self.node_shrunk(node)
         self.moments.begin_pass(now_ms)
+        self.is_unsettled = True
         self.late_asks.begin_pass(now_ms)
         self.reservations.begin_pass()
         self.reserved_nodes.begin_pass()
@@ -161,18 +166,26 @@ class PartitionIndex:
         """The ask class whose first ask is next, of those that fit under every maximum and limit, and whose demand is
         schedulable or fits a freed node. None if there is none, or if the budget of the pass is spent. O(depth * log
         n), amortised."""
-        if self.groups is not None:
-            self.groups.settle()
-        if not self.demands.schedulable:
+        if self.is_unsettled and not self._settle():
             return None
-        if self.shares_are_stale:
-            self.measure()
-        if self.moments.stale and not self.moments.catch_up():
+        if not self.demands.schedulable:
             return None
         found = self.root.first(None)
         if found is None and self.budget.left > 0:
             self.freed_nodes.open_all()  # what fits them is held back by maxima or limits
         return found
+
+    def _settle(self) -> bool:
+        """Settle groups, shares and ranks. False: no demand is schedulable, or the budget of the pass is spent."""
+        if self.groups is not None:
+            self.groups.settle()
+        if not self.demands.schedulable:
+            return False
+        self.measure()
+        if not self.moments.catch_up():
+            return False
+        self.is_unsettled = self.groups is not None
+        return True
 
     def some_node_fits(self, demand: Demand) -> bool:
         """Whether the demand is open, or a freed node has room for it."""
@@ -282,7 +295,7 @@ class PartitionIndex:
     def total_changed(self) -> None:
         """Note that nodes were added, removed or resized, so every share changes. Shares are measured again before the
         next ask is searched."""
-        self.shares_are_stale = True
+        self.shares_are_stale = self.is_unsettled = True
         self.reserving.total_gained_room()
 
     def measure(self) -> None:

@@ -20,6 +20,7 @@ from .gangs import AwaitingAsks, Gang
 from .groups import Groups
 from .leaves import LeafOrder
 from .limits import Limit, limits_of
+from .node_groups import Demand
 from .ordered import covers
 from .partition import PartitionIndex
 
@@ -169,12 +170,10 @@ def place_ask(index: PartitionIndex, fact: Allocated | PredicateAsked, ask: Pend
     line = index.lines[ask] if ask.free else index.lines.pop(ask)
     if type(line) is ApplicationAsks:
         ask_class = line.ask_class
-        leaf = ask_class.leaf
-        index.nodes.book(fact.node_id, ask_class.demand)
-        if index.candidates is not None and (node := index.partition.nodes[fact.node_id]).reservation is not None:
-            index.reserved_nodes.node_changed(node)
-        if index.groups is not None and ask_class.demand.group_of_asks is not None:
-            index.groups.placed(ask, ask_class.demand)
+        leaf, demand = ask_class.leaf, ask_class.demand
+        index.nodes.book(fact.node_id, demand)
+        if index.is_special:
+            _follow_placement(index, fact, ask, demand)
         if not ask.free:
             line.remove_ask(ask)
             leaf.taken(line)
@@ -183,7 +182,7 @@ def place_ask(index: PartitionIndex, fact: Allocated | PredicateAsked, ask: Pend
                 preemptor_over(index, ask)
         elif leaf.fair:
             leaf.taken(line)
-        leaf.changed(ask_class.demand.weight)
+        leaf.changed(demand.weight)
     else:
         _place_aside(index, ask, line, index.partition.nodes[fact.node_id])
     if index.reserved_nodes.under:
@@ -202,6 +201,14 @@ def place_ask(index: PartitionIndex, fact: Allocated | PredicateAsked, ask: Pend
         gang_changed(index, application)
     if not application.asks:
         asks_less(index, application)
+
+
+def _follow_placement(index: PartitionIndex, fact: Allocated | PredicateAsked, ask: PendingAsk, demand: Demand) -> None:
+    """Follow a placement in a partition with backfill, or with a topology."""
+    if index.candidates is not None and (node := index.partition.nodes[fact.node_id]).reservation is not None:
+        index.reserved_nodes.node_changed(node)
+    if index.groups is not None and demand.group_of_asks is not None:
+        index.groups.placed(ask, demand)
 
 
 def _count_member(groups: Groups, index: PartitionIndex, fact: Allocated | PredicateAsked, ask: PendingAsk) -> None:
