@@ -38,12 +38,29 @@ partitions:
 )
 
 
+# Around the first minute of a simulation, which begins on Tuesday, 2023-11-14, at 22:30. The last one stays open.
+CALENDAR = """- name: default
+  calendar:
+  - {name: disks, start: 2023-11-14 22:30:11, duration: 6s, ids: ["*"], unbounded: allow, release: true}
+  - {name: books, start: 2023-11-14 22:30:22, duration: 9s, ids: ["*"], queue: root.b, lead: 3s}
+  - name: night
+    days: [tue]
+    time: "22:29"
+    duration: 40m
+    settings: {root.a: {resources: {max: {vcore: 10}}}}
+"""
+
+
+def with_calendar(configuration: str) -> str:
+    return configuration.replace("- name: default\n", CALENDAR)
+
+
 Act = Callable[..., Awaitable[None]]
 
 
 class Rm(Liar):
     CONFIGURATION = CONFIGURATIONS[0]
-    CONFIGURATIONS = CONFIGURATIONS  # it changes between them
+    CONFIGURATIONS: tuple[str, ...] = CONFIGURATIONS  # it changes between them
     EXTRA_CONFIG: Mapping[str, str] = {}  # of its registrations
     QUEUES: tuple[str, ...] = QUEUES
     SIZES: tuple[int, ...] = (4, 8)  # of new nodes
@@ -59,6 +76,9 @@ class Rm(Liar):
         self._asks_predicates = random.random() < 0.2
         self._heartbeat_s = random.choice((None, None, 1.0))
         self._slow = 0.05  # how often it takes its time over a callback
+        if self._pace_s == 0.2 and self._honest < 1.0 and "{name: b," in self.CONFIGURATION:  # not drawn, as below
+            self.CONFIGURATION = with_calendar(self.CONFIGURATION)
+            self.CONFIGURATIONS = tuple(map(with_calendar, self.CONFIGURATIONS))
 
     async def main(self, bus: Bus) -> None:
         rm = ResourceManager.connect(
