@@ -83,7 +83,7 @@ class SharingRm(Rm):
 
     def __init__(self, random: Random, story: Story, neighbours: list[Cluster], core: Callable[[], Core]) -> None:
         super().__init__(RM, random, story, neighbours)
-        self.CONFIGURATIONS = configurations(random.random() < 0.8)  # type: ignore[assignment]
+        self.CONFIGURATIONS = configurations(random.random() < 0.8)
         self.CONFIGURATION = self.CONFIGURATIONS[0]
         self._pace_s = random.choice((0.1, 0.3))
         self._log_core = core
