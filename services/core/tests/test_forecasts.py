@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remuda_bus.bus import Refused
-from remuda_core.commands import Register, ReleaseAllocation, Schedule, SubmitApplication, SubmitAsk, UpdateNode
+from remuda_core.commands import Register, ReleaseAllocation, Schedule, SubmitApplication, SubmitAsk, Tick, UpdateNode
 from remuda_core.core import Core
 from remuda_core.facts import Allocated, Ask
 from remuda_core.limits import FORECASTS_SHOWN_MS
-from remuda_core.settings import EASY, Configuration, PartitionSettings, QueueSettings
+from remuda_core.settings import EASY, Configuration, PartitionSettings, QueueSettings, Window
 from remuda_core.shell.copies import Copies, Source
 from remuda_core.shell.forecasts import Forecasts
 from remuda_core.shell.queries import Queries
@@ -33,11 +33,11 @@ MINUTE_MS = 60_000
 
 
 class Cluster:
-    def __init__(self, *, nodes: int = 1, vcore: int = 4, maximum: int = 0) -> None:
+    def __init__(self, *, nodes: int = 1, vcore: int = 4, maximum: int = 0, calendar: tuple[Window, ...] = ()) -> None:
         self.core, self.now_ms = Core("rm-1"), NOW_MS
         queue = QueueSettings("a", max={"vcore": maximum} if maximum else {})
-        root = QueueSettings("root", parent=True, submit_acl="*", queues=(queue,))
-        settings = PartitionSettings("default", root, preemption_enabled=False, backfill=EASY)
+        root = QueueSettings("root", parent=True, submit_acl="*", queues=(queue, QueueSettings("eod")))
+        settings = PartitionSettings("default", root, preemption_enabled=False, backfill=EASY, calendar=calendar)
         self.handle(Register("rm-1", Configuration("", (settings,))))
         for number in range(nodes):
             self.handle(UpdateNode(PARTITION, f"n{number}", "CREATE", {}, {"vcore": vcore}))
@@ -72,6 +72,31 @@ def test_without_earlier_runs_bounds_are_played() -> None:
     cluster.ask("short", 1, 10)
     cluster.ask("long", 1, 20)
     assert cluster.starts() == {"b": [10.0] * 5, "short": [0.0] * 5, "long": [15.0] * 5}
+
+
+def test_nodes_are_away_in_windows_and_when_they_leave() -> None:
+    disks = Window("disks", NOW_MS + 10 * MINUTE_MS, duration_ms=20 * MINUTE_MS, ids=("n0",))
+    cluster = Cluster(calendar=(disks,))
+    cluster.ask("short", 1, 5)
+    cluster.ask("long", 1, 20)
+    cluster.ask("endless", 1, 0)
+    assert cluster.starts() == {"short": [0.0] * 5, "long": [30.0] * 5, "endless": [30.0] * 5}
+    cluster.now_ms += 15 * MINUTE_MS
+    cluster.handle(Tick())
+    assert cluster.starts() == {"short": [15.0] * 5, "long": [15.0] * 5, "endless": [15.0] * 5}
+    leaves = {"remuda/leavesAt": str(NOW_MS + 40 * MINUTE_MS)}
+    cluster.handle(UpdateNode(PARTITION, "n0", "UPDATE", leaves))
+    assert cluster.starts() == {"short": [15.0] * 5, "long": [], "endless": []}
+
+
+def test_nodes_are_kept_for_a_queue() -> None:
+    span = {"duration_ms": 20 * MINUTE_MS, "ids": ("*",), "queue": "root.eod", "lead_ms": 5 * MINUTE_MS}
+    cluster = Cluster(vcore=1, calendar=(Window("books", NOW_MS + 10 * MINUTE_MS, **span),))  # type: ignore[arg-type]
+    cluster.ask("first", 1, 7)
+    assert cluster.cycle() == ["first"]
+    cluster.ask("long", 1, 20)
+    cluster.ask("short", 1, 2)
+    assert cluster.starts() == {"short": [7.0] * 5, "long": [30.0] * 5}
 
 
 def test_a_maximum_holds_asks_back() -> None:

@@ -4,7 +4,9 @@
 A *world* is what a forecast knows of a partition: free amounts of nodes, what runs where and for how long at most, and
 the waiting asks in the order of queues. It is played without further arrivals: at each end, asks are placed in their
 order; those that fit no node reserve one, and others may use it if they end in time, as in `cycle.backfill`.
-Ranks stay as they are, and predicates, preemption, devices and groups of asks are not played.
+Nodes leave as it is known, and come back at the end of the window that drains them; of each window the occurrence that
+is open or comes next is played. Ranks and settings of queues stay as they are, and predicates, preemption, devices and
+groups of asks are not played.
 
 Run times are drawn from the last runs of the user, given that the allocation still runs. The draws follow from the
 number of the sample, so that equal states have equal forecasts.
@@ -22,8 +24,9 @@ from ..index.limits import limit_of, limits_of
 from ..index.partition import PartitionIndex
 from ..limits import ASKS_FORECAST, FORECAST_STEPS
 from ..rules.runtime import RUNS_NEEDED, name_of
+from ..rules.windows import is_below, opens_ms
 from ..settings import EASY
-from ..state import Application, Budget, Partition, PendingAsk, Queue, Run, State
+from ..state import Application, Budget, Node, Partition, PendingAsk, Queue, Run, State
 
 Amounts = tuple[int, ...]
 SAMPLES: Final = 20
@@ -53,6 +56,17 @@ class Waiting(NamedTuple):
     bound_to: int | None
 
 
+class Away(NamedTuple):
+    """A node is not there from `from_ms` until `until_ms`. `unbounded`: asks without a bound start until then. `queue`:
+    it is kept for this one, from `opens_ms` on; "": it is there for nobody."""
+
+    from_ms: int
+    until_ms: int
+    unbounded: bool = False
+    queue: str = ""
+    opens_ms: int = 0
+
+
 @dataclass(slots=True)
 class World:
     """The present of a partition, as forecasts see it. `everyone`: the last runs of all users. `rooms`: what is left
@@ -68,6 +82,9 @@ class World:
     reservations: int
     backfill: bool
     left_out: int = 0
+    # By the number of the node: when it is not there. And when such times end, the last one first.
+    away: dict[int, list[Away]] = field(default_factory=dict)
+    returns_ms: list[int] = field(default_factory=list)
 
 
 def world_of(state: State, partition: Partition, index: Index, now_ms: int) -> World:
@@ -75,7 +92,7 @@ def world_of(state: State, partition: Partition, index: Index, now_ms: int) -> W
     in the order of queues are in it."""
     one = index.of(state, partition)
     one.measure()
-    nodes = [node for node in partition.nodes.values() if node.schedulable and not node.full]
+    nodes = [node for node in partition.nodes.values() if _takes_asks(node) and not node.full]
     names = sorted({name for node in nodes for name in node.capacity})
     numbers = {node.id: number for number, node in enumerate(nodes)}
     limits: dict[object, int] = {}
@@ -133,8 +150,28 @@ def world_of(state: State, partition: Partition, index: Index, now_ms: int) -> W
     return World(
         now_ms, [amounts(node.available()) for node in nodes], [amounts(node.obtainable()) for node in nodes], running,
         waiting, rooms, partition.runtimes.of(""), one.reserved_nodes.most(partition.settings.reservation_share),
-        partition.settings.backfill == EASY, left_out,
+        partition.settings.backfill == EASY, left_out, *_away(partition, nodes),
     )  # fmt: skip
+
+
+def _takes_asks(node: Node) -> bool:
+    """Now, or when a window of maintenance is over."""
+    return node.ready and not (node.drained_by_rm or node.left or node.drained_by_operator)
+
+
+def _away(partition: Partition, nodes: Sequence[Node]) -> tuple[dict[int, list[Away]], list[int]]:
+    found: dict[int, list[Away]] = {}
+    for number, node in enumerate(nodes):
+        if node.leaves_ms < NEVER_MS:
+            found[number] = [Away(node.leaves_ms, NEVER_MS)]
+        for window in partition.settings.calendar if node.windows else ():
+            known = partition.windows.get(window.name)
+            if known is not None and window.name in node.windows:
+                from_ms, until_ms = known.from_ms, known.until_ms
+                span = Away(from_ms, until_ms, window.unbounded, window.queue, opens_ms(window, from_ms))
+                found.setdefault(number, []).append(span)
+    times = {span.until_ms for spans in found.values() for span in spans} - {NEVER_MS}
+    return found, sorted(times, reverse=True)
 
 
 def _pending(partition: Partition, index: PartitionIndex) -> Iterator[PendingAsk]:
@@ -218,12 +255,14 @@ class _Play:
         world, lasts_ms = self.world, self.begin(sample)
         found: list[int | None] = [None] * len(world.waiting)
         left = list(range(len(world.waiting)))
-        now_ms = world.now_ms
+        now_ms, returns_ms = world.now_ms, list(world.returns_ms)
         while left and self.steps > 0:
             left = self._pass(now_ms, left, lasts_ms, found)
-            if not self.ends or (until is not None and found[until] is not None):
+            while returns_ms and returns_ms[-1] <= now_ms:
+                returns_ms.pop()
+            if not (self.ends or returns_ms) or (until is not None and found[until] is not None):
                 break
-            now_ms = self.ends[0].at_ms
+            now_ms = min(self.ends[0].at_ms if self.ends else NEVER_MS, returns_ms[-1] if returns_ms else NEVER_MS)
             while self.ends and self.ends[0].at_ms == now_ms:
                 end = heappop(self.ends)
                 self.free[end.node] = tuple(map(sum, zip(self.free[end.node], end.amounts, strict=True)))
@@ -233,10 +272,10 @@ class _Play:
     def _pass(self, now_ms: int, left: list[int], lasts_ms: list[int], found: list[int | None]) -> list[int]:
         """Place what fits, in order. Returns what is left."""
         waiting, reserved, rest = self.world.waiting, dict[int, tuple[int, Amounts]](), list[int]()
-        failed: set[tuple[Amounts, int, tuple[int, ...], int | None]] = set()
+        failed: set[tuple[Amounts, int, tuple[int, ...], int | None, str]] = set()
         for place, number in enumerate(left):
             one = waiting[number]
-            like = (one.amounts, one.bound_ms, one.limits, one.bound_to)
+            like = (one.amounts, one.bound_ms, one.limits, one.bound_to, self._queue(one))
             self.steps -= 1
             if like in failed or self.steps <= 0:
                 rest.append(number)
@@ -264,6 +303,14 @@ class _Play:
                 break
         return rest
 
+    def _queue(self, one: Waiting) -> str:
+        """The path of its queue, where nodes are kept for queues."""
+        return one.pending.application.queue.path if self.world.away else ""
+
+    def _is_there(self, node: int, one: Waiting, now_ms: int) -> bool:
+        """Whether the node stays for as long as the ask may run."""
+        return one.bound_to is not None or not any(_misses(span, one, now_ms) for span in self.world.away.get(node, ()))
+
     def _admits(self, one: Waiting) -> bool:
         return all(one.amounts[at] <= room for limit in one.limits for at, room in self.rooms[limit].items())
 
@@ -276,10 +323,12 @@ class _Play:
     def _node(self, one: Waiting, now_ms: int, reserved: dict[int, tuple[int, Amounts]]) -> int | None:
         """A node with room: first those that are not reserved."""
         for node, free in enumerate(self.free):
-            if node not in reserved and one.bound_to in (None, node) and _fits(free, one.amounts):
+            fits = node not in reserved and one.bound_to in (None, node) and _fits(free, one.amounts)
+            if fits and self._is_there(node, one, now_ms):
                 return node
         for node, (until_ms, spare) in reserved.items():
-            if one.bound_to in (None, node) and _fits(self.free[node], one.amounts):
+            fits = one.bound_to in (None, node) and _fits(self.free[node], one.amounts)
+            if fits and self._is_there(node, one, now_ms):
                 in_time = one.bound_ms and now_ms + one.bound_ms <= until_ms
                 if in_time or (until_ms < NEVER_MS and _fits(spare, one.amounts)):
                     return node
@@ -296,6 +345,7 @@ class _Play:
                 node in reserved
                 or one.bound_to not in (None, node)
                 or not _fits(self.world.capacity[node], one.amounts)
+                or not self._is_there(node, one, now_ms)
             ):
                 continue
             at_ms, then = self._room_at(free, by_node.get(node, ()), one.amounts, now_ms)
@@ -319,6 +369,17 @@ class _Play:
             if not found and _fits(free, need):
                 found, at_ms = True, end.bound_ms
         return (at_ms, free) if found else (NEVER_MS, free)
+
+
+def _misses(span: Away, one: Waiting, now_ms: int) -> bool:
+    """Whether the node is away, or is when the ask, started now, may still run."""
+    if now_ms >= span.until_ms:
+        return False
+    if span.queue and (now_ms < span.opens_ms or is_below(one.pending.application.queue.path, span.queue)):
+        return False
+    if span.unbounded and not one.bound_ms:
+        return now_ms >= span.from_ms
+    return not one.bound_ms or now_ms + one.bound_ms > span.from_ms
 
 
 def _fits(free: Amounts, need: Amounts) -> bool:
