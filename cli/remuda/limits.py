@@ -194,6 +194,11 @@ DRAFT_COLUMNS = 4_096
 # Each part of a note. It quotes names and values of the source.
 LONGEST_NOTE_CHARACTERS = 300
 
+# The past
+
+# Differences that a comparison of decisions keeps with their names; all are counted.
+DIFFERENCES_KEPT = 1_000
+
 # Keys and certificates in a Kubernetes cluster
 
 # A CA lives as long as an installation is likely to stay. Its successor comes while both can be trusted side by side.

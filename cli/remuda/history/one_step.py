@@ -32,10 +32,9 @@ from remuda_core.wire.schema import Fact as FactMessage
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 from remuda_replication.child import Child, end_within
 
+from ..limits import DIFFERENCES_KEPT
 from .past import LAST, At, Past, Restored, Step
 
-# Differences that are kept with their names; all are counted.
-KEPT: Final = 1_000
 # A look at a commit that takes longer is given up.
 LOOK_WITHIN_S: Final = 600
 _SCHEDULE = commands.Schedule.__name__
@@ -63,7 +62,7 @@ class Difference(msgspec.Struct, frozen=True):
 class OneStep(msgspec.Struct):
     """`commits`: of the period, up to the commit `log_seq` at `at_ms`. `looked`: those that were decided again.
     `unread`: those of which the archive does not have the messages. `by_kind`: how many differences; one that stays
-    from one look to the next counts once. `differences`: the first KEPT."""
+    from one look to the next counts once. `differences`: the first DIFFERENCES_KEPT."""
 
     commits: int = 0
     looked: int = 0
@@ -85,12 +84,12 @@ class OneStep(msgspec.Struct):
         self.log_seq, self.at_ms = other.log_seq or self.log_seq, other.at_ms or self.at_ms
         for kind, count in other.by_kind.items():
             self.by_kind[kind] = self.by_kind.get(kind, 0) + count
-        self.differences += other.differences[: KEPT - len(self.differences)]
+        self.differences += other.differences[: DIFFERENCES_KEPT - len(self.differences)]
 
     def note(self, log_seq: int, found: Iterable[Row]) -> None:
         for kind, name, in_force, other in found:
             self.by_kind[kind] = self.by_kind.get(kind, 0) + 1
-            if len(self.differences) < KEPT:
+            if len(self.differences) < DIFFERENCES_KEPT:
                 self.differences.append(Difference(log_seq, kind, name, tuple(in_force), tuple(other)))
 
     def __str__(self) -> str:

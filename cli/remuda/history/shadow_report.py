@@ -12,8 +12,8 @@ import msgspec
 
 from remuda_bus import subjects
 
-# Differences that are kept with their names; all are counted.
-KEPT: Final = 1_000
+from ..limits import DIFFERENCES_KEPT
+
 _COUNTS: Final = ("commits", "looked", "unread", "different")
 
 
@@ -21,8 +21,8 @@ class ShadowReport(msgspec.Struct):
     """`against`: what the shadow decides with. `log_seq`, `at_ms`: the last commit that was decided again.
     `behind_ms`: at the last look, how old the oldest commit was that was not; 0: there is none. `every`: one commit of
     so many is decided again, because the shadow does not keep up with all. `by_kind`: how many decisions differ.
-    `differences`: the first KEPT, each with `log_seq` and `text`. `effect`: the last report of a replay of the period
-    (docs/history.md), up to `effect_seq`. `problem`: why it could not go on, as a text."""
+    `differences`: the first DIFFERENCES_KEPT, each with `log_seq` and `text`. `effect`: the last report of a replay of
+    the period (docs/history.md), up to `effect_seq`. `problem`: why it could not go on, as a text."""
 
     rm: str
     against: str
@@ -47,7 +47,7 @@ class ShadowReport(msgspec.Struct):
             setattr(self, name, getattr(self, name) + found.get(name, found["commits"] if name == "looked" else 0))
         for kind, count in found["by_kind"].items():
             self.by_kind[kind] = self.by_kind.get(kind, 0) + count
-        self.differences += found["differences"][: KEPT - len(self.differences)]
+        self.differences += found["differences"][: DIFFERENCES_KEPT - len(self.differences)]
         self.log_seq, self.at_ms = found["log_seq"] or self.log_seq, found["at_ms"] or self.at_ms
 
     def summary(self) -> str:

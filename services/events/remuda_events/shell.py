@@ -16,9 +16,10 @@ from functools import partial
 import structlog
 
 from remuda_bus import health, subjects, tracing
-from remuda_bus.bus import Bus, BusError, HistoryChanged
+from remuda_bus.bus import Bus, BusError
 from remuda_bus.retry import pause
 from remuda_events import limits
+from remuda_events.following import follow_log
 from remuda_events.history.audit_records import publish_violations
 from remuda_events.history.event_history import EventHistory
 from remuda_events.history.halt_records import publish_halts
@@ -29,7 +30,7 @@ from remuda_events.settings import EventsSettings
 from remuda_events.story_queries import StoryQueries
 from remuda_events.stream_metrics import measure_streams
 from remuda_replication.lease import Lease
-from remuda_replication.log import LogEntry, LogReader, Position
+from remuda_replication.log import LogEntry, LogReader
 from remuda_replication.rms.faults import EVENTS_OF_LOG, Faults
 from remuda_replication.rms.halts import Halts
 
@@ -88,28 +89,19 @@ async def publish(bus: Bus, instance: str = "events", ledger_tags: Sequence[str]
 
 
 async def follow_rm(bus: Bus, rm_id: str, faults: Faults, openings: asyncio.Semaphore) -> None:
-    """Write the history of one RM until the RM is halted; outages are retried. Raises HistoryChanged. `openings` bounds
-    how many histories are opened at the same time."""
-    complete: Position | None = None
+    """Write the history of one RM until the RM is halted; outages are retried. Raises HistoryChanged."""
+    last: EventHistory | None = None
     lag_warning = LagWarning(rm_id)
-    while True:
-        history: EventHistory | None = None
-        try:
-            async with openings:
-                history = await EventHistory.open(bus, rm_id, complete)
-                reader = await history.open_log()
-            try:
-                await _write(rm_id, history, reader, lag_warning)
-            finally:
-                complete = history.complete
-                await reader.close()
-        except BusError as error:
-            log.warning("events are interrupted, resuming where the history ends", rm=rm_id, error=str(error))
-        except HistoryChanged:
-            raise
-        except Exception as fault:  # noqa: BLE001 - any exception here is a fault at a commit of this RM alone
-            await faults.record(rm_id, EVENTS_OF_LOG, history.log_seq if history else 0, fault)
-        await pause(limits.HISTORY_RETRY)
+
+    async def opened() -> EventHistory:
+        nonlocal last
+        last = await EventHistory.open(bus, rm_id, last.complete if last is not None else None)
+        return last
+
+    await follow_log(
+        rm_id, EVENTS_OF_LOG, "where the history of events ends", openings, faults, opened, EventHistory.open_log,
+        lambda history, reader: _write(rm_id, history, reader, lag_warning),
+    )  # fmt: skip
 
 
 async def _write(rm_id: str, history: EventHistory, reader: LogReader, lag_warning: LagWarning) -> None:

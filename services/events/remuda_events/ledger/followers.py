@@ -1,4 +1,4 @@
-"""Keeps the ledgers of all RMs: opens each, follows its log, and opens it again after an outage."""
+"""Keeps the ledgers of all RMs."""
 
 from __future__ import annotations
 
@@ -6,18 +6,14 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-import structlog
-
-from remuda_bus.bus import Bus, BusError, HistoryChanged
-from remuda_bus.retry import pause
+from remuda_bus.bus import Bus
 from remuda_events import limits
+from remuda_events.following import follow_log
 from remuda_events.ledger.follower import Ledger
 from remuda_events.quiet import wait_for_quiet_log
 from remuda_replication.log import LogReader
 from remuda_replication.rms.faults import LEDGER_OF_LOG, Faults
 from remuda_replication.snapshots import SnapshotListing
-
-log = structlog.get_logger()
 
 
 class Ledgers:
@@ -32,23 +28,11 @@ class Ledgers:
 
     async def follow_rm(self, rm_id: str) -> None:
         """Keep the ledger of one RM until the RM is halted; outages are retried. Raises HistoryChanged."""
-        while True:
-            ledger: Ledger | None = None
-            try:
-                async with self._openings:
-                    ledger = await Ledger.open(self._bus, rm_id, self._listed_tags, self._listing)
-                    reader = await ledger.open_log(self._listing)
-                try:
-                    await _follow(ledger, reader)
-                finally:
-                    await reader.close()
-            except BusError as error:
-                log.warning("the ledger is interrupted, resuming at its checkpoint", rm=rm_id, error=str(error))
-            except HistoryChanged:
-                raise
-            except Exception as fault:  # noqa: BLE001 - any exception here is a fault at a commit of this RM alone
-                await self._faults.record(rm_id, LEDGER_OF_LOG, ledger.log_seq if ledger else 0, fault)
-            await pause(limits.HISTORY_RETRY)
+        await follow_log(
+            rm_id, LEDGER_OF_LOG, "at the checkpoint of the ledger", self._openings, self._faults,
+            lambda: Ledger.open(self._bus, rm_id, self._listed_tags, self._listing),
+            lambda ledger: ledger.open_log(self._listing), _follow,
+        )  # fmt: skip
 
 
 async def _follow(ledger: Ledger, reader: LogReader) -> None:
