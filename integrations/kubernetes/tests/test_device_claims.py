@@ -24,7 +24,7 @@ from remuda_kubernetes.settings import KubernetesSettings
 from remuda_kubernetes.shell.claims import ClaimRefused, give, give_back
 from remuda_kubernetes.shim.devices import Selection, selection_of
 from remuda_kubernetes.shim.effects import Ask, Bind, GiveBack, PodName, RecordEvent, Release, ReportNode
-from remuda_kubernetes.shim.resume import AllocationRow, ApplicationRow, KeptState
+from remuda_kubernetes.shim.resume import AllocationRow, ApplicationRow, KeptState, NodeRow
 from remuda_kubernetes.shim.shim import Shim
 from remuda_proto.si.v1 import si_pb2 as si
 from tests.sim.kubernetes.api_server import Json
@@ -69,6 +69,37 @@ async def test_devices_are_occupied_from_the_end_of_the_pod_until_its_claim_is_f
     it.free_claims()
     await it.settle()
     assert it.node_of("q") == "n1" and it.devices_of("d") == [("n1", "gpu-0")] and it.devices_of("c") == []
+
+
+async def test_devices_are_occupied_before_they_are_released() -> None:
+    """Another pod would get them in between."""
+    it = Plane({"n1": 1})
+    it.add_claim("c")
+    it.add_pod("p", "c")
+    await it.settle()
+    it.server.remove("pods", it.server.find("pods", "p") or {})
+    it.look()
+    effects = [one for one in it.shim.take() if isinstance(one, ReportNode | Release)]
+    assert [type(one) for one in effects] == [ReportNode, Release]
+    (reported,) = [one.node for one in effects if isinstance(one, ReportNode)]
+    assert reported.attributes[f"{TAG}.occupied"] == "gpu-0=1" and reported.occupiedResource.resources[GPU].value == 1
+
+
+async def test_what_is_known_of_devices_is_cleared_after_a_restart() -> None:
+    """While the process was away, the claim of another pod has been freed."""
+    again = Shim(POLICY)
+    it = Plane({"n1": 1})
+    it.shim, it.seen = again, {kind: {} for kind in KINDS}
+    it.look()
+    known = {TAG: "gpu-0,gpu-1", f"{TAG}.occupied": "gpu-0=1"}
+    row = NodeRow("n1", known, {"vcore": 4_000, GPU: 2}, {GPU: 1}, "Schedulable")
+    again.resume(KeptState([row], [], [], []))
+    (reported,) = [one.node for one in again.take() if isinstance(one, ReportNode)]
+    attributes = dict(reported.attributes)
+    assert attributes[TAG] == "gpu-0" and attributes[f"{TAG}.occupied"] == ""
+    assert (
+        reported.schedulableResource.resources[GPU].value == 1 and reported.occupiedResource.resources[GPU].value == 0
+    )
 
 
 async def test_claims_of_others_occupy_their_devices() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.sim import configuring, peloton, side_by_side, tenants
 from tests.sim.kubernetes import simulation as kubernetes
-from tests.sim.kubernetes.mutants import VOLUME_MUTANTS
+from tests.sim.kubernetes.mutants import DEVICE_MUTANTS, VOLUME_MUTANTS
 from tests.sim.mutants import CONFIGURATION_MUTANTS, KUBERNETES_MUTANTS, MUTANTS, TENANTS_MUTANTS, Mutant
 from tests.sim.peloton_mutants import PELOTON_MUTANTS
 from tests.sim.question_mutants import QUESTION_MUTANTS
@@ -22,6 +22,7 @@ pytestmark = pytest.mark.timeout(1800)
 WITHIN_SEEDS = 200
 WITHIN_TENANTS_SEEDS = 40
 WITHIN_KUBERNETES_SEEDS = 100
+SEEDS_WITH_DEVICES = (112, 61, 93)
 WITHIN_PELOTON_SEEDS = 30
 WITHIN_SIDE_BY_SIDE_SEEDS = 20
 
@@ -58,6 +59,12 @@ def test_a_bug_of_the_configuration_is_found(mutant: Mutant, monkeypatch: pytest
 def test_a_bug_of_the_kubernetes_front_end_is_found(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant(monkeypatch)
     check_found(mutant, kubernetes.run, WITHIN_KUBERNETES_SEEDS)
+
+
+@pytest.mark.parametrize("mutant", DEVICE_MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_bug_with_devices_is_found(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant(monkeypatch)
+    assert any(kubernetes.run(seed).violations for seed in SEEDS_WITH_DEVICES), f"{mutant.__name__} was not found"
 
 
 @pytest.mark.timeout(300)

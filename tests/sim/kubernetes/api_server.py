@@ -63,7 +63,7 @@ class Watching:
 class ApiServer:
     """`minor`: of its version of Kubernetes 1. `is_up`: off, it answers nobody. `streams`: a watch may begin with all
     objects. `on_bound`: called with each pod that was bound; `on_reserved`: with a volume before and after a front end
-    has changed it."""
+    has changed it; `on_allocated`: with a claim of devices whose status a front end has changed."""
 
     story: Story
     minor: int = 20
@@ -72,6 +72,7 @@ class ApiServer:
     version: int = 1
     changed_at: float = 0.0  # but for leases
     on_bound: Callable[[Json], None] = lambda pod: None
+    on_allocated: Callable[[Json], None] = lambda claim: None
     on_reserved: Callable[[Json, Json], None] = lambda before, after: None
     _objects: dict[str, dict[str, Json]] = field(default_factory=dict)
     _events: list[Event] = field(default_factory=list)
@@ -272,7 +273,9 @@ class ApiServer:
             raise error_of(422, "status.reservedFor: Too many, or a duplicate value")
         if found["metadata"].get("deletionTimestamp") and not had and "allocation" in status:
             raise error_of(422, "status.allocation: Forbidden: the claim is being deleted")
-        return self._store("resourceclaims", MODIFIED, {**found, "status": status})
+        written = self._store("resourceclaims", MODIFIED, {**found, "status": status})
+        self.on_allocated(written)
+        return written
 
     def _patch_status(self, kind: str, found: Json, body: Json) -> bytes:
         _same(found, body["metadata"])

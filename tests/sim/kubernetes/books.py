@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from remuda_core.core import Core
 from remuda_core.index.limits import held_queue
 from remuda_core.state import Allocation, Application, Partition
@@ -15,6 +17,7 @@ from remuda_proto.si.v1 import si_pb2 as si
 
 from ..story import Violation
 from .api_server import ApiServer, Json
+from .devices import RESOURCE, DevicePlane
 from .storage import Storage, has_ended
 from .volume_books import VolumeBooks
 from .world import OTHER, QUEUES, Mode, free, on_node, read, size, suits
@@ -23,11 +26,12 @@ from .world import OTHER, QUEUES, Mode, free, on_node, read, size, suits
 class Books:
     """Stands where another RM has its cluster. `core`: follows the log."""
 
-    def __init__(self, rm_id: str, server: ApiServer, mode: Mode, storage: Storage) -> None:
+    def __init__(self, rm_id: str, server: ApiServer, mode: Mode, storage: Storage, devices: DevicePlane) -> None:
         self.rm_id = rm_id
         self.core: Core
         self.shims: dict[str, Shim] = {}  # of each front end, in its last life
         self._server = server
+        self._devices = devices
         self._mode = mode
         self._decided: dict[str, dict[str, str]] = {}  # UID -> node that a front end wanted -> UUID of the allocation
         self._bindings: dict[str, str] = {}  # UID -> node
@@ -58,6 +62,7 @@ class Books:
             self._moved.add(uid)
         self._bindings[uid] = node
         self._volumes.bound(pod)
+        self._devices.bound(pod)
 
     def decided(self, effect: Effect | PluginCall, shim: Shim) -> None:
         """A front end has decided this. It may be told about other changes before it has it done."""
@@ -142,9 +147,12 @@ class Books:
             here = on_node(self._server, name)
             others = total(size(one) for one in here if not _is_ours(one))
             ours = total(size(one) for one in here if _is_ours(one))
-            _same(f"capacity of {name}", amounts(node["status"]["allocatable"]), known.capacity)
-            _same(f"occupied on {name}", others, known.occupied)
-            _same(f"allocated on {name}", ours, known.allocated)
+            _same(f"capacity of {name}", amounts(node["status"]["allocatable"]), _but_devices(known.capacity))
+            _same(f"occupied on {name}", others, _but_devices(known.occupied))
+            _same(f"allocated on {name}", ours, _but_devices(known.allocated))
+            if self._devices.is_on:
+                booked = known.allocated.get(RESOURCE, 0) + known.occupied.get(RESOURCE, 0)
+                self._devices.compare(name, known.capacity.get(RESOURCE, 0), booked)
             if known.drained_by_rm != (unschedulable := node["spec"].get("unschedulable", False)):
                 raise Violation(f"{name} is unschedulable: {unschedulable}, drained: {known.drained_by_rm}")
 
@@ -174,7 +182,7 @@ class Books:
             uid for uid, one in waiting.items() if application_of(one).id in reserving and not is_placeholder(one)
         }
         for uid, pod in pods.items():
-            if uid in waiting and (why := self._volumes.waits_for(pod)):
+            if uid in waiting and (why := self._volumes.waits_for(pod) or self._devices.waits_for(pod)):
                 self._held.add(uid)
                 if uid not in asked and not self._has_reason(uid):
                     raise Violation(f"{uid} waits, as {why}, and nobody says so")
@@ -218,9 +226,14 @@ class Books:
                 continue
             for node in self._server.all("nodes"):
                 is_open = node["metadata"]["name"] not in shut and suits(pod, node)
-                if is_open and self._volumes.suit(pod, node) and free(self._server, node) >= amount:
+                suit = self._volumes.suit(pod, node) and self._devices.suit(pod, node)
+                if is_open and suit and free(self._server, node) >= amount:
                     name = pod["metadata"]["name"]
                     raise Violation(f"{name} waits in {queue}, and fits on {node['metadata']['name']}")
+
+
+def _but_devices(of: Mapping[str, int]) -> dict[str, int]:
+    return {name: amount for name, amount in of.items() if name != RESOURCE}
 
 
 def _is_ours(pod: Json) -> bool:

@@ -1,4 +1,4 @@
-"""Bugs of the Kubernetes front end with volumes and with pods of DaemonSets, each put into the running code."""
+"""Bugs of the Kubernetes front end with volumes, devices and pods of DaemonSets, each put into the running code."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from remuda_kubernetes.predicates import on_node, volumes
 from remuda_kubernetes.predicates.places import EVERYWHERE
 from remuda_kubernetes.shell.calls import Calls
 from remuda_kubernetes.shim import pod_reading
+from remuda_kubernetes.shim.cache import Cache
+from remuda_kubernetes.shim.device_claims import DeviceClaims
+from remuda_kubernetes.shim.devices import Devices
 from remuda_kubernetes.shim.effects import Bind
 from remuda_kubernetes.shim.shim import Shim
 from remuda_kubernetes.shim.volumes import Volumes
@@ -127,4 +130,34 @@ VOLUME_MUTANTS: tuple[Mutant, ...] = (
     pods_with_claims_are_asked_for_once, daemons_go_anywhere, daemons_wait_for_another_node,
     ephemeral_volumes_are_no_claims, claims_of_earlier_pods_are_used, volumes_are_bound_before_the_approval,
     volumes_of_approved_pods_are_everywhere, volumes_of_approved_pods_are_free,
+)  # fmt: skip
+
+
+# With devices
+
+
+def devices_are_given_twice(patch: pytest.MonkeyPatch) -> None:
+    """Devices that claims have are not occupied, and may be given to others."""
+    patch.setattr(Cache, "devices_occupied", lambda *_: {})
+    patch.setattr(Devices, "conflict", lambda *_: "")
+
+
+def pods_do_not_wait_for_their_devices(patch: pytest.MonkeyPatch) -> None:
+    """A pod is bound, and nothing is written into its claims."""
+    patch.setattr(DeviceClaims, "writes", lambda *_: ())
+
+
+def devices_are_everywhere(patch: pytest.MonkeyPatch) -> None:
+    """Where the devices of an allocated claim are does not count."""
+    patch.setattr(Devices, "refusal", lambda *_: "")
+
+
+def pods_with_devices_are_asked_for_once(patch: pytest.MonkeyPatch) -> None:
+    """A pod whose claims cannot be allocated yet is not looked at again."""
+    patch.setattr(DeviceClaims, "_look_again", lambda *_: None)
+
+
+DEVICE_MUTANTS: tuple[Mutant, ...] = (
+    devices_are_given_twice, pods_do_not_wait_for_their_devices, devices_are_everywhere,
+    pods_with_devices_are_asked_for_once,
 )  # fmt: skip

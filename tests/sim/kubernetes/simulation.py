@@ -31,6 +31,7 @@ from .api_client import SimulatedClient
 from .api_server import ApiServer
 from .books import Books
 from .default_scheduler import DefaultScheduler
+from .devices import SETTING, SINCE, DevicePlane
 from .world import MAPS, MODES, Mode, World
 
 RM = "kubernetes"
@@ -38,6 +39,7 @@ RM = "kubernetes"
 OLDEST, NEWEST = 20, 36
 MINORS = (OLDEST, limits.GATES_SINCE, limits.STREAMS_SINCE, NEWEST, NEWEST)
 REFUSES_STREAMS = 0.3
+WITH_DEVICES = 0.4
 BOOKMARK_S = 5.0
 REPLACED_MEANWHILE = 0.15  # how often a pod is replaced while its binding is on the way
 SOONER_S = 0.0001  # than any message arrives
@@ -48,7 +50,7 @@ def run(seed: int, minor: int | None = None) -> Story:
     """As in `simulation.run`. `minor`: of the API server, whichever the seed says."""
     random = Random(f"{seed} kubernetes")
     with _environment(random):
-        return simulated(random, lambda random, story: KubernetesSimulation(random, story, minor).run())
+        return simulated(random, lambda random, story: KubernetesSimulation(random, story, minor, seed).run())
 
 
 @contextmanager
@@ -113,14 +115,18 @@ class KubernetesSimulation(Simulation):
     payloads = (8 * 1024 * 1024,)
     settled_within_s = 240.0  # gangs that want the same nodes time out one after the other
 
-    def __init__(self, random: Random, story: Story, minor: int | None = None) -> None:
+    def __init__(self, random: Random, story: Story, minor: int | None = None, seed: int = 0) -> None:
         self.mode = random.choice([one for one in MODES if minor is None or _can(one, minor)])
         self.minor = random.choice([one for one in MINORS if _can(self.mode, one)]) if minor is None else minor
         self.api = ApiServer(story, self.minor)
         self.api.streams = self.minor >= limits.STREAMS_SINCE and random.random() >= REFUSES_STREAMS
         story.tell(f"mode: {self.mode}, version 1.{self.minor}, streaming lists: {self.api.streams}")
-        self.world = World(random, story, self.api, self.mode)
-        self.books = Books(RM, self.api, self.mode, self.world.storage)
+        of_devices = Random(f"{seed} devices")
+        has_devices = self.minor >= SINCE and not self.mode.is_plugin and of_devices.random() < WITH_DEVICES
+        devices = DevicePlane(of_devices, self.api, has_devices)
+        story.tell(f"devices: {has_devices}")
+        self.world = World(random, story, self.api, self.mode, devices)
+        self.books = Books(RM, self.api, self.mode, self.world.storage, devices)
         self._has_lease = random.random() < 0.5
         self._unstable = random.choice((0.0, 0.02, 0.1))
         super().__init__(random, story)
@@ -168,6 +174,7 @@ class KubernetesSimulation(Simulation):
             mode="plugin" if self.mode.is_plugin else "shim",
             hold=self.mode.hold,
             pin=self.mode.pin,
+            device_classes=SETTING if self.world.devices.is_on else (),
         )
         client = SimulatedClient(self.api, process.link(), self.weather, self.random, self._unstable)
         shim = self.books.shims[process.name] = observed(

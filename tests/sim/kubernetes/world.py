@@ -21,6 +21,7 @@ from remuda_kubernetes.shim.quantities import Amounts, amounts, request_of, tota
 from ..story import Story
 from .api_client import NAMESPACE
 from .api_server import ApiServer, Json
+from .devices import DevicePlane
 from .storage import ZONE, ZONES, Storage, has_ended
 
 MAPS = ("yunikorn-configs",)
@@ -81,8 +82,11 @@ MODES = (
 class World:
     """`resting`: nobody wants anything new. `mode`: of the front end."""
 
-    def __init__(self, random: Random, story: Story, server: ApiServer, mode: Mode) -> None:
+    def __init__(
+        self, random: Random, story: Story, server: ApiServer, mode: Mode, devices: DevicePlane | None = None
+    ) -> None:
         self.resting = False
+        self.devices = devices if devices is not None else DevicePlane(Random(0), server, is_on=False)
         self._mode = mode
         self._manifests: dict[str, Json] = {}  # by name, as users have created them
         self.server = server
@@ -97,7 +101,10 @@ class World:
         self._gangs: list[tuple[str, str, int, Json]] = []  # application, queue, size, annotations
         server.add("namespaces", {"metadata": {"name": "default"}})
         timing = {"timing.completing": random.choice(("1s", "1s", "30s"))}
-        configuration = {"metadata": {"name": MAPS[0]}, "data": {"queues.yaml": WITH_GUARANTEES, **timing}}
+        configuration = {
+            "metadata": {"name": MAPS[0]},
+            "data": {"queues.yaml": self.devices.configured(WITH_GUARANTEES), **timing},
+        }
         server.add("configmaps", configuration, NAMESPACE)
         for _ in range(3):
             self._add_node()
@@ -105,7 +112,9 @@ class World:
     # Users
 
     async def run(self) -> None:
-        more = [(World._create_some_with_claims, MORE_CLAIMS)] * self.storage.is_scarce
+        more: list[tuple[Callable[[World], None], float]] = []
+        more += [(World._create_some_with_claims, MORE_CLAIMS)] * self.storage.is_scarce
+        more += [(World._create_with_devices, 14), (World._change_devices, 2)] * self.devices.is_on
         acts, weights = zip(*self.ACTS, *more, strict=True)
         while True:
             await asyncio.sleep(self._random.expovariate(1 / self._pace_s))
@@ -118,7 +127,7 @@ class World:
         self.resting = self.storage.resting = True
         self._again.clear()
         if there := self.server.find("configmaps", MAPS[0], NAMESPACE):
-            self.server.put("configmaps", there, data={"queues.yaml": WITHOUT_GUARANTEES})
+            self.server.put("configmaps", there, data={"queues.yaml": self.devices.configured(WITHOUT_GUARANTEES)})
         for pod in self._pods():
             if is_placeholder(read(pod)):
                 self.server.delete(pod)
@@ -173,6 +182,17 @@ class World:
     def _create_some_with_claims(self) -> None:
         for _ in range(self._random.randint(2, 5)):
             self._create_with_claims()
+
+    def _create_with_devices(self) -> None:
+        if len(self.server.all("pods")) < PODS_AT_MOST:
+            app, queue = self._name("app"), self._random.choice(list(QUEUES))
+            claims = self.devices.wanted()
+            self._create_ours(
+                manifests.pod(self._name("trainer"), app=app, queue=queue, cpu="500m", resourceClaims=claims)
+            )
+
+    def _change_devices(self) -> None:
+        self.devices.change()
 
     def _create_gang(self) -> None:
         if len(self.server.all("pods")) >= PODS_AT_MOST or self._mode.pin == "free":
@@ -271,6 +291,7 @@ class World:
             labels = {"zone": zone, ZONE: self._random.choice(ZONES)}
             self.server.add("nodes", {**manifests.node(name, cpu=cpu, **labels)})
             self.storage.add_node(name)
+            self.devices.add_node(name)
 
     def _a_node(self) -> Json | None:
         nodes = self.server.all("nodes")
@@ -326,6 +347,7 @@ class World:
                     self._keep(pod)
                 self._create_again()
                 self.storage.keep()
+                self.devices.keep()
 
     def _keep(self, pod: Json) -> None:
         node = pod["spec"].get("nodeName")

@@ -170,16 +170,14 @@ class ApplicationEntry:
 @dataclass(slots=True)
 class NodeEntry:
     """A node of the API server. `is_reported`: the scheduler knows the node. `failed_bindings`: bindings that have
-    failed in a row. `had_devices`: resources that are devices of slices, also if all are gone. `version`: changes with
-    all that predicates depend on. `refusals`: allocations on the node that predicates have refused. The other fields
-    are as they were reported last."""
+    failed in a row. `version`: changes with all that predicates depend on. `refusals`: allocations on the node that
+    predicates have refused. The other fields are as they were reported last."""
 
     node: Node
     is_reported: bool = False
     version: int = 0
     failed_bindings: int = 0
     refusals: int = 0
-    had_devices: dict[str, None] = field(default_factory=dict)
     capacity: Amounts = field(default_factory=dict)
     occupied: Amounts = field(default_factory=dict)
     attributes: dict[str, str] = field(default_factory=dict)

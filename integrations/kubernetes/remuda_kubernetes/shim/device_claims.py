@@ -84,7 +84,9 @@ class DeviceClaims:
         if not entry.pod.spec.resource_claims or not self._cache.policy.device_classes:
             return ""
         devices, node = self._cache.devices, entry.node
-        problem = devices.waits_for(entry.pod) or devices.conflict(entry.pod, node, entry.devices)
+        returning = next((key[1] for key in claim_keys(entry.pod) if key in self._returning), "")
+        problem = f"ResourceClaim {returning} is being given back" if returning else ""
+        problem = problem or devices.waits_for(entry.pod) or devices.conflict(entry.pod, node, entry.devices)
         if problem:
             self._cache.dirty_nodes[node] = None
         return problem
@@ -145,17 +147,17 @@ class DeviceClaims:
             self._cache.dirty_nodes.update(dict.fromkeys(self._cache.devices.nodes_of(pool)))
 
     def slice_changed(self, of: ResourceSlice) -> None:
-        self._mark_all(lambda: self._cache.devices.put_slice(of))
+        self._mark_nodes(self._cache.devices.put_slice(of))
 
     def slice_gone(self, of: ResourceSlice) -> None:
-        self._mark_all(lambda: self._cache.devices.remove_slice(of))
+        self._mark_nodes(self._cache.devices.remove_slice(of))
 
     def class_changed(self, of: DeviceClass) -> None:
-        self._mark_all(lambda: self._cache.devices.put_class(of))
+        self._mark_nodes(self._cache.devices.put_class(of))
         self._look_at_all()
 
     def class_gone(self, of: DeviceClass) -> None:
-        self._mark_all(lambda: self._cache.devices.remove_class(of.metadata.name))
+        self._mark_nodes(self._cache.devices.remove_class(of.metadata.name))
         self._look_at_all()
 
     def served(self, *, are_served: bool) -> None:
@@ -164,14 +166,9 @@ class DeviceClaims:
             self._cache.devices.is_served = are_served
             self._look_at_all()
 
-    def _mark_all(self, change: Callable[[], object]) -> None:
-        """The nodes whose devices the change adds, changes or takes away."""
-        devices = self._cache.devices
-        before = {node: devices.on_node(node) for node in devices.nodes()}
-        change()
-        after = {node: devices.on_node(node) for node in devices.nodes()}
-        changed = [node for node in {**before, **after} if before.get(node) != after.get(node)]
-        self._cache.dirty_nodes.update(dict.fromkeys(changed))
+    def _mark_nodes(self, nodes: list[str]) -> None:
+        self._cache.dirty_nodes.update(dict.fromkeys(nodes))
+        self._cache.is_room_changed = self._cache.is_room_changed or bool(nodes)
 
     def _look_at_all(self) -> None:
         for key in list(self._users):

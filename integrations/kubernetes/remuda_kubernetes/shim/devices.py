@@ -28,6 +28,7 @@ from remuda_kubernetes.api.objects import (
 from remuda_kubernetes.predicates.on_node import NOTHING, node_selected
 
 ClaimKey = tuple[str, str]  # namespace and name
+Pool = tuple[str, str]  # driver and name
 Booked = Mapping[str, tuple[str, ...]]  # resource -> names of devices on a node
 EXACT_COUNT: Final = "ExactCount"
 _EFFECTS: Final = ("NoSchedule", "NoExecute")  # of taints that keep pods off a device
@@ -49,6 +50,9 @@ class Device(NamedTuple):
 
     id: DeviceId
     is_unfit: bool
+
+
+OfNode = dict[str, dict[str, Device]]  # resource -> name -> device
 
 
 class Write(NamedTuple):
@@ -132,46 +136,48 @@ class Devices:
     claims: dict[ClaimKey, ResourceClaim] = field(default_factory=dict)
     _classes: dict[str, DeviceClass] = field(default_factory=dict)
     _selections: dict[str, Selection | str] = field(default_factory=dict)  # or why the class is not understood
-    _slices: dict[tuple[str, str], dict[str, ResourceSlice]] = field(default_factory=dict)  # by driver and pool
-    _complete: dict[tuple[str, str], list[ResourceSlice]] = field(default_factory=dict)  # the same
-    _on_node: dict[str, dict[str, dict[str, Device]]] | None = None  # node -> resource -> name -> device
+    _slices: dict[Pool, dict[str, ResourceSlice]] = field(default_factory=dict)  # by driver and pool
+    _complete: dict[Pool, list[ResourceSlice]] = field(default_factory=dict)  # the same
+    _of_pool: dict[Pool, dict[str, OfNode]] = field(default_factory=dict)  # the same -> by node
+    _pools: dict[str, dict[Pool, None]] = field(default_factory=dict)  # those with devices of a node
     _in_use: dict[DeviceId, ClaimKey] = field(default_factory=dict)
 
     # Reports of the API server
 
-    def put_class(self, of: DeviceClass) -> bool:
-        """Whether that may change devices or claims: it is a class of the settings."""
+    def put_class(self, of: DeviceClass) -> list[str]:
+        """Returns the nodes whose devices have changed. So do the others that change devices."""
         name = of.metadata.name
         if name not in self.resources:
-            return False
+            return []
         self._classes[name] = of
         try:
             self._selections[name] = selection_of(of)
         except ValueError as error:
             self._selections[name] = str(error)
-        self._on_node = None
-        return True
+        return self._see_all()
 
-    def remove_class(self, name: str) -> bool:
+    def remove_class(self, name: str) -> list[str]:
         self._selections.pop(name, None)
-        self._on_node = None
-        return self._classes.pop(name, None) is not None
+        return self._see_all() if self._classes.pop(name, None) is not None else []
 
-    def put_slice(self, of: ResourceSlice) -> None:
-        pool = of.spec.driver, of.spec.pool.name
-        for other in [key for key, slices in self._slices.items() if key != pool and of.metadata.uid in slices]:
-            self._take_slice(other, of.metadata.uid)
-        self._slices.setdefault(pool, {})[of.metadata.uid] = of
-        self._see_pool(pool)
+    def put_slice(self, of: ResourceSlice) -> list[str]:
+        pool, uid = (of.spec.driver, of.spec.pool.name), of.metadata.uid
+        moved = [other for other, slices in self._slices.items() if other != pool and uid in slices]
+        changed = [node for other in moved for node in self._take_slice(other, uid)]
+        self._slices.setdefault(pool, {})[uid] = of
+        return changed + self._see_pool(pool)
 
-    def remove_slice(self, of: ResourceSlice) -> None:
-        self._take_slice((of.spec.driver, of.spec.pool.name), of.metadata.uid)
+    def remove_slice(self, of: ResourceSlice) -> list[str]:
+        return self._take_slice((of.spec.driver, of.spec.pool.name), of.metadata.uid)
 
-    def _take_slice(self, pool: tuple[str, str], uid: str) -> None:
+    def _take_slice(self, pool: Pool, uid: str) -> list[str]:
         self._slices.get(pool, {}).pop(uid, None)
-        self._see_pool(pool)
+        return self._see_pool(pool)
 
-    def _see_pool(self, pool: tuple[str, str]) -> None:
+    def _see_all(self) -> list[str]:
+        return [node for pool in list(self._complete) for node in self._see_devices(pool)]
+
+    def _see_pool(self, pool: Pool) -> list[str]:
         """A driver publishes a pool in several slices. Until the newest generation is there as a whole, the one before
         counts: devices that come and go with every change of a pool would be of no use to anybody."""
         slices = self._slices.get(pool)
@@ -183,7 +189,26 @@ class Devices:
             parts = [one for one in slices.values() if one.spec.pool.generation == newest]
             if len(parts) == parts[0].spec.pool.resource_slice_count:
                 self._complete[pool] = sorted(parts, key=lambda one: one.metadata.name)
-        self._on_node = None
+        return self._see_devices(pool)
+
+    def _see_devices(self, pool: Pool) -> list[str]:
+        before, now = self._of_pool.pop(pool, {}), dict[str, OfNode]()
+        for one in (one for one in self._complete.get(pool, ()) if one.spec.node_name):
+            here = now.setdefault(one.spec.node_name, {})
+            for device in one.spec.devices:
+                self._see(here, one.spec.node_name, pool, device)
+        changed = [node for node in {**before, **now} if before.get(node) != now.get(node)]
+        if now:
+            self._of_pool[pool] = now
+        for node in changed:
+            pools = self._pools.setdefault(node, {})
+            if node in now:
+                pools[pool] = None
+            else:
+                pools.pop(pool, None)
+            if not pools:
+                del self._pools[node]
+        return changed
 
     def put_claim(self, claim: ResourceClaim) -> None:
         self._free(claim.key)
@@ -206,40 +231,33 @@ class Devices:
 
     # Nodes
 
-    def nodes(self) -> Iterable[str]:
-        """The nodes that have devices."""
-        return self._seen()
-
     def on_node(self, node: str) -> Mapping[str, Mapping[str, Device]]:
         """The devices of the node, by resource and name."""
-        return self._seen().get(node, {})
+        pools = self._pools.get(node, {})
+        if len(pools) == 1:
+            return self._of_pool[next(iter(pools))][node]
+        found: OfNode = {}
+        for pool in pools:
+            for resource, devices in self._of_pool[pool][node].items():
+                found.setdefault(resource, {}).update(devices)
+        return found
 
-    def nodes_of(self, pool: tuple[str, str]) -> set[str]:
-        """The nodes of the devices of a pool (driver and name)."""
-        return {one.spec.node_name for one in self._complete.get(pool, ()) if one.spec.node_name}
+    def nodes_of(self, pool: Pool) -> Iterable[str]:
+        """The nodes of the devices of a pool."""
+        return self._of_pool.get(pool, ())
 
-    def _seen(self) -> dict[str, dict[str, dict[str, Device]]]:
-        if self._on_node is None:
-            self._on_node = {}
-            for (driver, pool), slices in self._complete.items():
-                for one in (one for one in slices if one.spec.node_name):
-                    for device in one.spec.devices:
-                        self._see(one.spec.node_name, driver, pool, device)
-        return self._on_node
-
-    def _see(self, node: str, driver: str, pool: str, device: SliceDevice) -> None:
+    def _see(self, here: OfNode, node: str, pool: Pool, device: SliceDevice) -> None:
         """Devices that are parts of others, or that claims share, or that wait for conditions, are left to others. A
         device is of the first class that selects it, so that none counts twice."""
         if device.consumes_counters or device.allow_multiple_allocations or device.binding_conditions:
             return
-        assert self._on_node is not None
+        driver, name = pool
         for of_class, resource in self.resources.items():
             selection = self._selections.get(of_class)
             if isinstance(selection, Selection) and selection.selects(driver, device):
-                name = device.name if pool == node else f"{pool}/{device.name}"
                 is_unfit = any(taint.effect in _EFFECTS for taint in device.taints)
-                here = self._on_node.setdefault(node, {}).setdefault(resource, {})
-                here[name] = Device(DeviceId(driver, pool, device.name), is_unfit)
+                known_by = device.name if name == node else f"{name}/{device.name}"
+                here.setdefault(resource, {})[known_by] = Device(DeviceId(driver, name, device.name), is_unfit)
                 return
 
     def in_use(self, node: str) -> dict[str, list[str]]:

@@ -12,7 +12,7 @@ from remuda_kubernetes.api.objects import Node
 from remuda_kubernetes.shim import messages, names, topology
 from remuda_kubernetes.shim.cache import Cache, NodeEntry
 from remuda_kubernetes.shim.effects import RecordEvent, ReportAllocation, ReportNode, name_of
-from remuda_kubernetes.shim.quantities import amounts
+from remuda_kubernetes.shim.quantities import Amounts, amounts
 from remuda_proto.bounds import shown
 from remuda_proto.constants import DEVICES_OCCUPIED, DEVICES_TAG, DEVICES_UNFIT, LEAVES_AT
 from remuda_proto.durations import EXPECTED_TIME, instant
@@ -125,6 +125,7 @@ class Nodes:
             self._cache.emit(ReportNode(messages.node(entry.node, action)))
 
     def _note(self, entry: NodeEntry) -> None:
+        before = entry.capacity
         try:
             entry.capacity = amounts(entry.node.status.allocatable)
         except ValueError as error:
@@ -134,7 +135,7 @@ class Nodes:
         entry.attributes = topology.attributes_of(entry.node, self._cache.policy.topology_labels)
         entry.attributes |= _leaves_at(entry.node)
         if self._cache.devices.resources:
-            self._note_devices(entry, name)
+            self._note_devices(entry, name, before)
         entry.is_drained = entry.node.spec.unschedulable
         entry.is_ready = entry.node.is_ready and entry.failed_bindings < limits.FAILED_BINDINGS
         at = entry.version, entry.refusals
@@ -164,15 +165,15 @@ class Nodes:
             if entry is not None:
                 self._record(entry, "NodeAccepted", f"node {accepted.nodeID} is accepted by the scheduler")
 
-    def _note_devices(self, entry: NodeEntry, name: str) -> None:
-        """Resources of device classes are the devices of slices, and no others."""
+    def _note_devices(self, entry: NodeEntry, name: str, before: Amounts) -> None:
+        """Resources of device classes are the devices of slices, and no others. Where all devices have gone there are
+        0, as long as the node is known."""
         devices, occupied = self._cache.devices.on_node(name), self._cache.devices_occupied(name)
         for resource in self._cache.devices.resources.values():
             here, taken = devices.get(resource, {}), occupied.get(resource, [])
             entry.capacity.pop(resource, None)
             entry.occupied.pop(resource, None)
-            if resource in devices or resource in entry.had_devices:
-                entry.had_devices[resource] = None
+            if resource in devices or resource in before:
                 entry.capacity[resource] = len(here)
                 tag = DEVICES_TAG + resource
                 unfit = [one for one, device in here.items() if device.is_unfit]

@@ -221,6 +221,7 @@ def _as_known(entry: NodeEntry, row: NodeRow) -> None:
     """The next report of the node is the difference."""
     entry.is_reported = True
     entry.capacity, entry.occupied = row.capacity, row.occupied
+    entry.attributes = {name: text for name, text in row.attributes.items() if name.startswith(DEVICES_TAG)}
     entry.is_ready = row.attributes.get("ready") != "false"
     entry.selected_by = row.attributes.get(names.ATTRIBUTE_PREDICATES, "")
     # A node that an operator drains does not say whether it is cordoned, too: that is reported in any case.
