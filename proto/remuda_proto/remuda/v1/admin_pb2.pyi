@@ -2863,7 +2863,7 @@ class ChangeStep(_message.Message):
     CAPACITY_FIELD_NUMBER: _builtins.int
     TEXT_FIELD_NUMBER: _builtins.int
     step: _builtins.str
-    """max, limit, max_applications, node, undrain, resume, connect, answer, confirm, ask or application."""
+    """max, limit, max_applications, node, undrain, window, resume, connect, answer, confirm, ask or application."""
     where: _builtins.str
     """The path of the queue, or the ID of the node or application."""
     key: _builtins.str

@@ -36,6 +36,7 @@ LIMIT: Final = "limit"  # the limit of a user or group in a queue
 MAX_APPLICATIONS: Final = "max_applications"  # the maximum of running applications, of a queue or a limit in it
 NODE: Final = "node"  # a node is added
 UNDRAIN: Final = "undrain"  # a node accepts allocations again
+WINDOW: Final = "window"  # a window of the calendar does not come
 RESUME: Final = "resume"  # a held queue is resumed
 CONNECT: Final = "connect"  # the RM connects again
 ANSWER: Final = "answer"  # the RM accepts the node that it is asked about
@@ -75,6 +76,8 @@ class Step(msgspec.Struct, frozen=True):
                 return f"{named} with {show(self.capacity)}"
             case "undrain":
                 return f"node {self.where} accepts allocations again"
+            case "window":
+                return f"window {self.where} does not come"
             case "resume":
                 return f"queue {self.where} is resumed"
             case "connect":
@@ -93,9 +96,12 @@ def carry_out(core: Core, partition: Partition, ask: tuple[str, str], steps: Seq
     """Apply the steps to the core, which is a copy. `ask`: application and key of the ask that is to run."""
     dynamic = [step for step in steps if step.step == MAX and not partition.queues[step.where].managed]
     quotas = [step for step in steps if step.step in QUOTAS and step not in dynamic]
-    commands: list[Command] = [Configure(raised(core.state, partition, ask[0], quotas))] if quotas else []
+    without = [step.where for step in steps if step.step == WINDOW]
+    commands: list[Command] = []
+    if quotas or without:
+        commands.append(Configure(raised(core.state, partition, ask[0], quotas, without)))
     for step in steps:
-        if step.step not in (*QUOTAS, RESUME):
+        if step.step not in (*QUOTAS, RESUME, WINDOW):
             commands += _commands(partition, ask, step)
     # Whoever resumes it may do so, and submits the application whose tags have the quota; access is not what is tried.
     resumed = [QueueResumed(partition.name, step.where, WHAT_IF) for step in steps if step.step == RESUME]
@@ -164,14 +170,16 @@ def _undraining(partition: str, node: Node) -> list[Command]:
     return commands
 
 
-def raised(state: State, partition: Partition, application: str, steps: Sequence[Step]) -> Configuration:
-    """The configuration in force, with these quotas of the partition raised."""
+def raised(
+    state: State, partition: Partition, application: str, steps: Sequence[Step], without: Sequence[str] = ()
+) -> Configuration:
+    """The configuration in force, with these quotas of the partition raised. `without`: these windows."""
     changed: dict[str, QueueSettings] = {}
     for step in steps:
         queue = partition.queues[step.where]
         settings = changed.get(step.where, queue.settings)
         changed[step.where] = _raised(settings, queue, partition, application, step)
-    return _configuration(state, {partition.name: changed})
+    return _configuration(state, {partition.name: changed}, {partition.name: without})
 
 
 def _raised(settings: QueueSettings, queue: Queue, partition: Partition, application: str, step: Step) -> QueueSettings:
@@ -194,16 +202,22 @@ def _raised(settings: QueueSettings, queue: Queue, partition: Partition, applica
     return replace(settings, limits=(*settings.limits[:place], more, *settings.limits[place + 1 :]))
 
 
-def _configuration(state: State, changed: Mapping[str, Mapping[str, QueueSettings]]) -> Configuration:
-    """The configuration in force, with the settings of these queues (by partition and path). They stay as they are,
-    whatever windows change them."""
+def _configuration(
+    state: State, changed: Mapping[str, Mapping[str, QueueSettings]], without: Mapping[str, Sequence[str]]
+) -> Configuration:
+    """The configuration in force, with the settings of these queues (by partition and path), and without these windows.
+    Queues stay as they are, whatever windows change them."""
     now = state.configuration
     partitions = tuple(
         replace(
             one.settings,
             name=plain(one.name),
             root=_tree(one.root, changed.get(one.name, {})),
-            calendar=tuple(window for window in one.settings.calendar if not window.queues),
+            calendar=tuple(
+                window
+                for window in one.settings.calendar
+                if not window.queues and window.name not in without.get(one.name, ())
+            ),
         )
         for one in state.partitions.values()
         if not one.draining

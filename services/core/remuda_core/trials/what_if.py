@@ -33,6 +33,7 @@ from ..limits import (
 from ..rules.devices import needs
 from ..rules.required_node import required_node
 from ..rules.resource import Resource, add
+from ..rules.windows import is_of_nodes
 from ..state import NEVER_MS, Application, Node, Partition, PendingAsk, Queue, Tracker
 from . import steps
 from .play import GivenUp, OnCopy, Played, play
@@ -42,11 +43,11 @@ from .steps import LIMIT, MAX, MAX_APPLICATIONS, Step, carry_out
 QUOTA: Final = "quota"
 AMOUNTS: Final = (QUOTA, steps.NODE)
 KINDS: Final = (
-    steps.CONNECT, steps.RESUME, steps.ANSWER, steps.CONFIRM, steps.UNDRAIN, steps.ASK, QUOTA, steps.NODE,
-    steps.APPLICATION,
+    steps.CONNECT, steps.RESUME, steps.ANSWER, steps.CONFIRM, steps.UNDRAIN, steps.WINDOW, steps.ASK, QUOTA,
+    steps.NODE, steps.APPLICATION,
 )  # fmt: skip
 # Each is tried with one node, ask or application after the other.
-CHOSEN: Final = (steps.UNDRAIN, steps.ASK, steps.APPLICATION)
+CHOSEN: Final = (steps.UNDRAIN, steps.WINDOW, steps.ASK, steps.APPLICATION)
 # Changes that may remove a constraint, by its kind.
 AGAINST: Final[dict[str, tuple[str, ...]]] = {
     "rm": (steps.CONNECT,),
@@ -67,7 +68,7 @@ AGAINST: Final[dict[str, tuple[str, ...]]] = {
     "unknown_node": (steps.NODE,),
     "unschedulable_node": (steps.UNDRAIN,),
     "leaving": (steps.NODE, steps.UNDRAIN, steps.APPLICATION),
-    "window": (steps.NODE, steps.APPLICATION),
+    "window": (steps.NODE, steps.WINDOW, steps.APPLICATION),
     "full_node": (steps.NODE, steps.UNDRAIN, steps.APPLICATION),
     "predicate": (steps.NODE, steps.UNDRAIN, steps.APPLICATION),
     "reserved": (steps.ASK, steps.NODE, steps.UNDRAIN, steps.APPLICATION),
@@ -237,6 +238,11 @@ class _Search:
                 fitting = [node for node in off if self._bound_to in ("", node.id)]
                 for node in sorted(fitting, key=lambda node: (missing(self._ask.ask, node) > 0, node.id)):
                     yield Step(kind, node.id)
+            case steps.WINDOW:
+                ahead = (one for one in self._partition.settings.calendar if one.name in self._partition.windows)
+                for window in ahead:
+                    if is_of_nodes(window):
+                        yield Step(kind, window.name)
             case steps.ASK:
                 reserving = {node.reservation for node in self._partition.nodes.values()} - {None, self._ask}
                 asks = [ask for ask in reserving if ask is not None]
