@@ -17,6 +17,7 @@ from httpx import ASGITransport, AsyncClient
 from cli.tests.test_mistakes import command
 from remuda.access.permissions import MONITOR, ROLES, of_client, of_role, operator_imports, rm_imports
 from remuda.client import past
+from remuda.history import replay
 from remuda.history.answers import Answers
 from remuda.history.kept import KEPT, WAITING, Kept, Replays
 from remuda.history.past import At, Past, Restored
@@ -32,6 +33,8 @@ from remuda_config import load
 from remuda_operations.operator_api.messages import Caller
 from remuda_operations.operators import Operator
 from remuda_operations.queries.core import ask_past
+from remuda_proto.remuda.v1 import inbox_pb2
+from remuda_replication import child
 from remuda_web.app import Application
 from remuda_web.bus_source import BusSource
 from remuda_web.callers import set_caller
@@ -138,6 +141,47 @@ def test_the_first_commit_after_which_it_holds(run: Run) -> None:
     before, after = (_used(run("--at", str(one), "queues", live.RM, "--json")[1]) for one in (seq - 1, seq))
     assert before <= 4_000 < after
     assert json.loads(run("bisect", live.RM, text, "--since", str(seq), "--json")[1])["holds_at_begin"]
+
+
+def test_a_team_complains(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The story of docs/history.md."""
+    monkeypatch.setattr(child, "CHILD_NICENESS", 0)
+    monkeypatch.setattr(replay, "NICENESS", 0)
+    wide = QUEUES.replace("vcore: 20", "vcore: 40")
+    (tmp_path / "mended.yaml").write_text(wide)
+    changed_ms = live.NOON + 10 * live.MINUTE
+
+    async def live_through() -> None:
+        one = live.Live(load(wide), 2, hours=0.5, nodes=3, apps=6)
+        change = inbox_pb2.Command()
+        change.configure.rm_id = live.RM
+        change.configure.configuration.CopyFrom(load(QUEUES.replace("vcore: 20", "vcore: 4")))
+        one._send(changed_ms, change)
+        await one.run()
+        store = Store.open(str(tmp_path / "archive"))
+        for header, records in recorder.segments(live.RM, one.log, one.inbox):
+            name = segment_name(live.RM, header.since_ms, header.first, header.end.seq)
+            await store.put(name, encode(header, records))
+
+    asyncio.run(live_through())
+    monkeypatch.setenv("REMUDA_ARCHIVE", str(tmp_path / "archive"))
+
+    def told(*given: str) -> Any:
+        return json.loads(run(*given, "--json")[1])
+
+    since = told("bisect", live.RM, "queue root.prod: max.vcore < 40")
+    seq = since["log_seq"]
+    assert since["at_ms"] >= changed_ms > since["at_ms"] - live.MINUTE
+    assert "root.prod" in since["cause"] and since["command"] == "Configure"
+    explained = [run("--at", str(seq + 40), "explain", live.RM, f"app-{number}")[1] for number in range(0, 6, 2)]
+    assert any("root.prod" in one for one in explained), explained
+    differs = told("diff", live.RM, str(seq - 1), str(seq))
+    [row] = [one for one in differs["queues"] if one["name"] == "root.prod"]
+    assert "max" in row["fields"] and differs["causes"]
+    report = told("replay", live.RM, f"--queues={tmp_path / 'mended.yaml'}", "--variant=--nodes +2:like=n01")
+    waits = [one["waits"]["queue"]["root.prod"]["p95_ms"] for one in (report["unchanged"], *report["variants"])]
+    assert waits[1] < waits[0], "the mended configuration helps"
+    assert "root.batch" in report["variants"][0]["waits"]["queue"] and report["variants"][0]["differences"]["gained"]
 
 
 def _used(text: str) -> int:
