@@ -12,8 +12,8 @@ WINDOWS: Final = (
         (
             "windows_by_utc",
             "26: a window comes by the clock of its zone",
-            "    before_ms = window.offsets[0].offset_ms if window.offsets else 0",
-            "    before_ms = 0",
+            "        before_ms = one.offset_ms\n",
+            "        before_ms = 0\n",
         ),
         (
             "windows_left_out_by_the_clock_after",

@@ -44,7 +44,7 @@ def next_span(window: Window, now_ms: int) -> Span | None:
 def _utc(wall_ms: int, window: Window) -> int:
     """The first time at which the clock shows this. A time that is left out, as the clock is set forward, is read by
     the clock before that."""
-    before_ms = window.offsets[0].offset_ms if window.offsets else 0
+    before_ms = 0
     for place, one in enumerate(window.offsets):
         at_ms = wall_ms - before_ms
         if place and at_ms < one.from_ms:
