@@ -36,7 +36,7 @@ COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
         show.action, show.dump, show.dead_letters,
     ),
     "Past": (history.diff, history.bisect, history.replay, history.shadow),
-    "Act": (act.kill, act.move, act.hold, act.unhold, act.drain, act.undrain, act.priority, act.release),
+    "Act": (act.kill, act.move, act.hold, act.unhold, act.lend, act.drain, act.undrain, act.priority, act.release),
     "Administer": (
         administer.rebuild, administer.resume, administer.log, administer.backup, administer.restore,
         administer.declare, keys.keys, keys.cluster_keys,
@@ -68,7 +68,7 @@ HELP: dict[str, dict[tuple[str, ...], str]] = {
     "Act": {
         ("kill", "move"): "End an application; move it to another queue.",
         ("priority", "release"): "Change an ask's priority; release an allocation.",
-        ("hold", "unhold"): "Hold a queue, so that nothing starts in it; end that.",
+        ("hold", "unhold", "lend"): "Hold a queue; end that; lend quota to another one.",
         ("drain", "undrain"): "Drain a node, so that nothing starts there; end that.",
     },
     "Administer": {
@@ -93,8 +93,8 @@ LISTING = (
 # RM have it named.
 DEFAULT_RM = (
     show.queues, show.applications, show.nodes, show.topology, show.usage, show.budget, show.ledger, show.explain,
-    show.eta, show.promises, show.windows, show.action, show.dump, act.kill, act.move, act.hold, act.unhold, act.drain,
-    act.undrain, act.priority, act.release, configuration.preview,
+    show.eta, show.promises, show.windows, show.action, show.dump, act.kill, act.move, act.hold, act.unhold, act.lend,
+    act.drain, act.undrain, act.priority, act.release, configuration.preview,
 )  # fmt: skip
 # Events follow by themselves (`--follow`); files and archives are looked at once.
 LISTING_ONCE = (show.events, show.check, archive.list_archive)

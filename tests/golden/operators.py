@@ -37,6 +37,13 @@ def drain_node(notes: Notes, line: Line, node: str) -> actions.Action:
     return actions.DrainNode(node, notes.world.now_ms + line.duration_ms(after) if after else 0)
 
 
+def lend(notes: Notes, line: Line, lender: str, borrower: str) -> actions.Action:
+    """`lend.vcore=4 until=2h guaranteed=true`: so much of its maximum, or guarantee, for two hours."""
+    until_ms = notes.world.now_ms + line.duration_ms(line.take("until", "1h"))
+    guaranteed = line.flag("guaranteed")
+    return actions.LendQuota(lender, borrower, line.resource("lend."), guaranteed, until_ms)
+
+
 def release_one(notes: Notes, line: Line, name: str) -> actions.Action:
     """The newest allocation of a key, or the one with this UUID."""
     return actions.ReleaseOneAllocation(notes.uuids.get(name, [name])[-1])
@@ -47,6 +54,8 @@ ACTIONS: Final[Mapping[str, Callable[..., actions.Action]]] = {
     "move": lambda notes, line, application, queue: actions.MoveApplication(application, queue),
     "hold": lambda notes, line, queue: actions.HoldQueue(queue),
     "resume": lambda notes, line, queue: actions.ResumeQueue(queue),
+    "lend": lend,
+    "endloan": lambda notes, line, lender, borrower: actions.EndLoan(lender, borrower),
     "drain": drain_node,
     "undrain": lambda notes, line, node: actions.UndrainNode(node),
     "prioritise": change_priority,

@@ -267,6 +267,13 @@ TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
             f"{len(f.uuids)} victim{'s' if len(f.uuids) != 1 else ''}{f.reason and f', {f.reason}'}"
         ),
     ),
+    facts.QuotaLent: (
+        ALWAYS,
+        lambda f: (
+            f"Lent {f.lender} to {f.borrower}: {show(f.amounts)}{' guaranteed' * f.guaranteed} until {f.until_ms}"
+        ),
+    ),
+    facts.QuotaLoanEnded: (ALWAYS, lambda f: f"Loan of {f.lender} to {f.borrower} ended: {f.reason}"),
     facts.BudgetPeriodBegan: (
         ALWAYS,
         lambda f: (

@@ -30,7 +30,8 @@ LAWS_OF_SECTION = {
     "10": "tests/property/test_predicate_classes.py", "20": "tests/property/test_devices.py",
     "21": "tests/property/test_topology.py", "22": "tests/property/test_backfill.py",
     "23": "tests/property/test_memory.py", "24": "tests/property/test_leaving.py",
-    "26": "tests/property/test_calendar.py",
+    "25": "tests/property/test_spending.py", "26": "tests/property/test_calendar.py",
+    "27": "tests/property/test_loans.py",
 }  # fmt: skip
 LAW_TESTS = ("tests/property/test_laws.py", "tests/property")
 LAW_TESTS_OF_PELOTON = tuple(

@@ -1,4 +1,4 @@
-"""Rules of budgets, each broken on purpose (semantics section 25)."""
+"""Rules of budgets and of loans, each broken on purpose (semantics sections 25 and 27)."""
 
 from __future__ import annotations
 
@@ -50,5 +50,30 @@ BUDGETS: Final = (
         "index.updates",
         ("nobody_is_woken_by_an_end", "25: it is looked at again when work of the queue ends", "    shares_changed(index, application)\n    if application.trackers or application.queue.budgets:\n        wake_at(index, (*application.trackers, *application.queue.budgets))", "    shares_changed(index, application)\n    if application.trackers:\n        wake_at(index, application.trackers)"),
         ("nobody_is_woken_by_a_period", "25: it is looked at again when the period begins", "    wake_at(index, (budget,))\n", ""),
+    ),
+)  # fmt: skip
+
+LOANS: Final = (
+    *_of(
+        "decide.loans",
+        ("the_lender_keeps_what_it_lends", "27: the lender has so much less", "((key.lender, -times), (key.borrower, times))", "((key.borrower, times),)"),
+        ("nothing_is_given_back", "27: both queues have what they have without it", "        yield from change_queues(partition, key, loan, -1, now_ms)", "        return"),
+        ("no_clock_begins_with_a_loan", "27: what is above a maximum then is given back by quota preemption", "    yield from settle_quotas(partition, queues, now_ms)", "    return"),
+        ("configurations_forget_loans", "27: what is lent is added and taken away", "if key.partition == partition.name and path in (key.lender, key.borrower):", "if False:"),
+        ("guarantees_are_lent_as_maxima", "27: amounts of the maximum, or of its guarantee", 'KINDS = {False: "max", True: "guaranteed"}', 'KINDS = {False: "max", True: "max"}'),
+        ("loans_of_queues_that_are_gone", "27: it ends when a configuration has one of its queues no more", "        if path not in settings:\n            yield", "        if path not in settings:\n            return\n            yield"),
+        ("more_is_lent_than_there_is", "27: a queue lends no more than it has", "        elif amount > left:", "        elif amount > left and amount < 0:"),
+        ("guarantees_go_anywhere", "27: a guarantee, between queues of one parent", "    if loan.guaranteed and key.lender", "    if not loan.guaranteed and key.partition == '' and key.lender"),
+        ("other_loans_do_not_count", "27: a queue lends no more than it has", "                lent[name] = lent.get(name, 0) + amount", "                lent[name] = 0"),
+    ),
+    *_of(
+        "evolve.rms",
+        ("registrations_end_no_loan_any_more", "27: a loan outlives registrations", "    for key, loan in state.loans.items():\n        state.timers.put(timeouts.of_loan(key, loan))\n", ""),
+    ),
+    *_of(
+        "decide.administer",
+        ("loans_need_one_right", "27: an operator who may administer both queues", "        else:\n            yield from problems_of_access(queue, command)\n    if None in found", "        elif path == key.lender:\n            yield from problems_of_access(queue, command)\n    if None in found"),
+        ("anybody_ends_loans", "27: an operator who may administer one of the two queues ends it", "    if all(refused):", "    if False:"),
+        ("loans_twice", "27: at most one loan from one queue to another", "    if key in state.loans:\n        yield Problem(f\"queue {key.lender} lends", "    if False:\n        yield Problem(f\"queue {key.lender} lends"),
     ),
 )  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from .backfill import BACKFILL
-from .budgets import BUDGETS
+from .budgets import BUDGETS, LOANS
 from .devices import DEVICES
 from .leaving import LEAVING
 from .memory import MEMORY
@@ -421,5 +421,5 @@ GUESTS: Final = (
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     *SHARES, *LIMITS, *LIFE, *EXECUTION, *ACCESS, *PROPERTIES, *QUOTAS, *PLACEMENT, *SUBMIT, *NODES, *QUEUES, *ASKS, *GANGS, *RESERVATIONS, *PASS, *PREEMPTION, *RECOVERY, *EXPLAIN,
-    *ADMINISTRATION, *GUESTS, *PREDICATE_CLASSES, *DEVICES, *TOPOLOGY, *MEMORY, *BACKFILL, *LEAVING, *BUDGETS, *WINDOWS, *PELOTON,
+    *ADMINISTRATION, *GUESTS, *PREDICATE_CLASSES, *DEVICES, *TOPOLOGY, *MEMORY, *BACKFILL, *LEAVING, *BUDGETS, *LOANS, *WINDOWS, *PELOTON,
 )  # fmt: skip

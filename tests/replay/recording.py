@@ -20,7 +20,7 @@ from remuda_bus import subjects
 from remuda_bus.memory import MemoryBus
 from remuda_bus.nats.micro_service import VERSION
 from remuda_core import commands
-from remuda_core.actions import DrainNode
+from remuda_core.actions import DrainNode, EndLoan, LendQuota
 from remuda_core.core import Core
 from remuda_core.evolve import BY_FACT
 from remuda_core.facts import PREEMPTED_BY_SCHEDULER, STOPPED_BY_RM, Allocated, Ask
@@ -442,6 +442,32 @@ def budgeted() -> World:
     return world
 
 
+def lent() -> World:
+    """Half-way, a queue has lent a part of its maximum. In the end that is over, and another loan is under way."""
+    queues = tuple(QueueSettings(name, max={"vcore": 8}) for name in "abc")
+    root = QueueSettings("root", True, submit_acl="*", admin_acl="sam", queues=queues)
+    world = World()
+    partition = world.state.partition_name("default")
+    world.handle(commands.Register(RM, Configuration("1", (PartitionSettings("default", root),))))
+    world.handle(commands.UpdateNode(partition, "n1", "CREATE", {}, {"vcore": 30}, {}))
+    world.handle(commands.SubmitApplication(partition, "app-1", "root.b", "ann"))
+    for number, (lender, borrower, minutes) in enumerate((("root.a", "root.b", 20), ("root.a", "root.c", 300))):
+        loan = LendQuota(lender, borrower, {"vcore": 3}, False, world.now_ms + minutes * 60_000)
+        world.handle(commands.Administer("sam", (), False, "a deadline", str(number), False, partition, loan))
+    for number in range(20):
+        world.handle(commands.SubmitAsk(Ask(partition, "app-1", f"k{number}", {"vcore": 1}, 1)))
+        world.handle(commands.Schedule(10))
+        world.now_ms += 60_000
+        world.handle(commands.Tick())
+    end = EndLoan("root.a", "root.c")
+    world.handle(commands.Administer("joe", (), False, "", "3", False, partition, end))
+    for _ in range(20):
+        world.now_ms += 60_000
+        world.handle(commands.Tick())
+        world.handle(commands.Schedule(10))
+    return world
+
+
 # Recorded although others have all kinds of facts: what their fields say is of another feature.
 ALSO = {"topology": topology}
 
@@ -452,7 +478,7 @@ def few_with_everything() -> dict[str, World]:
     worlds |= {"draining": draining(), "above-maximum": above_maximum(), "guests": guests()}
     worlds["rejected-allocations"] = rejected_allocations()
     worlds |= {"devices": devices(), "remembered": remembered(), "promised": promised(), "avoided": avoided()}
-    worlds |= {"leaving": leaving(), "budgeted": budgeted(), "windows": windows()}
+    worlds |= {"leaving": leaving(), "budgeted": budgeted(), "windows": windows(), "lent": lent()}
     happened = {name: kinds(world) for name, world in worlds.items()}
     unknown = [name for name in ALSO if not any((FOLDER / VERSION).glob(f"{name}-*"))]
     chosen = {name: ALSO[name]() for name in unknown}

@@ -40,8 +40,8 @@ partitions:
         submitacl: "*"
         adminacl: pat
         queues:
-          - {name: a, adminacl: "ann@example.com a-admins"}
-          - {name: b, adminacl: bob}
+          - {name: a, adminacl: "ann@example.com a-admins", resources: {max: {vcore: 1000}}}
+          - {name: b, adminacl: bob, resources: {max: {vcore: 1000}}}
           - {name: c, adminacl: "cleo"}
 """
 EVE = Operator("eve", ("nobodies",))  # in no access list
@@ -60,12 +60,17 @@ MAY = {
     "move_application": {PAT.name},  # to root.b: the administrator of both
     "hold_queue": OF_A,
     "resume_queue": OF_A,
+    "lend_quota": {PAT.name},  # to root.b: the administrator of both
+    "end_loan": {*OF_A, BOB.name},
     "change_ask_priority": OF_A,
     "release_one_allocation": OF_A,
     "drain_node": {SAM.name},
     "undrain_node": {SAM.name},
     "forget_rm": {SAM.name},
 }
+
+
+LOAN = {"queue": "root.a", "borrower": "root.b", "amounts": {"vcore": 5}, "until_ms": 2**52}
 
 
 class Eager(RmproxySettings):
@@ -133,6 +138,8 @@ async def fields_of(system: System, action: str) -> dict[str, Any]:
         return {"node_id": "n1"}
     if action in ("hold_queue", "resume_queue"):
         return {"queue": "root.a"}
+    if action in ("lend_quota", "end_loan"):
+        return LOAN if action == "lend_quota" else {name: LOAN[name] for name in ("queue", "borrower")}
     if action == "forget_rm":
         return {}
     name, uuid = await anext(system.applications)
@@ -145,8 +152,12 @@ async def fields_of(system: System, action: str) -> dict[str, Any]:
     return found[action]
 
 
-BEFORE = {"resume_queue": ("pat", "hold_queue"), "undrain_node": ("sam", "drain_node")}
-AFTER = {"hold_queue": ("pat", "resume_queue"), "drain_node": ("sam", "undrain_node")}
+BEFORE = {
+    "resume_queue": ("pat", "hold_queue"), "undrain_node": ("sam", "drain_node"), "end_loan": ("pat", "lend_quota"),
+}  # fmt: skip
+AFTER = {
+    "hold_queue": ("pat", "resume_queue"), "drain_node": ("sam", "undrain_node"), "lend_quota": ("pat", "end_loan"),
+}  # fmt: skip
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -156,10 +167,12 @@ async def test_access_lists_decide_for_each_operator(system: System, action: str
     for operator in sorted(OPERATORS, key=lambda one: one.name in MAY[action]):  # first those who may not
         may = operator.name in MAY[action]
         if action in BEFORE and may:
-            assert await system.act(*BEFORE[action], **fields) == "accepted"
+            before = LOAN if action == "end_loan" else fields
+            assert await system.act(*BEFORE[action], **before) == "accepted"
         assert await system.act(operator.name, action, **fields) == ("accepted" if may else "refused"), operator
         if action in AFTER and may:
-            assert await system.act(*AFTER[action], **fields) == "accepted"
+            after = await fields_of(system, "end_loan") if action == "lend_quota" else fields
+            assert await system.act(*AFTER[action], **after) == "accepted"
         if may:
             fields = await fields_of(system, action)
 

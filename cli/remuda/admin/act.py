@@ -29,7 +29,7 @@ class Attempt:
 
     rm: str
     action: str
-    fields: Mapping[str, str | int] = field(default_factory=dict)
+    fields: Mapping[str, str | int | Mapping[str, int]] = field(default_factory=dict)
     reason: str = ""
     partition: str = ""
     force: bool = False

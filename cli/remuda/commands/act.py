@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from ..client import completion
+from ..errors import UserError
 from ..terminal import arguments
 from .options import DEFAULT_URL, AsJson, DefaultRm, Nats
 
@@ -50,7 +51,10 @@ ActionId = Annotated[
 ]
 
 
-Fields = Mapping[str, str | int]
+Fields = Mapping[str, str | int | Mapping[str, int]]
+
+
+Described = tuple[Fields, str] | tuple[Fields, str, str]
 
 
 def _options(
@@ -64,20 +68,23 @@ def _options(
     """The parameters of every action. The RM is the first argument."""
 
 
-def _action(kind: str) -> Callable[[Callable[..., tuple[Fields, str]]], Callable[..., None]]:
+def _action(kind: str) -> Callable[[Callable[..., Described]], Callable[..., None]]:
     """Makes a command of a function of an action's own arguments, which returns the fields of the action's message in
-    `inbox.proto` and what holds once the action is accepted. The argument `force` is an option of the action."""
+    `inbox.proto`, what holds once the action is accepted, and the kind of action if it is another one. The argument
+    `force` is an option of the action."""
     rm, *options = inspect.signature(_options, eval_str=True).parameters.values()
 
-    def command(described: Callable[..., tuple[Fields, str]]) -> Callable[..., None]:
+    def command(described: Callable[..., Described]) -> Callable[..., None]:
         signature = inspect.signature(described, eval_str=True)
 
         @functools.wraps(described)
         def run(rm: str, reason: str, partition: str, action_id: str | None, nats: str, json: bool, **own: Any) -> None:
             from ..admin.act import Attempt, act
 
-            fields, done = described(**own)
-            attempt = Attempt(rm, kind, fields, reason, partition, own.get("force", False), action_id)
+            fields, done, *other = described(**own)
+            attempt = Attempt(
+                rm, other[0] if other else kind, fields, reason, partition, own.get("force", False), action_id
+            )
             act(nats, attempt, done, json)
 
         parameters = [rm, *signature.parameters.values(), *options]
@@ -119,6 +126,49 @@ def hold(queue: Queue) -> tuple[Fields, str]:
 def unhold(queue: Queue) -> tuple[Fields, str]:
     """End the hold of a queue."""
     return {"queue": queue}, f"queue {queue} is no longer held"
+
+
+@_action("lend_quota")
+def lend(
+    queue: Annotated[
+        str,
+        typer.Argument(
+            metavar="FROM", help="The queue that lends.", callback=arguments.queue, autocompletion=completion.queues
+        ),
+    ],
+    borrower: Annotated[
+        str,
+        typer.Argument(
+            metavar="TO", help="The queue that borrows.", callback=arguments.queue, autocompletion=completion.queues
+        ),
+    ],
+    amounts: Annotated[
+        list[str] | None, typer.Argument(metavar="[RESOURCE=AMOUNT]...", help="How much, as in queues.yaml: vcore=100.")
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option("--until", metavar="TIME", help="For so long (2h), or until a time such as 08:00."),
+    ] = None,
+    guarantee: Annotated[bool, typer.Option("--guarantee", help="Of the guarantee, not of the maximum.")] = False,
+    end: Annotated[bool, typer.Option("--end", help="End the loan.")] = False,
+) -> Described:
+    """Lend amounts of the maximum of a queue to another one until a time; with --end, end that. Needs the adminacl of
+    both queues, or of queues above; to end it, of one of them."""
+    from ..terminal.units import time_of
+
+    if end:
+        if amounts or until or guarantee:
+            raise UserError("--end: expected no amounts, no --until and no --guarantee beside it")
+        done = f"queue {queue} no longer lends to queue {borrower}"
+        return {"queue": queue, "borrower": borrower}, done, "end_loan"
+    if not amounts or until is None:
+        raise UserError("expected amounts, such as vcore=100, and --until TIME; or --end")
+    until_ms = arguments.time_ahead(until)
+    fields: Fields = {
+        "queue": queue, "borrower": borrower, "amounts": dict(map(arguments.amount, amounts)),
+        "guaranteed": guarantee, "until_ms": until_ms,
+    }  # fmt: skip
+    return fields, f"queue {queue} lends to queue {borrower} until {time_of(until_ms)}"
 
 
 @_action("drain_node")

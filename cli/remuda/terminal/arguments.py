@@ -14,6 +14,7 @@ from typing import TypeVar, cast
 from urllib.parse import urlsplit
 
 from remuda_bus.subjects import PELOTON, is_peloton
+from remuda_proto import quantities
 from remuda_proto.durations import EXPECTED, milliseconds
 from remuda_proto.names import ACTION_ID, RM_ID
 
@@ -171,6 +172,18 @@ def readable(option: str, given: Path) -> Path:
     except (OSError, ValueError) as error:
         raise UserError(f"{shown}: {getattr(error, 'strerror', None) or error}") from None
     return given
+
+
+def amount(text: str) -> tuple[str, int]:
+    """A resource and an amount of it in base units: "vcore=100"."""
+    name, _, quantity = text.partition("=")
+    try:
+        if name and quantity:
+            return name, quantities.parse_amount(name, quantity)
+        problem = "expected a resource and an amount, such as vcore=100"
+    except ValueError as error:
+        problem = str(error)
+    raise UserError(f"{quoted(text)}: {problem}")
 
 
 def time_ahead(text: str, now: datetime | None = None) -> int:

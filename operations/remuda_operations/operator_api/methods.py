@@ -37,12 +37,19 @@ ACTIONS = {
     "MoveApplication": "move_application",
     "HoldQueue": "hold_queue",
     "ResumeQueue": "resume_queue",
+    "LendQuota": "lend_quota",
+    "EndLoan": "end_loan",
     "DrainNode": "drain_node",
     "UndrainNode": "undrain_node",
     "ChangeAskPriority": "change_ask_priority",
     "ReleaseAllocation": "release_one_allocation",
     "ForgetResourceManager": "forget_rm",
 }
+
+
+def plain(value: Any) -> Any:
+    """The value of a field as JSON has it: a map as a dictionary."""
+    return dict(value) if isinstance(value, Mapping) else value
 
 
 def act(action: str) -> Act:
@@ -53,7 +60,7 @@ def act(action: str) -> Act:
         options: admin.ActionOptions = request.options
         names = [one.name for one in request.DESCRIPTOR.fields if one.name not in ("rm", "options")]
         fields = {
-            **{name: getattr(request, name) for name in names},
+            **{name: plain(getattr(request, name)) for name in names},
             "reason": options.reason,
             "partition": options.partition,
             "force": options.force,

@@ -5,6 +5,8 @@ The names of their fields are those of `facts.Action`, which describes an action
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 
@@ -33,6 +35,21 @@ class HoldQueue(Action):
 
 class ResumeQueue(Action):
     queue: str
+
+
+class LendQuota(Action):
+    """The queue `queue` lends amounts of its maximum, or of its guarantee, to the queue `borrower` until a time."""
+
+    queue: str
+    borrower: str
+    amounts: Mapping[str, int]
+    guaranteed: bool
+    until_ms: int
+
+
+class EndLoan(Action):
+    queue: str
+    borrower: str
 
 
 class DrainNode(Action):

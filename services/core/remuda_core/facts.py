@@ -867,6 +867,29 @@ class QuotaExcessEnded(Fact):
     reason: str
 
 
+class QuotaLent(Fact):
+    """Until a time the lender has so much less of its maximum, or of its guarantee, and the borrower so much more.
+    Facts with the changed settings of both queues follow."""
+
+    partition: str
+    lender: str
+    borrower: str
+    amounts: Resource
+    guaranteed: bool
+    until_ms: int
+    operator: str
+    reason: str
+
+
+class QuotaLoanEnded(Fact):
+    """Facts with the changed settings of both queues follow, if they are there."""
+
+    partition: str
+    lender: str
+    borrower: str
+    reason: str
+
+
 class BudgetPeriodBegan(Fact):
     """The period of the budget of the queue is over, and the next one counts, `from_ms` to `until_ms`. `used`: what was
     used in the period that is over, in base units * hours, rounded down."""
@@ -915,7 +938,8 @@ class PreemptionAnswered(Fact):
 
 class Action(msgspec.Struct, frozen=True, gc=False):
     """An action of an operator, with its target and the reason. `kind`: the name of its class in `actions`. Fields that
-    the kind does not have are empty. `queue`: the one that is held or resumed, or to which the application moves."""
+    the kind does not have are empty. `queue`: the one that is held or resumed, that lends, or to which the application
+    moves."""
 
     kind: str
     operator: str
@@ -930,6 +954,10 @@ class Action(msgspec.Struct, frozen=True, gc=False):
     priority: int = 0
     force: bool = False
     from_ms: int = 0
+    borrower: str = ""
+    amounts: Resource = {}
+    guaranteed: bool = False
+    until_ms: int = 0
 
 
 class ActionTaken(Fact):

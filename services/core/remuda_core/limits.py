@@ -264,6 +264,8 @@ IDLE_BUDGETS_KEPT: Final = 10_000
 # Queues that operators hold, and nodes that they drain, of one RM: more than its operators overlook. Both may outlive
 # their queues and nodes.
 HOLDS: Final = 1_000
+# Loans between queues of one RM: each is looked at when a configuration is applied.
+LOANS: Final = 100
 DRAINS: Final = 20_000
 # Outcomes of actions of operators that a repeated action_id gets again: retries come within minutes.
 ACTIONS_KEPT: Final = 1_000

@@ -16,6 +16,8 @@ from .state import (
     Application,
     Budget,
     BudgetKey,
+    Loan,
+    LoanKey,
     Node,
     Partition,
     PendingAsk,
@@ -84,6 +86,11 @@ def of_quota(partition: str, queue: Queue) -> Timer | None:
 def of_budget(budget: Budget) -> Timer:
     """Begins the next period of the budget."""
     return Timer(budget.until_ms, "budget", budget.key.partition, "", budget.key.queue)
+
+
+def of_loan(key: LoanKey, loan: Loan) -> Timer:
+    """Ends the loan."""
+    return Timer(loan.until_ms, "loan", key.partition, "", f"{key.lender} {key.borrower}")
 
 
 def of_refusals(pending: PendingAsk) -> Timer | None:
@@ -158,6 +165,10 @@ def still_applies(state: State, timer: Timer) -> bool:
         queue = partition.queues.get(timer.key) if partition is not None else None
         of_queue = of_draining if timer.kind == "draining" else of_quota
         return queue is not None and timer == of_queue(timer.partition, queue)
+    if timer.kind == "loan":
+        lender, _, borrower = timer.key.partition(" ")
+        loan = state.loans.get(LoanKey(timer.partition, lender, borrower))
+        return loan is not None and timer.at_ms == loan.until_ms
     if timer.kind == "budget":
         budget = state.budgets.find(BudgetKey(timer.partition, timer.key))
         return budget is not None and timer == of_budget(budget)

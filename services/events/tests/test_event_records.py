@@ -297,6 +297,18 @@ TOLD: list[tuple[Message, list[str]]] = [
         ["QUEUE NONE QUEUE_MAX root.a - 'nothing above its maximum is to be preempted: it is within its maximum'"],
     ),
     (
+        log_pb2.QuotaLent(
+            lender="root.a", borrower="root.b", amounts=ROOM, until_ms=61_000, operator="joe", reason="x"
+        ),
+        [
+            "QUEUE NONE QUEUE_MAX root.a - [memory=10 vcore=1] 'lent to root.b until 1970-01-01T00:01:01Z, by joe: x'",
+        ],
+    ),
+    (
+        log_pb2.QuotaLoanEnded(lender="root.a", borrower="root.b", reason="its time is over"),
+        ["QUEUE NONE QUEUE_MAX root.a - 'given back by root.b: its time is over'"],
+    ),
+    (
         log_pb2.BudgetPeriodBegan(from_ms=1_000, until_ms=61_000, used=ROOM, **QUEUE),
         [
             "QUEUE NONE QUEUE_MAX root.a - 'the period of its budget is over, used: memory 10 h, vcore 1 h; "

@@ -94,7 +94,7 @@ NAMES = {
 }  # fmt: skip
 
 
-QUEUES = {"queue": "q", "from_queue": "f"}
+QUEUES = {"queue": "q", "from_queue": "f", "lender": "l", "borrower": "b"}
 OF_QUEUES = {"action_taken", "action_refused", "application_moved"}  # others name a queue by the way
 
 

@@ -15,6 +15,11 @@ from remuda_core.facts import (
     DomainAvoided,
     NodeLeaving,
     PromiseChanged,
+    QuotaLent,
+    QuotaLoanEnded,
+    WindowClosed,
+    WindowOpened,
+    WindowPlanned,
     WorkMeasured,
 )
 from tests.property.storm import storm
@@ -23,10 +28,11 @@ LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 SEEDS = range(5_000) if LONG else range(140)
 STEPS = 400 if LONG else 200
 AT_ONCE = 20
-# These days have no devices, no backfill, no nodes that leave, no topology, and no budgets: test_devices.py,
-# test_backfill.py, test_leaving.py, test_topology.py, test_spending.py.
+# These days have no devices, no backfill, no nodes that leave, no topology, no budgets, no loans, and no windows:
+# test_devices.py, test_backfill.py, test_leaving.py, test_topology.py, test_spending.py, test_loans.py, test_calendar.py.
 ELSEWHERE = {
-    BudgetPeriodBegan, DevicesAssigned, DomainAvoidanceEnded, DomainAvoided, NodeLeaving, PromiseChanged, WorkMeasured,
+    BudgetPeriodBegan, DevicesAssigned, DomainAvoidanceEnded, DomainAvoided, NodeLeaving, PromiseChanged, QuotaLent,
+    QuotaLoanEnded, WindowClosed, WindowOpened, WindowPlanned, WorkMeasured,
 }  # fmt: skip
 
 

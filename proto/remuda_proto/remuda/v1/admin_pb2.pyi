@@ -4782,6 +4782,99 @@ class ResumeQueueRequest(_message.Message):
 Global___ResumeQueueRequest: _TypeAlias = ResumeQueueRequest  # noqa: Y015
 
 @_typing.final
+class LendQuotaRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class AmountsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    RM_FIELD_NUMBER: _builtins.int
+    OPTIONS_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    BORROWER_FIELD_NUMBER: _builtins.int
+    AMOUNTS_FIELD_NUMBER: _builtins.int
+    GUARANTEED_FIELD_NUMBER: _builtins.int
+    UNTIL_MS_FIELD_NUMBER: _builtins.int
+    rm: _builtins.str
+    queue: _builtins.str
+    """The queue that lends, and the one to which."""
+    borrower: _builtins.str
+    guaranteed: _builtins.bool
+    """Of the guarantee in place of the maximum."""
+    until_ms: _builtins.int
+    """In ms since 1970."""
+    @_builtins.property
+    def options(self) -> Global___ActionOptions: ...
+    @_builtins.property
+    def amounts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """In base units."""
+
+    def __init__(
+        self,
+        *,
+        rm: _builtins.str = ...,
+        options: Global___ActionOptions | None = ...,
+        queue: _builtins.str = ...,
+        borrower: _builtins.str = ...,
+        amounts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        guaranteed: _builtins.bool = ...,
+        until_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["amounts", b"amounts", "borrower", b"borrower", "guaranteed", b"guaranteed", "options", b"options", "queue", b"queue", "rm", b"rm", "until_ms", b"until_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LendQuotaRequest: _TypeAlias = LendQuotaRequest  # noqa: Y015
+
+@_typing.final
+class EndLoanRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RM_FIELD_NUMBER: _builtins.int
+    OPTIONS_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    BORROWER_FIELD_NUMBER: _builtins.int
+    rm: _builtins.str
+    queue: _builtins.str
+    borrower: _builtins.str
+    @_builtins.property
+    def options(self) -> Global___ActionOptions: ...
+    def __init__(
+        self,
+        *,
+        rm: _builtins.str = ...,
+        options: Global___ActionOptions | None = ...,
+        queue: _builtins.str = ...,
+        borrower: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["borrower", b"borrower", "options", b"options", "queue", b"queue", "rm", b"rm"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EndLoanRequest: _TypeAlias = EndLoanRequest  # noqa: Y015
+
+@_typing.final
 class DrainNodeRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -199,6 +199,16 @@ class AdminStub:
                 request_serializer=remuda_dot_v1_dot_admin__pb2.ResumeQueueRequest.SerializeToString,
                 response_deserializer=remuda_dot_v1_dot_admin__pb2.ActionOutcome.FromString,
                 _registered_method=True)
+        self.LendQuota = channel.unary_unary(
+                '/remuda.v1.Admin/LendQuota',
+                request_serializer=remuda_dot_v1_dot_admin__pb2.LendQuotaRequest.SerializeToString,
+                response_deserializer=remuda_dot_v1_dot_admin__pb2.ActionOutcome.FromString,
+                _registered_method=True)
+        self.EndLoan = channel.unary_unary(
+                '/remuda.v1.Admin/EndLoan',
+                request_serializer=remuda_dot_v1_dot_admin__pb2.EndLoanRequest.SerializeToString,
+                response_deserializer=remuda_dot_v1_dot_admin__pb2.ActionOutcome.FromString,
+                _registered_method=True)
         self.DrainNode = channel.unary_unary(
                 '/remuda.v1.Admin/DrainNode',
                 request_serializer=remuda_dot_v1_dot_admin__pb2.DrainNodeRequest.SerializeToString,
@@ -460,6 +470,20 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def LendQuota(self, request, context):
+        """A queue lends amounts of its maximum, or of its guarantee, to another one until a time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def EndLoan(self, request, context):
+        """End a loan before its time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DrainNode(self, request, context):
         """Nothing new is allocated on the node.
         """
@@ -661,6 +685,16 @@ def add_AdminServicer_to_server(servicer, server):
             'ResumeQueue': grpc.unary_unary_rpc_method_handler(
                     servicer.ResumeQueue,
                     request_deserializer=remuda_dot_v1_dot_admin__pb2.ResumeQueueRequest.FromString,
+                    response_serializer=remuda_dot_v1_dot_admin__pb2.ActionOutcome.SerializeToString,
+            ),
+            'LendQuota': grpc.unary_unary_rpc_method_handler(
+                    servicer.LendQuota,
+                    request_deserializer=remuda_dot_v1_dot_admin__pb2.LendQuotaRequest.FromString,
+                    response_serializer=remuda_dot_v1_dot_admin__pb2.ActionOutcome.SerializeToString,
+            ),
+            'EndLoan': grpc.unary_unary_rpc_method_handler(
+                    servicer.EndLoan,
+                    request_deserializer=remuda_dot_v1_dot_admin__pb2.EndLoanRequest.FromString,
                     response_serializer=remuda_dot_v1_dot_admin__pb2.ActionOutcome.SerializeToString,
             ),
             'DrainNode': grpc.unary_unary_rpc_method_handler(
@@ -1579,6 +1613,60 @@ class Admin:
             target,
             '/remuda.v1.Admin/ResumeQueue',
             remuda_dot_v1_dot_admin__pb2.ResumeQueueRequest.SerializeToString,
+            remuda_dot_v1_dot_admin__pb2.ActionOutcome.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LendQuota(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/remuda.v1.Admin/LendQuota',
+            remuda_dot_v1_dot_admin__pb2.LendQuotaRequest.SerializeToString,
+            remuda_dot_v1_dot_admin__pb2.ActionOutcome.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EndLoan(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/remuda.v1.Admin/EndLoan',
+            remuda_dot_v1_dot_admin__pb2.EndLoanRequest.SerializeToString,
             remuda_dot_v1_dot_admin__pb2.ActionOutcome.FromString,
             options,
             channel_credentials,

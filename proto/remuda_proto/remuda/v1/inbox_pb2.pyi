@@ -384,6 +384,8 @@ class Administer(_message.Message):
     UNDRAIN_NODE_FIELD_NUMBER: _builtins.int
     CHANGE_ASK_PRIORITY_FIELD_NUMBER: _builtins.int
     RELEASE_ONE_ALLOCATION_FIELD_NUMBER: _builtins.int
+    LEND_QUOTA_FIELD_NUMBER: _builtins.int
+    END_LOAN_FIELD_NUMBER: _builtins.int
     operator: _builtins.str
     """The operator's name and groups, as the server knows them."""
     scheduler_administrator: _builtins.bool
@@ -418,6 +420,10 @@ class Administer(_message.Message):
     def change_ask_priority(self) -> Global___ChangeAskPriority: ...
     @_builtins.property
     def release_one_allocation(self) -> Global___ReleaseOneAllocation: ...
+    @_builtins.property
+    def lend_quota(self) -> Global___LendQuota: ...
+    @_builtins.property
+    def end_loan(self) -> Global___EndLoan: ...
     def __init__(
         self,
         *,
@@ -436,12 +442,14 @@ class Administer(_message.Message):
         undrain_node: Global___UndrainNode | None = ...,
         change_ask_priority: Global___ChangeAskPriority | None = ...,
         release_one_allocation: Global___ReleaseOneAllocation | None = ...,
+        lend_quota: Global___LendQuota | None = ...,
+        end_loan: Global___EndLoan | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "change_ask_priority", b"change_ask_priority", "drain_node", b"drain_node", "hold_queue", b"hold_queue", "kill_application", b"kill_application", "move_application", b"move_application", "release_one_allocation", b"release_one_allocation", "resume_queue", b"resume_queue", "undrain_node", b"undrain_node"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "change_ask_priority", b"change_ask_priority", "drain_node", b"drain_node", "end_loan", b"end_loan", "hold_queue", b"hold_queue", "kill_application", b"kill_application", "lend_quota", b"lend_quota", "move_application", b"move_application", "release_one_allocation", b"release_one_allocation", "resume_queue", b"resume_queue", "undrain_node", b"undrain_node"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "action_id", b"action_id", "change_ask_priority", b"change_ask_priority", "drain_node", b"drain_node", "force", b"force", "groups", b"groups", "hold_queue", b"hold_queue", "kill_application", b"kill_application", "move_application", b"move_application", "operator", b"operator", "partition", b"partition", "reason", b"reason", "release_one_allocation", b"release_one_allocation", "resume_queue", b"resume_queue", "scheduler_administrator", b"scheduler_administrator", "undrain_node", b"undrain_node"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "action_id", b"action_id", "change_ask_priority", b"change_ask_priority", "drain_node", b"drain_node", "end_loan", b"end_loan", "force", b"force", "groups", b"groups", "hold_queue", b"hold_queue", "kill_application", b"kill_application", "lend_quota", b"lend_quota", "move_application", b"move_application", "operator", b"operator", "partition", b"partition", "reason", b"reason", "release_one_allocation", b"release_one_allocation", "resume_queue", b"resume_queue", "scheduler_administrator", b"scheduler_administrator", "undrain_node", b"undrain_node"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_action: _TypeAlias = _typing.Literal["kill_application", "move_application", "hold_queue", "resume_queue", "drain_node", "undrain_node", "change_ask_priority", "release_one_allocation"]  # noqa: Y015
+    _WhichOneofReturnType_action: _TypeAlias = _typing.Literal["kill_application", "move_application", "hold_queue", "resume_queue", "drain_node", "undrain_node", "change_ask_priority", "release_one_allocation", "lend_quota", "end_loan"]  # noqa: Y015
     _WhichOneofArgType_action: _TypeAlias = _typing.Literal["action", b"action"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_action) -> _WhichOneofReturnType_action | None: ...
 
@@ -532,6 +540,84 @@ class ResumeQueue(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ResumeQueue: _TypeAlias = ResumeQueue  # noqa: Y015
+
+@_typing.final
+class LendQuota(_message.Message):
+    """The queue lends amounts of its maximum, or of its guarantee, to another one until a time. In base units."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class AmountsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    QUEUE_FIELD_NUMBER: _builtins.int
+    BORROWER_FIELD_NUMBER: _builtins.int
+    AMOUNTS_FIELD_NUMBER: _builtins.int
+    GUARANTEED_FIELD_NUMBER: _builtins.int
+    UNTIL_MS_FIELD_NUMBER: _builtins.int
+    queue: _builtins.str
+    borrower: _builtins.str
+    guaranteed: _builtins.bool
+    until_ms: _builtins.int
+    @_builtins.property
+    def amounts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        queue: _builtins.str = ...,
+        borrower: _builtins.str = ...,
+        amounts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        guaranteed: _builtins.bool = ...,
+        until_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["amounts", b"amounts", "borrower", b"borrower", "guaranteed", b"guaranteed", "queue", b"queue", "until_ms", b"until_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LendQuota: _TypeAlias = LendQuota  # noqa: Y015
+
+@_typing.final
+class EndLoan(_message.Message):
+    """End a loan before its time."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUEUE_FIELD_NUMBER: _builtins.int
+    BORROWER_FIELD_NUMBER: _builtins.int
+    queue: _builtins.str
+    borrower: _builtins.str
+    def __init__(
+        self,
+        *,
+        queue: _builtins.str = ...,
+        borrower: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["borrower", b"borrower", "queue", b"queue"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EndLoan: _TypeAlias = EndLoan  # noqa: Y015
 
 @_typing.final
 class DrainNode(_message.Message):

@@ -88,6 +88,7 @@ class SnapshotRecord(_message.Message):
     RUNTIME_FIELD_NUMBER: _builtins.int
     ACCOUNT_FIELD_NUMBER: _builtins.int
     BUDGET_FIELD_NUMBER: _builtins.int
+    LOAN_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def rm(self) -> Global___RmRecord: ...
     @_builtins.property
@@ -130,6 +131,8 @@ class SnapshotRecord(_message.Message):
     def account(self) -> Global___AccountRecord: ...
     @_builtins.property
     def budget(self) -> Global___BudgetRecord: ...
+    @_builtins.property
+    def loan(self) -> Global___LoanRecord: ...
     def __init__(
         self,
         *,
@@ -154,12 +157,13 @@ class SnapshotRecord(_message.Message):
         runtime: Global___RuntimeRecord | None = ...,
         account: Global___AccountRecord | None = ...,
         budget: Global___BudgetRecord | None = ...,
+        loan: Global___LoanRecord | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["account", b"account", "action", b"action", "allocation", b"allocation", "application", b"application", "ask", b"ask", "budget", b"budget", "drain", b"drain", "hold", b"hold", "left_guest", b"left_guest", "node", b"node", "partition", b"partition", "predicate_class", b"predicate_class", "preemption", b"preemption", "question", b"question", "queue", b"queue", "record", b"record", "rejection", b"rejection", "replacement", b"replacement", "rm", b"rm", "runtime", b"runtime", "task_group", b"task_group", "timer", b"timer"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["account", b"account", "action", b"action", "allocation", b"allocation", "application", b"application", "ask", b"ask", "budget", b"budget", "drain", b"drain", "hold", b"hold", "left_guest", b"left_guest", "loan", b"loan", "node", b"node", "partition", b"partition", "predicate_class", b"predicate_class", "preemption", b"preemption", "question", b"question", "queue", b"queue", "record", b"record", "rejection", b"rejection", "replacement", b"replacement", "rm", b"rm", "runtime", b"runtime", "task_group", b"task_group", "timer", b"timer"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["account", b"account", "action", b"action", "allocation", b"allocation", "application", b"application", "ask", b"ask", "budget", b"budget", "drain", b"drain", "hold", b"hold", "left_guest", b"left_guest", "node", b"node", "partition", b"partition", "predicate_class", b"predicate_class", "preemption", b"preemption", "question", b"question", "queue", b"queue", "record", b"record", "rejection", b"rejection", "replacement", b"replacement", "rm", b"rm", "runtime", b"runtime", "task_group", b"task_group", "timer", b"timer"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["account", b"account", "action", b"action", "allocation", b"allocation", "application", b"application", "ask", b"ask", "budget", b"budget", "drain", b"drain", "hold", b"hold", "left_guest", b"left_guest", "loan", b"loan", "node", b"node", "partition", b"partition", "predicate_class", b"predicate_class", "preemption", b"preemption", "question", b"question", "queue", b"queue", "record", b"record", "rejection", b"rejection", "replacement", b"replacement", "rm", b"rm", "runtime", b"runtime", "task_group", b"task_group", "timer", b"timer"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_record: _TypeAlias = _typing.Literal["rm", "partition", "queue", "node", "application", "ask", "allocation", "task_group", "question", "replacement", "preemption", "rejection", "timer", "hold", "drain", "action", "predicate_class", "left_guest", "runtime", "account", "budget"]  # noqa: Y015
+    _WhichOneofReturnType_record: _TypeAlias = _typing.Literal["rm", "partition", "queue", "node", "application", "ask", "allocation", "task_group", "question", "replacement", "preemption", "rejection", "timer", "hold", "drain", "action", "predicate_class", "left_guest", "runtime", "account", "budget", "loan"]  # noqa: Y015
     _WhichOneofArgType_record: _TypeAlias = _typing.Literal["record", b"record"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_record) -> _WhichOneofReturnType_record | None: ...
 
@@ -1308,6 +1312,31 @@ class AccountPast(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AccountPast: _TypeAlias = AccountPast  # noqa: Y015
+
+@_typing.final
+class LoanRecord(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LENT_FIELD_NUMBER: _builtins.int
+    AT_MS_FIELD_NUMBER: _builtins.int
+    at_ms: _builtins.int
+    @_builtins.property
+    def lent(self) -> _log_pb2.Fact:
+        """QuotaLent"""
+
+    def __init__(
+        self,
+        *,
+        lent: _log_pb2.Fact | None = ...,
+        at_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["lent", b"lent"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "lent", b"lent"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LoanRecord: _TypeAlias = LoanRecord  # noqa: Y015
 
 @_typing.final
 class BudgetRecord(_message.Message):

@@ -38,6 +38,11 @@ def dump(state: State) -> dict[str, Any]:
         "next_question": state.next_question,
         "holds": sorted((*key, msgspec.to_builtins(hold)) for key, hold in state.holds.items()),
         "drains": sorted((*key, msgspec.to_builtins(drain)) for key, drain in state.drains.items()),
+        **(
+            {"loans": sorted((*key, msgspec.to_builtins(loan)) for key, loan in state.loans.items())}
+            if state.loans
+            else {}
+        ),
         "actions": list(state.actions.values()),
         **_accounts(state),
         **({"budgets": [_budget(budget) for _, budget in state.budgets.items()]} if state.budgets else {}),

@@ -20,8 +20,10 @@ from .. import actions, facts
 from ..actions import (
     ChangeAskPriority,
     DrainNode,
+    EndLoan,
     HoldQueue,
     KillApplication,
+    LendQuota,
     MoveApplication,
     ReleaseOneAllocation,
     ResumeQueue,
@@ -32,17 +34,18 @@ from ..cycle.place import release_requested
 from ..cycle.reserve import unreserved
 from ..facts import Action, Fact
 from ..index.limits import held_queue
-from ..limits import DRAINS, HOLDS
+from ..limits import DRAINS, HOLDS, LOANS
 from ..rules import lifecycle
 from ..rules.acl import may_administer, may_submit
 from ..rules.limits import applying
 from ..rules.properties import FAIR, sort_policy
-from ..rules.resource import Resource, total_of
-from ..state import NEVER_MS, Application, Partition, Queue, State
+from ..rules.resource import Resource, problem_of_resource, show, total_of
+from ..state import NEVER_MS, Application, Loan, LoanKey, Partition, Queue, State
 from . import names
 from .allocation import replacement_cancelled
 from .ask import release_reservations
 from .gang import fail
+from .loans import change_queues, end_loan, problems_of_loan
 from .node import drained
 from .predicate import withdrawn
 from .quota import booked_above_quotas
@@ -306,6 +309,65 @@ def resume_queue(
     yield facts.QueueResumed(partition.name, action.queue.lower(), command.operator)
 
 
+# LendQuota and EndLoan
+
+
+def problems_of_lending(
+    state: State, partition: Partition, command: Administer, action: LendQuota
+) -> Iterator[Problem]:
+    key = LoanKey(partition.name, action.queue.lower(), action.borrower.lower())
+    found = [partition.queues.get(path) for path in key[1:]]
+    for path, queue in zip(key[1:], found, strict=True):
+        if queue is None or not queue.managed or queue.draining or queue.parent is None:
+            yield Problem(f"queue {shown(path)}, expected a configured queue below root")
+        else:
+            yield from problems_of_access(queue, command)
+    if None in found or key.lender == key.borrower:
+        yield from () if None in found else (Problem(f"queue {key.lender} cannot lend to itself"),)
+        return
+    if not action.amounts or min(action.amounts.values()) < 1 or problem_of_resource(action.amounts, "amounts"):
+        yield Problem(f"amounts {shown(show(action.amounts))}, expected amounts of 1 or more")
+        return
+    if action.until_ms <= state.now_ms:
+        yield Problem(f"until_ms={action.until_ms}, expected a time later than {state.now_ms}")
+    if key in state.loans:
+        yield Problem(f"queue {key.lender} lends to queue {key.borrower} already")
+        return
+    if len(state.loans) >= LOANS:
+        yield Problem(f"the resource manager has {len(state.loans)} loans, expected fewer than {LOANS}")
+    loan = Loan(action.amounts, action.guaranteed, action.until_ms, "", "", 0)
+    settings = {path: partition.queues[path].settings for path in key[1:]}
+    for problem in problems_of_loan(settings, key, loan, ()):  # the settings lack what is lent already
+        yield Problem(problem)
+
+
+def lend_quota(
+    state: State, partition: Partition, command: Administer, action: LendQuota, now_ms: int
+) -> Iterator[Fact]:
+    key = LoanKey(partition.name, action.queue.lower(), action.borrower.lower())
+    yield facts.QuotaLent(
+        *key, dict(action.amounts), action.guaranteed, action.until_ms, command.operator, command.reason
+    )
+    yield from change_queues(partition, key, state.loans[key], 1, now_ms)
+
+
+def problems_of_ending(state: State, partition: Partition, command: Administer, action: EndLoan) -> Iterator[Problem]:
+    """Whoever may administer one of the two queues may end the loan."""
+    key = LoanKey(partition.name, action.queue.lower(), action.borrower.lower())
+    refused = [list(problems_of_access(nearest_queue(partition, path), command)) for path in key[1:]]
+    if all(refused):
+        yield from refused[0]
+    if key not in state.loans:
+        yield Problem(f"queue {shown(key.lender)} lends nothing to queue {shown(key.borrower)}")
+
+
+def end_one_loan(
+    state: State, partition: Partition, command: Administer, action: EndLoan, now_ms: int
+) -> Iterator[Fact]:
+    key = LoanKey(partition.name, action.queue.lower(), action.borrower.lower())
+    yield from end_loan(state, partition, key, why(command, "ended"), now_ms)
+
+
 # ChangeAskPriority and ReleaseOneAllocation
 
 
@@ -469,6 +531,8 @@ BY_ACTION: Final[dict[type[actions.Action], tuple[Problems, Effects]]] = {
     actions.MoveApplication: (problems_of_move, move_application),
     actions.HoldQueue: (problems_of_hold, hold_queue),
     actions.ResumeQueue: (problems_of_resume, resume_queue),
+    actions.LendQuota: (problems_of_lending, lend_quota),
+    actions.EndLoan: (problems_of_ending, end_one_loan),
     actions.DrainNode: (problems_of_drain, drain_node),
     actions.UndrainNode: (problems_of_undrain, undrain_node),
     actions.ChangeAskPriority: (problems_of_priority, change_ask_priority),

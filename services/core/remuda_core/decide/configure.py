@@ -47,6 +47,7 @@ from ..state import Partition, State
 from . import names
 from .devices import assign_devices
 from .guests import has_guests, keep_guests, problems_of_queues
+from .loans import loans_that_no_longer_fit, with_loans
 from .quota import settle_quotas
 from .windows import differences, forget_windows, in_force, plan_windows
 
@@ -290,6 +291,8 @@ def apply(state: State, configuration: Configuration, now_ms: int) -> Iterator[F
         configured.add(name)
         bare = replace(settings, root=replace(settings.root, queues=()), outside=outside_of_windows(settings))
         partition = state.partitions.get(name)
+        if state.loans:
+            yield from loans_that_no_longer_fit(state, name, {p: one for p, _, one in flatten(settings)}, now_ms)
         if partition is None:
             yield facts.PartitionAdded(name, bare)
         elif partition.settings != bare or partition.draining:
@@ -361,6 +364,7 @@ def apply_queues(partition: Partition, settings: PartitionSettings) -> Iterator[
             continue
         if path in in_windows:
             queue_settings = in_force(partition, path)
+        queue_settings = with_loans(partition, path, queue_settings)
         queue = partition.queues.get(path)
         if queue is None:
             yield facts.QueueAdded(partition.name, path, leaf, True, queue_settings)

@@ -41,6 +41,7 @@ from . import predicate
 from .allocation import idle
 from .ask import withdraw
 from .gang import give_back, give_up_placeholders, placeholders_ended
+from .loans import loan_due
 from .node import node_leaves
 from .quota import quota_due
 from .windows import window_due
@@ -50,6 +51,9 @@ def tick(state: State, index: Index, command: Tick, now_ms: int) -> Iterator[Fac
     any_due = False
     for timer in state.timers.due(now_ms):
         any_due = True
+        if timer.kind == "loan":
+            yield from loan_due(state, timer, now_ms)
+            continue
         partition = state.partitions.get(timer.partition)
         if timer.kind in OF_PARTITION:
             if partition is not None:

@@ -17,6 +17,7 @@ from ..rules.windows import is_maintenance, next_span, opens_ms, window_named
 from ..settings import PartitionSettings, QueueSettings, Window
 from ..state import Partition, Queue, State, Timer
 from ..timeouts import of_window
+from .loans import with_loans
 from .node import follow_windows
 from .quota import settle_quotas
 
@@ -87,7 +88,7 @@ def _effects(partition: Partition, window: Window, now_ms: int) -> Iterator[Fact
         queue = partition.queues.get(one.path)
         if queue is None or not queue.managed:
             continue
-        settings = in_force(partition, one.path)
+        settings = with_loans(partition, one.path, in_force(partition, one.path))
         if names := differences(queue, queue.leaf, settings):
             yield facts.QueueChanged(partition.name, one.path, queue.leaf, True, settings, names)
             changed.append(queue)

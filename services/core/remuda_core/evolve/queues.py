@@ -22,6 +22,7 @@ def partition_added(state: State, fact: facts.PartitionAdded) -> None:
     root.hold = state.holds.get((fact.partition, "root"))
     partition = state.partitions[fact.partition] = Partition(fact.partition, fact.config, root, {"root": root})
     partition.batch_predicates = state.batch_predicates
+    partition.loans = state.loans
     set_prices(partition)
     calendar_changed(partition)
     partition.names.add_names(fact.config.root.max, fact.config.resource_weights)

@@ -31,6 +31,8 @@ def _forget_everything(state: State, keeps_guests: bool) -> None:
     state.configuration = None
     state.timing = Timing()
     state.timers = Timers()
+    for key, loan in state.loans.items():
+        state.timers.put(timeouts.of_loan(key, loan))
 
 
 def rm_paused(state: State, fact: facts.RmPaused) -> None:

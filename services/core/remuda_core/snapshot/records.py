@@ -278,6 +278,13 @@ class DrainRecord(Record):
     at_ms: int
 
 
+class LoanRecord(Record):
+    """An entry of `State.loans`."""
+
+    lent: facts.QuotaLent
+    at_ms: int
+
+
 class ActionRecord(Record):
     """An entry of `State.actions`."""
 

@@ -44,6 +44,8 @@ from ..state import (
     BudgetKey,
     Hold,
     LeftGuest,
+    Loan,
+    LoanKey,
     Node,
     Occurrence,
     Partition,
@@ -101,6 +103,14 @@ def _drain(state: State, record: records.DrainRecord) -> None:
     fact = record.draining
     from_ms = fact.from_ms if isinstance(fact, facts.NodeLeaving) else 0
     state.drains[fact.partition, fact.node_id] = Hold(fact.operator, fact.reason, record.at_ms, from_ms)
+
+
+def _loan(state: State, record: records.LoanRecord) -> None:
+    lent = record.lent
+    key = LoanKey(lent.partition, lent.lender, lent.borrower)
+    state.loans[key] = Loan(
+        lent.amounts, lent.guaranteed, lent.until_ms, lent.operator, lent.reason, record.at_ms
+    )  # its timer is a record
 
 
 def _action(state: State, record: records.ActionRecord) -> None:
@@ -394,5 +404,6 @@ RESTORERS: Final[dict[type[Record], Callable[[State, Any], None]]] = {
     records.RejectionRecord: _rejection,
     records.AccountRecord: _account,
     records.BudgetRecord: _budget,
+    records.LoanRecord: _loan,
     records.TimerRecord: _timer,
 }

@@ -40,6 +40,9 @@ def _save_administration(state: State) -> Iterator[Record]:
         if drain.from_ms:
             fact = facts.NodeLeaving(partition, node_id, drain.from_ms, drain.operator, drain.reason)
         yield records.DrainRecord(fact, drain.at_ms)
+    for key, loan in state.loans.items():
+        lent = facts.QuotaLent(*key, loan.amounts, loan.guaranteed, loan.until_ms, loan.operator, loan.reason)
+        yield records.LoanRecord(lent, loan.at_ms)
     for action_id, outcome in state.actions.items():
         yield records.ActionRecord(outcome, state.action_times.get(action_id, 0))
     for guests in state.left_guests.values():

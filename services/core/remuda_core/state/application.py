@@ -753,6 +753,25 @@ class Hold(msgspec.Struct, frozen=True, omit_defaults=True):
     from_ms: int = 0
 
 
+class LoanKey(NamedTuple):
+    """Which queue lends to which: the paths of both."""
+
+    partition: str
+    lender: str
+    borrower: str
+
+
+class Loan(msgspec.Struct, frozen=True):
+    """Amounts of the maximum, or of the guarantee, that a queue has lent until a time, and who has arranged it."""
+
+    amounts: Resource
+    guaranteed: bool
+    until_ms: int
+    operator: str
+    reason: str
+    at_ms: int
+
+
 class PendingSum(msgspec.Struct, eq=False):
     """The pending allocations of an application: their number and their resources."""
 

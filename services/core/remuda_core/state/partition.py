@@ -22,6 +22,8 @@ from .application import (
     Allocation,
     Application,
     Like,
+    Loan,
+    LoanKey,
     Node,
     PendingAsk,
     PredicateClass,
@@ -229,6 +231,8 @@ class Partition:
     # The domain that others avoid for a group that has waited for one, and since when; None: there is none.
     avoided: facts.DomainAvoided | None = None
     avoided_ms: int = 0
+    # Loans between queues of all partitions: those of the state.
+    loans: dict[LoanKey, Loan] = field(default_factory=dict)
     # The rules of Apache YuniKorn 1.4 hold (semantics section 18).
     yunikorn_1_4: bool = False
 

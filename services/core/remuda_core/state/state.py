@@ -11,7 +11,7 @@ from ..rules import connection
 from ..rules.predicate_class import BATCH
 from ..settings import Timing
 from .accounts import Accounts
-from .application import Hold
+from .application import Hold, Loan, LoanKey
 from .budgets import Budgets
 from .left_guest import LeftGuest
 from .partition import Partition
@@ -45,6 +45,8 @@ class State:
     # their last actions, by action_id, the oldest first.
     holds: dict[tuple[str, str], Hold] = field(default_factory=dict)
     drains: dict[tuple[str, str], Hold] = field(default_factory=dict)
+    # Loans between queues; these outlive registrations, too.
+    loans: dict[LoanKey, Loan] = field(default_factory=dict)
     actions: dict[str, facts.ActionTaken | facts.ActionRefused] = field(default_factory=dict)
     # When these were decided, in ms. For people alone: no digest has it, and older snapshots lack it.
     action_times: dict[str, int] = field(default_factory=dict)

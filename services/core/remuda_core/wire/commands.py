@@ -135,6 +135,8 @@ ACTIONS: Final[dict[str, type[actions.Action]]] = {
     "move_application": actions.MoveApplication,
     "hold_queue": actions.HoldQueue,
     "resume_queue": actions.ResumeQueue,
+    "lend_quota": actions.LendQuota,
+    "end_loan": actions.EndLoan,
     "drain_node": actions.DrainNode,
     "undrain_node": actions.UndrainNode,
     "change_ask_priority": actions.ChangeAskPriority,
@@ -148,7 +150,8 @@ def read_administer(message: inbox_pb2.Administer) -> Iterable[commands.Command]
     action = None
     if name is not None:
         fields, kind = getattr(message, name), ACTIONS[name]
-        action = kind(**{field: getattr(fields, field) for field in kind.__struct_fields__})
+        values = {field: getattr(fields, field) for field in kind.__struct_fields__}
+        action = kind(**{field: dict(one) if field == "amounts" else one for field, one in values.items()})
     yield commands.Administer(
         message.operator, tuple(message.groups), message.scheduler_administrator, message.reason, message.action_id,
         message.force, message.partition, action,

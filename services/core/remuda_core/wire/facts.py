@@ -105,11 +105,13 @@ def read_constraints(messages: Iterable[log_pb2.Constraint]) -> tuple[facts.Cons
 
 
 def write_action(action: facts.Action) -> log_pb2.Action:
-    return log_pb2.Action(**{name: getattr(action, name) for name in ACTION_FIELDS})
+    values = {name: getattr(action, name) for name in ACTION_FIELDS}
+    return log_pb2.Action(**{**values, "amounts": write_resource(action.amounts) if action.amounts else None})
 
 
 def read_action(message: Any) -> facts.Action:
-    return facts.Action(*(getattr(message, name) for name in ACTION_FIELDS))
+    values = {name: getattr(message, name) for name in ACTION_FIELDS}
+    return facts.Action(**{**values, "amounts": RESOURCES[message.amounts]})
 
 
 ACTION_FIELDS: Final = facts.Action.__struct_fields__

@@ -46,6 +46,8 @@ RECORDS_BY_FACT: Final[dict[str, Callable[[Any, int], Records]]] = {
     "quota_exceeded": queues.quota_exceeded,
     "quota_preempted": queues.quota_preempted,
     "quota_excess_ended": queues.quota_excess_ended,
+    "quota_lent": queues.quota_lent,
+    "quota_loan_ended": queues.quota_loan_ended,
     "budget_period_began": queues.budget_period_began,
     "queue_restored": queues.queue_restored,
     "queue_removed": queues.queue_removed,

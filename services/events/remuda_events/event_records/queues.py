@@ -60,6 +60,18 @@ def quota_excess_ended(fact: log_pb2.QuotaExcessEnded, at_ns: int) -> Records:
     yield queue(fact.queue, Record.NONE, Record.QUEUE_MAX, at_ns, message=message)
 
 
+def quota_lent(fact: log_pb2.QuotaLent, at_ns: int) -> Records:
+    detail = Record.QUEUE_GUARANTEED if fact.guaranteed else Record.QUEUE_MAX
+    reason = f": {fact.reason}" if fact.reason else ""
+    message = f"lent to {fact.borrower} until {_at(fact.until_ms)}, by {fact.operator}{reason}"
+    yield queue(fact.lender, Record.NONE, detail, at_ns, resource=fact.amounts, message=message)
+
+
+def quota_loan_ended(fact: log_pb2.QuotaLoanEnded, at_ns: int) -> Records:
+    message = f"given back by {fact.borrower}: {fact.reason}"
+    yield queue(fact.lender, Record.NONE, Record.QUEUE_MAX, at_ns, message=message)
+
+
 def budget_period_began(fact: log_pb2.BudgetPeriodBegan, at_ns: int) -> Records:
     used = ", ".join(f"{name} {amount.value} h" for name, amount in sorted(fact.used.resources.items()))
     message = f"the period of its budget is over, used: {used or 'nothing'}; the next one ends at {_at(fact.until_ms)}"

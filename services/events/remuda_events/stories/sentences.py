@@ -241,6 +241,8 @@ ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "MoveApplication": ("moves to another queue: application, queue", "application_id", "queue"),
     "HoldQueue": ("holds queue", "queue"),
     "ResumeQueue": ("resumes queue", "queue"),
+    "LendQuota": ("lends quota of one queue to another:", "queue", "borrower"),
+    "EndLoan": ("ends a loan of one queue to another:", "queue", "borrower"),
     "DrainNode": ("drains node", "node_id"),
     "UndrainNode": ("no longer drains node", "node_id"),
     "ChangeAskPriority": ("changes the priority of", "application_id", "allocation_key"),
@@ -318,6 +320,13 @@ SENTENCES: Final[Mapping[str, Callable[[Any], str]]] = {
         f"queue {fact.queue} is {amounts(fact.above)} above its maximum, preempted in {fact.delay_ms / 1_000:g} s"
     ),
     "quota_preempted": quota_preempted,
+    "quota_lent": lambda fact: (
+        f"queue {fact.lender} lends {amounts(fact.amounts)} of its {'guarantee' if fact.guaranteed else 'maximum'} to "
+        f"queue {fact.borrower}, arranged by {fact.operator}{because(fact.reason)}"
+    ),
+    "quota_loan_ended": lambda fact: (
+        f"what queue {fact.lender} has lent to queue {fact.borrower} is given back{because(fact.reason)}"
+    ),
     "budget_period_began": budget_period_began,
     "quota_excess_ended": lambda fact: f"queue {fact.queue} has nothing to give back{because(fact.reason)}",
     "queue_restored": lambda fact: f"queue {fact.queue} is configured again",

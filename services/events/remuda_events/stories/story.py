@@ -203,9 +203,16 @@ def _of_quota(fact: log_pb2.QuotaPreempted) -> Iterable[Mention]:
     yield from (Mention(uuid=uuid) for uuid in fact.uuids)
 
 
+def _of_loan(fact: log_pb2.QuotaLent | log_pb2.QuotaLoanEnded) -> Iterable[Mention]:
+    """Both queues."""
+    return Mention(queue=fact.lender), Mention(queue=fact.borrower)
+
+
 def _of_action(fact: log_pb2.ActionTaken | log_pb2.ActionRefused) -> Iterable[Mention]:
     action = fact.action
-    return (Mention(action.application_id, action.allocation_key, action.uuid, action.node_id, action.queue.lower()),)
+    yield Mention(action.application_id, action.allocation_key, action.uuid, action.node_id, action.queue.lower())
+    if action.borrower:
+        yield Mention(queue=action.borrower.lower())
 
 
 _MENTIONS: Final[Mapping[str, Callable[[Any], Iterable[Mention]]]] = {
@@ -225,4 +232,6 @@ _MENTIONS: Final[Mapping[str, Callable[[Any], Iterable[Mention]]]] = {
     "preemption_asked": _of_preemption,
     "queue_drain_overdue": _of_draining,
     "quota_preempted": _of_quota,
+    "quota_lent": _of_loan,
+    "quota_loan_ended": _of_loan,
 }

@@ -29,6 +29,7 @@ const ORIGINS = { file: "the file was edited", api: "applied", rm: "brought by t
 const ACTIONS = {
   KillApplication: (one) => html`killed ${application(one)}`, MoveApplication: (one) => html`moved ${application(one)} to ${queueOf(one)}`,
   HoldQueue: (one) => html`held ${queueOf(one)}`, ResumeQueue: (one) => html`ended the hold of ${queueOf(one)}`,
+  LendQuota: (one) => html`lent quota of ${queueOf(one)} to ${queueOf({ ...one, queue: one.borrower })}`, EndLoan: (one) => html`ended what ${queueOf(one)} lent to ${queueOf({ ...one, queue: one.borrower })}`,
   DrainNode: (one) => html`drained ${node(one)}`, UndrainNode: (one) => html`ended the draining of ${node(one)}`,
   ChangeAskPriority: (one) => html`gave ${application(one)}/${one.allocation_key} priority ${number(one.priority)}`, ReleaseOneAllocation: (one) => html`released ${one.uuid}`,
 };
