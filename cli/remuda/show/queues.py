@@ -47,6 +47,12 @@ def _notes(queue: QueueTree) -> Iterator[str]:
         since, then = time_of(queue.excess.since_ms), time_of(queue.excess.preempt_at_ms)
         over = amounts(queue.excess.above)
         yield f"{queue.path} is {over} above its maximum since {since}; preempted at {then}"
+    for loan in queue.loans:
+        if loan.lends:
+            what = "guarantee" if loan.guaranteed else "maximum"
+            reason = f": {loan.reason}" if loan.reason else ""
+            until = f"until {time_of(loan.until_ms)}, by {loan.operator}{reason}"
+            yield f"{queue.path} lends {amounts(loan.amounts)} of its {what} to {loan.queue} {until}"
     if queue.fair_share is not None and queue.fair_share.resource:
         share = queue.fair_share
         after = f"by a half-life of {span(share.half_life_ms)}"

@@ -162,6 +162,19 @@ class BudgetUse(msgspec.Struct, kw_only=True):
     reached: str = ""
 
 
+class QuotaLoan(msgspec.Struct, kw_only=True):
+    """Amounts of the maximum, or of the guarantee, that the queue borrows from the other `queue`, or lends to it, until a
+    time; and the operator who has arranged it."""
+
+    queue: str = ""
+    lends: bool = False
+    amounts: Amounts = {}
+    guaranteed: bool = False
+    until_ms: int = 0
+    operator: str = ""
+    reason: str = ""
+
+
 class Queue(msgspec.Struct, kw_only=True):
     """A queue. What is used, wanted and running includes all queues below it.
 
@@ -171,7 +184,7 @@ class Queue(msgspec.Struct, kw_only=True):
     `allocating_accepted_applications`: accepted applications with allocations, which count as running. `waiting`:
     pending allocations, since `waiting_since_ms` (0: there are none); `waiting_for`: how many of them wait for each
     kind of constraint, by the first that was reported. `fair_share`: None: its parent ranks by present use.
-    `budget`: None: it has none of its own."""
+    `budget`: None: it has none of its own. `loans`: its settings have them already."""
 
     partition: Public[str] = ""
     path: Public[str]
@@ -205,6 +218,7 @@ class Queue(msgspec.Struct, kw_only=True):
     admin_acl: str = ""
     fair_share: FairShare | None = None
     budget: BudgetUse | None = None
+    loans: Sequence[QuotaLoan] = ()
 
     @property
     def name(self) -> str:

@@ -28,8 +28,8 @@ LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 SEEDS = range(5_000) if LONG else range(140)
 STEPS = 400 if LONG else 200
 AT_ONCE = 20
-# These days have no devices, no backfill, no nodes that leave, no topology, no budgets, no loans, and no windows:
-# test_devices.py, test_backfill.py, test_leaving.py, test_topology.py, test_spending.py, test_loans.py, test_calendar.py.
+# These days have no devices, no backfill, no nodes that leave, no topology, no budgets, no loans, and no windows: these
+# have tests of their own beside this folder.
 ELSEWHERE = {
     BudgetPeriodBegan, DevicesAssigned, DomainAvoidanceEnded, DomainAvoided, NodeLeaving, PromiseChanged, QuotaLent,
     QuotaLoanEnded, WindowClosed, WindowOpened, WindowPlanned, WorkMeasured,

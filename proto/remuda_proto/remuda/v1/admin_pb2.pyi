@@ -398,6 +398,7 @@ class Queue(_message.Message):
     WAITING_FOR_FIELD_NUMBER: _builtins.int
     FAIR_SHARE_FIELD_NUMBER: _builtins.int
     BUDGET_FIELD_NUMBER: _builtins.int
+    LOANS_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     path: _builtins.str
     """root.prod"""
@@ -477,6 +478,10 @@ class Queue(_message.Message):
     def budget(self) -> Global___BudgetUse:
         """Not set: it has none of its own."""
 
+    @_builtins.property
+    def loans(self) -> _containers.RepeatedCompositeFieldContainer[Global___QuotaLoan]:
+        """Its settings have them already."""
+
     def __init__(
         self,
         *,
@@ -512,14 +517,56 @@ class Queue(_message.Message):
         waiting_for: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         fair_share: Global___FairShare | None = ...,
         budget: Global___BudgetUse | None = ...,
+        loans: _abc.Iterable[Global___QuotaLoan] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "budget", b"budget", "draining", b"draining", "excess", b"excess", "fair_share", b"fair_share", "guaranteed", b"guaranteed", "held", b"held", "max", b"max", "max_in_force", b"max_in_force", "pending", b"pending", "preempting", b"preempting", "template", b"template"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["admin_acl", b"admin_acl", "allocated", b"allocated", "allocating_accepted_applications", b"allocating_accepted_applications", "applications", b"applications", "asks_pending", b"asks_pending", "budget", b"budget", "draining", b"draining", "draining_since_ms", b"draining_since_ms", "excess", b"excess", "fair_share", b"fair_share", "guaranteed", b"guaranteed", "held", b"held", "leaf", b"leaf", "limited", b"limited", "limits", b"limits", "managed", b"managed", "max", b"max", "max_applications", b"max_applications", "max_in_force", b"max_in_force", "partition", b"partition", "path", b"path", "pending", b"pending", "preempting", b"preempting", "priority", b"priority", "properties", b"properties", "running_applications", b"running_applications", "status", b"status", "submit_acl", b"submit_acl", "template", b"template", "waiting", b"waiting", "waiting_for", b"waiting_for", "waiting_since_ms", b"waiting_since_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["admin_acl", b"admin_acl", "allocated", b"allocated", "allocating_accepted_applications", b"allocating_accepted_applications", "applications", b"applications", "asks_pending", b"asks_pending", "budget", b"budget", "draining", b"draining", "draining_since_ms", b"draining_since_ms", "excess", b"excess", "fair_share", b"fair_share", "guaranteed", b"guaranteed", "held", b"held", "leaf", b"leaf", "limited", b"limited", "limits", b"limits", "loans", b"loans", "managed", b"managed", "max", b"max", "max_applications", b"max_applications", "max_in_force", b"max_in_force", "partition", b"partition", "path", b"path", "pending", b"pending", "preempting", b"preempting", "priority", b"priority", "properties", b"properties", "running_applications", b"running_applications", "status", b"status", "submit_acl", b"submit_acl", "template", b"template", "waiting", b"waiting", "waiting_for", b"waiting_for", "waiting_since_ms", b"waiting_since_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Queue: _TypeAlias = Queue  # noqa: Y015
+
+@_typing.final
+class QuotaLoan(_message.Message):
+    """Amounts of the maximum, or of the guarantee, that the queue borrows from the other `queue`, or lends to it, until a time."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUEUE_FIELD_NUMBER: _builtins.int
+    LENDS_FIELD_NUMBER: _builtins.int
+    AMOUNTS_FIELD_NUMBER: _builtins.int
+    GUARANTEED_FIELD_NUMBER: _builtins.int
+    UNTIL_MS_FIELD_NUMBER: _builtins.int
+    OPERATOR_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    queue: _builtins.str
+    lends: _builtins.bool
+    guaranteed: _builtins.bool
+    until_ms: _builtins.int
+    operator: _builtins.str
+    """Who has arranged it, and why."""
+    reason: _builtins.str
+    @_builtins.property
+    def amounts(self) -> _si_pb2.Resource: ...
+    def __init__(
+        self,
+        *,
+        queue: _builtins.str = ...,
+        lends: _builtins.bool = ...,
+        amounts: _si_pb2.Resource | None = ...,
+        guaranteed: _builtins.bool = ...,
+        until_ms: _builtins.int = ...,
+        operator: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["amounts", b"amounts"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["amounts", b"amounts", "guaranteed", b"guaranteed", "lends", b"lends", "operator", b"operator", "queue", b"queue", "reason", b"reason", "until_ms", b"until_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QuotaLoan: _TypeAlias = QuotaLoan  # noqa: Y015
 
 @_typing.final
 class BudgetUse(_message.Message):

@@ -121,7 +121,18 @@ def queue(
         admin_acl=settings.admin_acl,
         fair_share=fair_share,
         budget=use_of(queue.budgets[0]) if settings.budget is not None and queue.budgets else None,
+        loans=list(loans(partition, queue)) if partition.loans else (),
     )
+
+
+def loans(partition: Partition, queue: Queue) -> Iterator[rows.QuotaLoan]:
+    for key, one in partition.loans.items():
+        if key.partition == partition.name and queue.path in (key.lender, key.borrower):
+            lends = queue.path == key.lender
+            yield rows.QuotaLoan(
+                queue=key.borrower if lends else key.lender, lends=lends, amounts=one.amounts,
+                guaranteed=one.guaranteed, until_ms=one.until_ms, operator=one.operator, reason=one.reason,
+            )  # fmt: skip
 
 
 def draining(queue: Queue) -> rows.Draining:

@@ -89,6 +89,7 @@ function Queue({ rm, atMs, row, share, whole }) {
       ["waiting", row.waiting ? `${plural(row.waiting, "ask")}, the longest for ${since(row.waiting_since_ms)}` : ""], ["they want", listed(row.pending, binding(row, whole))],
       ["guaranteed", amounts(row.guaranteed)], ["own maximum", amounts(row.max)], ["fair share", `${percent(share)} of what is due to it`],
       ...(row.fair_share ? [["used in the past", `${pastShare(row.fair_share)} of the ${row.fair_share.resource} of its siblings`], ["mean use", amounts(row.fair_share.mean)], ["owes", owes(row.fair_share)]] : []),
+      ...(row.loans || []).map((one) => [one.lends ? "lends" : "borrows", `${amounts(one.amounts)} of the ${one.guaranteed ? "guarantee" : "maximum"} ${one.lends ? "to" : "of"} ${one.queue}, until ${time(one.until_ms)}, by ${one.operator}${one.reason ? `: ${one.reason}` : ""}`]),
       ...(row.budget ? budgetFacts(row.budget) : []),
       ["being preempted", amounts(row.preempting)], ["running applications", `${number(row.running_applications)}${row.max_applications ? ` of ${number(row.max_applications)}` : ""}`],
       ["held", row.held ? `since ${time(row.held.since_ms)} by ${row.held.operator}${row.held.reason ? `: ${row.held.reason}` : ""}` : ""],
