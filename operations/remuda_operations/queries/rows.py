@@ -163,8 +163,8 @@ class BudgetUse(msgspec.Struct, kw_only=True):
 
 
 class QuotaLoan(msgspec.Struct, kw_only=True):
-    """Amounts of the maximum, or of the guarantee, that the queue borrows from the other `queue`, or lends to it, until a
-    time; and the operator who has arranged it."""
+    """Amounts of the maximum, or of the guarantee, that the queue borrows from the other `queue`, or lends to it, until
+    a time; and the operator who has arranged it."""
 
     queue: str = ""
     lends: bool = False
