@@ -136,6 +136,31 @@ async def test_pods_that_share_a_claim_use_its_devices_and_are_where_they_are() 
     assert it.node_of("r") == node
 
 
+async def test_pod_that_waits_for_a_volume_keeps_no_claim_from_others() -> None:
+    it = Plane({"n1": 1})
+    it.add_claim("c")
+    wants = [{"name": "gpu", "resourceClaimName": "c"}]
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "missing"}}]
+    it.server.add("pods", manifests.pod("p", app="app", resourceClaims=wants, volumes=volumes), "default")
+    it.add_pod("q", "c")
+    await it.settle()
+    assert (it.node_of("p"), it.node_of("q")) == ("", "n1") and it.conditions["p"] == "claim missing does not exist"
+
+
+async def test_second_pod_of_a_claim_says_for_whom_it_waits() -> None:
+    it = Plane({"n1": 1})
+    it.add_claim("c", 2)
+    it.add_pod("p", "c")
+    it.add_pod("q", "c")
+    await it.settle()
+    assert it.conditions["q"] == "ResourceClaim c is allocated for default/p first"
+    it.server.remove("pods", it.server.find("pods", "p") or {})
+    await it.settle()
+    applications = it.core.state.partitions[PARTITION].applications.values()
+    asked = [one.ask.allocation_key for application in applications for one in application.asks.values()]
+    assert asked == [(it.server.find("pods", "q") or {})["metadata"]["uid"]]
+
+
 @pytest.mark.parametrize("part", ["c", "status", "binding"])
 async def test_what_was_written_is_taken_back_if_the_pod_is_not_bound(part: str) -> None:
     it = Plane({"n1": 1})

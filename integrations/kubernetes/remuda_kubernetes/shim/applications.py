@@ -272,8 +272,8 @@ class Applications:
             entry.problem
             or policy.problem_of(entry.pod)
             or self._devices_of_others(entry)
-            or self.device_claims.hold(entry)
             or (self._volumes.hold(entry) if policy.predicates else "")
+            or self.device_claims.hold(entry)  # at last: the claims are for this pod from now on
         )
         if reason and entry.condition[1] != reason:
             entry.condition = "Unschedulable", reason

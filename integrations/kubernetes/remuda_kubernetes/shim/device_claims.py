@@ -59,7 +59,8 @@ class DeviceClaims:
             if key in self._returning:
                 return f"ResourceClaim {key[1]} is being given back"
             owner = self._cache.pods.get(self._owner.get(key, ""))
-            if owner is not None and owner is not entry and self._is_free(key):
+            is_wanted = owner is not None and owner is not entry and (owner.is_asked or owner.uuid)
+            if owner is not None and is_wanted and self._is_free(key):
                 return f"ResourceClaim {key[1]} is allocated for {owner.pod.key} first"
         for key in keys:
             if self._is_free(key):
