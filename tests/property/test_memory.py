@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from remuda_core import commands
 from remuda_core.check import digest
 from remuda_core.check.dump import dump
+from remuda_core.core import Core
 from remuda_core.facts import Allocated, AllocationReleased, Ask
 from remuda_core.index import leaves
 from remuda_core.index.moments import Moment
@@ -208,6 +209,36 @@ def test_another_half_life_keeps_the_mean(some: list[tuple[int, int, int]], half
     assert abs(mean(account, 320 * HOUR) - before) <= Fraction(1, 2**60)
     account.change_half_life(0, 320 * HOUR)
     assert not account.past
+
+
+def test_a_pass_ranks_by_its_own_time_whatever_came_before_it() -> None:
+    """No tick and no other fact tells that b, which nothing has touched, has used more than a by now."""
+    core, hour = Core(RM), HOUR
+    queues = tuple(QueueSettings(name) for name in "abc")
+    root = QueueSettings("root", parent=True, queues=queues, submit_acl="*", properties={"fair.half-life": "1h"})
+    core.handle(commands.Register(RM, Configuration("x", (PartitionSettings("default", root),))), 0)
+    core.handle(commands.UpdateNode(PARTITION, "n1", "CREATE", capacity={"vcore": 100}), 0)
+    for name in "abc":
+        core.handle(commands.SubmitApplication(PARTITION, name, f"root.{name}", "alice"), 0)
+
+    def ask(name: str, key: str, vcore: int, now_ms: int) -> None:
+        core.handle(commands.SubmitAsk(Ask(PARTITION, name, key, {"vcore": vcore})), now_ms)
+
+    def placed(now_ms: int) -> list[str]:
+        facts = core.handle(commands.Schedule(1), now_ms)
+        return [fact.application_id for fact in facts if isinstance(fact, Allocated)]
+
+    ask("a", "k", 4, 0)
+    assert placed(0) == ["a"]
+    core.handle(
+        commands.ReleaseAllocation(PARTITION, "a", next(iter(core.state.partitions[PARTITION].allocations))), hour
+    )
+    ask("b", "k", 1, hour)
+    assert placed(hour) == ["b"]
+    for name in "abc":
+        ask(name, "waits", 1, hour)
+    assert placed(hour + 10_000) == ["c"]  # all asks have waited long enough to reserve a node by then
+    assert placed(12 * hour) == ["a"]
 
 
 # Published examples
