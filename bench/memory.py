@@ -28,6 +28,7 @@ from remuda_core.core import Core
 from remuda_core.facts import Allocated, Ask
 from remuda_core.settings import Configuration, PartitionSettings, QueueSettings
 from remuda_core.state import PendingAsk
+from remuda_replication.process import GC_THRESHOLDS
 
 RM = "rm-1"
 PARTITION = f"[{RM}]default"
@@ -148,7 +149,7 @@ def settle_memory() -> None:
     """Collect garbage as every service does."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(100_000, 50, 50)
+    gc.set_threshold(*GC_THRESHOLDS)
 
 
 def cluster(queues: int, users: int, properties: dict[str, str], nodes: int = 500) -> Core:

@@ -41,7 +41,9 @@ LOOP_LAG_EVERY_S = 1.0
 log = structlog.get_logger()
 
 
-GC_THRESHOLDS = (100_000, 50, 50)  # objects are mostly acyclic, so the search for cycles is rarely worth its time
+# Objects are mostly acyclic, so a search for cycles is rarely worth its time: older objects are searched after five
+# million new ones. A search among young objects stops the service for longer the more of them there are.
+GC_THRESHOLDS = (20_000, 250, 50)
 
 
 S = TypeVar("S", bound=Settings)

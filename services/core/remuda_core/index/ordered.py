@@ -332,12 +332,13 @@ class LazyRanking(Generic[M]):
                 return member
             if in_line:
                 line.popleft()
-            else:
+            elif not is_current:
                 heappop(heap)
             if is_current:
-                self._rank_again(member)
+                self._rank_again(member, in_heap=not in_line)
 
-    def _rank_again(self, member: M) -> None:
+    def _rank_again(self, member: M, *, in_heap: bool) -> None:
+        """`in_heap`: the old entry is the first one of the heap; else it is in none any more."""
         if self._budget is not None:
             self._budget.left -= STEPS_PER_RANK
             self._budget.found = True  # the next pass continues here, and needs no larger budget
@@ -345,6 +346,10 @@ class LazyRanking(Generic[M]):
         entry = member.entry = member.rank() + (self._number, member)  # noqa: RUF005 - as below
         if not self._line or self._line[-1] < entry:
             self._line.append(entry)
+            if in_heap:
+                heappop(self._heap)
+        elif in_heap:
+            heapreplace(self._heap, entry)
         else:
             heappush(self._heap, entry)
 
