@@ -22,8 +22,9 @@ KEY = re.compile(r"[A-Za-z0-9_=/.-]+")
 REQUEST_KINDS = ("application", "allocation", "node", "configuration")
 # Actions of operators on an RM: the last token of a request to rmproxy. All but the last become commands of the core.
 ACTIONS = (
-    "kill_application", "move_application", "hold_queue", "resume_queue", "lend_quota", "end_loan", "drain_node",
-    "undrain_node", "change_ask_priority", "release_one_allocation", "forget_rm",
+    "kill_application", "move_application", "hold_queue", "resume_queue", "drain_node",
+    "undrain_node", "change_ask_priority", "release_one_allocation", "lend_quota", "end_loan",
+    "forget_rm",
 )  # fmt: skip
 RM_ANSWERS = ("predicates", "preemption_predicates", "batch_predicates", "state_dump")
 CALLBACK_KINDS = ("application", "allocation", "node", "container", "dead_letter")

@@ -70,7 +70,7 @@ MAY = {
 }
 
 
-LOAN = {"queue": "root.a", "borrower": "root.b", "amounts": {"vcore": 5}, "until_ms": 2**52}
+LOAN = {"queue": "root.a", "borrower": "root.b", "amounts": {"vcore": 5}, "until_ms": 9 * 10**14}
 
 
 class Eager(RmproxySettings):

@@ -36,12 +36,12 @@ VALUES: dict[str, dict[str, Any]] = {
     "move_application": {"application_id": "app", "queue": "root.b"},
     "hold_queue": {"queue": "root.a"},
     "resume_queue": {"queue": "root.a"},
-    "lend_quota": {"queue": "root.a", "borrower": "root.b", "amounts": {"vcore": 5}, "until_ms": 9},
-    "end_loan": {"queue": "root.a", "borrower": "root.b"},
     "drain_node": {"node_id": "n1"},
     "undrain_node": {"node_id": "n1"},
     "change_ask_priority": {"application_id": "app", "allocation_key": "k", "priority": -5},
     "release_one_allocation": {"uuid": "u"},
+    "lend_quota": {"queue": "root.a", "borrower": "root.b", "amounts": {"vcore": 5}, "guaranteed": True, "until_ms": 9},
+    "end_loan": {"queue": "root.a", "borrower": "root.b"},
     FORGET_RM: {},
 }
 TAKEN = log_pb2.Fact(action_taken=log_pb2.ActionTaken())

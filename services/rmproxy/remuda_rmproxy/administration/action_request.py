@@ -15,12 +15,23 @@ from google.protobuf.descriptor import FieldDescriptor
 from remuda_bus.bus import Message, Refused
 from remuda_bus.untrusted import Malformed, json_object
 from remuda_operations.operators import Operator, request_of
-from remuda_proto.bounds import ID_BYTES, INT32, MESSAGE_BYTES, QUEUE_PATH_BYTES, exceeds, shown
+from remuda_proto.bounds import (
+    ID_BYTES,
+    INT32,
+    INT64,
+    MESSAGE_BYTES,
+    QUEUE_PATH_BYTES,
+    exceeds,
+    problem_of_resource_names,
+    shown,
+)
 from remuda_proto.names import ACTION_ID
 from remuda_proto.remuda.v1 import inbox_pb2
 from remuda_rmproxy import limits
 from remuda_rmproxy.records.partitions import ForeignPartition, scheduler_name
 from remuda_rmproxy.records.status_codes import INVALID
+
+Value = str | int | Mapping[str, int]
 
 CORRELATION: Final = "administer"  # begins the correlation ID of a command; no `Correlation` has this kind
 FORGET_RM: Final = "forget_rm"  # the only action that is no command of the core
@@ -43,7 +54,7 @@ class ActionRequest:
     rm_id: str
     action: str
     action_id: str
-    fields: Mapping[str, str | int]
+    fields: Mapping[str, Value]
     reason: str = ""
     partition: str = ""
     force: bool = False
@@ -64,9 +75,7 @@ class ActionRequest:
             partition=self.partition,
         )
         action = getattr(administer, self.action)
-        action.SetInParent()
-        for name, value in self.fields.items():
-            setattr(action, name, value)
+        action.CopyFrom(type(action)(**self.fields))
         return inbox_pb2.Command(administer=administer, correlation_id=f"{CORRELATION}:{self.unique_id}")
 
 
@@ -110,15 +119,33 @@ def _action_id(found: Mapping[str, Any]) -> str:
     return action_id
 
 
-def _value(found: Mapping[str, Any], field: FieldDescriptor) -> str | int:
+def _value(found: Mapping[str, Any], field: FieldDescriptor) -> Value:
     if field.type == FieldDescriptor.TYPE_STRING:
-        return _text(found, field.name, QUEUE_PATH_BYTES if field.name == "queue" else ID_BYTES)
+        return _text(found, field.name, QUEUE_PATH_BYTES if field.name in ("queue", "borrower") else ID_BYTES)
+    if field.type == FieldDescriptor.TYPE_BOOL:
+        return _flag(found, field.name)
+    if field.message_type is not None:  # a map
+        return _amounts(found, field.name)
     least, most = INT32
     value = found.get(field.name)
     if field.type == FieldDescriptor.TYPE_INT64:  # a time, which may be missing
         least, most, value = 0, MOST_MS, found.get(field.name, 0)
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise Refused(f"{field.name} {shown(value)}: expected a number from {least} to {most}", INVALID)
+    return value
+
+
+def _amounts(found: Mapping[str, Any], name: str) -> Mapping[str, int]:
+    """Amounts of resources, in base units."""
+    value = found.get(name)
+    if not isinstance(value, dict) or not value:
+        raise Refused(f"{name} {shown(value)}: expected an object of resources and amounts", INVALID)
+    if problem := problem_of_resource_names(name, value):
+        raise Refused(problem, INVALID)
+    for resource, amount in value.items():
+        if not isinstance(amount, int) or isinstance(amount, bool) or not 1 <= amount <= INT64[1]:
+            text = f"{name} {shown(resource)}: {shown(amount)}, expected a number from 1 to {INT64[1]}"
+            raise Refused(text, INVALID)
     return value
 
 
