@@ -33,10 +33,12 @@ def with_loans(partition: Partition, path: str, settings: QueueSettings) -> Queu
 
 
 def shifted(settings: QueueSettings, loan: Loan, times: int) -> QueueSettings:
+    """What has no maximum, as a window of the calendar says, is neither raised nor lowered."""
     kind = KINDS[loan.guaranteed]
     amounts = dict(getattr(settings, kind))
     for name, amount in loan.amounts.items():
-        amounts[name] = amounts.get(name, 0) + amount * times
+        if loan.guaranteed or name in amounts:
+            amounts[name] = amounts.get(name, 0) + amount * times
     return replace(settings, **{kind: amounts})
 
 
