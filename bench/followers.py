@@ -16,6 +16,7 @@ import asyncio
 import gc
 import json
 import os
+import signal
 import statistics
 import sys
 import tempfile
@@ -40,9 +41,9 @@ RM = "bench"
 QUEUES = """
 partitions:
   - name: default
-    queues: [{name: root, submitacl: '*', queues: [{name: a}, {name: b, resources: {max: {vcore: 1000}}}]}]
+    queues: [{name: root, submitacl: '*', queues: [{name: a}, {name: b, resources: {max: {vcore: 100000}}}]}]
 """
-NEXT = QUEUES.replace("vcore: 1000", "vcore: 10")
+NEXT = QUEUES.replace("vcore: 100000", "vcore: 10")
 NODES = 500
 SLOT = {"memory": 10, "vcore": 1}
 BEGINS_WITHIN_S = 600.0
@@ -71,10 +72,10 @@ class Load:
     async def burst(self) -> float:
         """Returns how long it took until all were allocated, in s."""
         self._number += 1
+        names = [f"app-{queue}-{self._number}" for queue in "ab"]
+        await self._rm.submit(*(application(name, queue=f"root.{name[4]}", user="ann") for name in names))
         began = time.monotonic()
-        await self._rm.ask(
-            ask(f"app-{'ab'[one % 2]}", f"{self._number}-{one}", resources=SLOT) for one in range(self._asks)
-        )
+        await self._rm.ask(ask(names[one % 2], f"{self._number}-{one}", resources=SLOT) for one in range(self._asks))
         await asyncio.wait_for(self._all.wait(), 600)
         took_s = time.monotonic() - began
         done, self._allocations = self._allocations, []
@@ -116,7 +117,7 @@ async def follower(kind: str, url: str, data: Path) -> AsyncIterator[None]:
         yield
     finally:
         with suppress(ProcessLookupError):
-            process.terminate()
+            os.killpg(process.pid, signal.SIGKILL)  # with what it decides in processes of its own
         await process.wait()
 
 
@@ -135,7 +136,6 @@ async def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
             rm = await stack.enter_async_context(ResourceManager.connect(system.url, RM, retry_for_s=60.0))
             load, slots = Load(rm, options.asks), -(-options.asks // NODES)
             await rm.report_nodes(node(f"node-{one:05}", memory=10 * slots, vcore=slots) for one in range(NODES))
-            await rm.submit(*(application(f"app-{name}", queue=f"root.{name}", user="ann") for name in "ab"))
             await load.burst()
             order = [kind for _ in range(options.rounds) for one in kinds for kind in (ALONE, one)]
             for kind in [*order, ALONE]:
