@@ -90,10 +90,10 @@ LISTING = (
     keys.list_operators, keys.list_clients,
 )  # fmt: skip
 # The first argument is the RM, which may be left out while one is registered. Commands that delete or stop data of an
-# RM have it named.
+# RM have it named, and `lend`, which takes any number of amounts.
 DEFAULT_RM = (
     show.queues, show.applications, show.nodes, show.topology, show.usage, show.budget, show.ledger, show.explain,
-    show.eta, show.promises, show.windows, show.action, show.dump, act.kill, act.move, act.hold, act.unhold, act.lend,
+    show.eta, show.promises, show.windows, show.action, show.dump, act.kill, act.move, act.hold, act.unhold,
     act.drain, act.undrain, act.priority, act.release, configuration.preview,
 )  # fmt: skip
 # Events follow by themselves (`--follow`); files and archives are looked at once.

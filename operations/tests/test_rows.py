@@ -77,7 +77,16 @@ def test_rows_of_older_cores_are_read() -> None:
     """They may lack every field but those that identify the object."""
     for kind, row in rows.ROWS.items():
         required = {one.encode_name for one in msgspec.structs.fields(row) if one.required}
-        assert required <= {"path", "id", "uuid", "key", "application", "kind", "operator", "action_id", "outcome"}, (
-            kind
-        )
+        assert required <= {
+            "path",
+            "id",
+            "name",
+            "uuid",
+            "key",
+            "application",
+            "kind",
+            "operator",
+            "action_id",
+            "outcome",
+        }, kind
         msgspec.convert({**dict.fromkeys(required, "x"), "of_a_newer_core": 1}, row)
