@@ -693,6 +693,10 @@ class Action(msgspec.Struct, kw_only=True):
     priority: int = 0
     force: bool = False
     from_ms: int = 0
+    borrower: str = ""
+    amounts: Amounts = {}
+    guaranteed: bool = False
+    until_ms: int = 0
     at_ms: int = 0
     outcome: str
     overridden: Sequence[str] | UnsetType = UNSET
