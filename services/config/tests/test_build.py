@@ -114,7 +114,7 @@ def test_budgets() -> None:
     amounts = {name: amount.value for name, amount in built.amounts.resources.items()}
     assert amounts == {"vcore": 10_000, "memory": 2**31, "gpu": 480}
     assert (built.calendar, built.period_ms, built.zone) == ("week", 0, "Europe/Berlin")
-    first, then, back = ((one.from_ms, one.ahead_ms) for one in built.offsets[:3])
+    first, then, back = ((one.from_ms, one.offset_ms) for one in built.offsets[:3])
     assert first == (0, 3_600_000)
     assert then == (1_585_443_600_000, 7_200_000)  # 2020-03-29 01:00 UTC
     assert back == (1_603_587_600_000, 3_600_000)  # 2020-10-25 01:00 UTC

@@ -174,7 +174,7 @@ BUDGETS = {
     "unknown time zone": (
         "queues: [{name: root, queues: [{name: a, budget: {amounts: {vcore: 1h}, timezone: Mars}}]}]",
         "[0].budget.timezone",
-        "'Mars' is unknown: expected a name of the time zone database, such as Europe/Berlin",
+        "'Mars' is unknown: expected the name of a time zone, such as Europe/Berlin",
     ),
     "time zone of a duration": (
         "queues: [{name: root, parent: true, childtemplate: {budget: {amounts: {a: 1h}, period: 2h, timezone: UTC}}}]",

@@ -32,16 +32,22 @@ MONTH: Final = "month"
 CALENDARS: Final = (DAY, WEEK, MONTH)
 
 
+class Offset(Settings):
+    """From this time on, in ms since 1970, clocks are ahead of UTC by so much."""
+
+    from_ms: int
+    offset_ms: int
+
+
 class Budget(Settings):
     """What a queue and the queues below may use in a period: `amounts` in base units * hours. `zone`: the time zone of
-    a calendar, for people. `offsets`: from when on its clocks are so far ahead of UTC, in ms; before them not at
-    all."""
+    a calendar, for people; its clock is that of `offsets`, or without any UTC."""
 
     amounts: Resource
     calendar: str = ""
     period_ms: int = 0
     zone: str = ""
-    offsets: tuple[tuple[int, int], ...] = ()
+    offsets: tuple[Offset, ...] = ()
 
 
 class ChildTemplate(Settings):
@@ -104,13 +110,6 @@ class TopologyLevel(Settings):
 
     level: str
     attribute: str
-
-
-class Offset(Settings):
-    """From this time on, in ms since 1970, clocks are ahead of UTC by so much."""
-
-    from_ms: int
-    offset_ms: int
 
 
 class QueueInWindow(Settings):

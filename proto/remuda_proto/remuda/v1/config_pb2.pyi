@@ -529,7 +529,7 @@ class Budget(_message.Message):
         """In base units * hours."""
 
     @_builtins.property
-    def offsets(self) -> _containers.RepeatedCompositeFieldContainer[Global___UtcOffset]: ...
+    def offsets(self) -> _containers.RepeatedCompositeFieldContainer[Global___Offset]: ...
     def __init__(
         self,
         *,
@@ -537,7 +537,7 @@ class Budget(_message.Message):
         calendar: _builtins.str = ...,
         period_ms: _builtins.int = ...,
         zone: _builtins.str = ...,
-        offsets: _abc.Iterable[Global___UtcOffset] | None = ...,
+        offsets: _abc.Iterable[Global___Offset] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["amounts", b"amounts"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -546,28 +546,6 @@ class Budget(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Budget: _TypeAlias = Budget  # noqa: Y015
-
-@_typing.final
-class UtcOffset(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    FROM_MS_FIELD_NUMBER: _builtins.int
-    AHEAD_MS_FIELD_NUMBER: _builtins.int
-    from_ms: _builtins.int
-    ahead_ms: _builtins.int
-    def __init__(
-        self,
-        *,
-        from_ms: _builtins.int = ...,
-        ahead_ms: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ahead_ms", b"ahead_ms", "from_ms", b"from_ms"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___UtcOffset: _TypeAlias = UtcOffset  # noqa: Y015
 
 @_typing.final
 class ChildTemplate(_message.Message):

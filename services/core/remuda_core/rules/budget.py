@@ -76,8 +76,8 @@ def _midnight(budget: Budget, day: int) -> int:
 
 
 def _offset(budget: Budget, at_ms: int) -> int:
-    place = bisect_right(budget.offsets, at_ms, key=lambda offset: offset[0])
-    return budget.offsets[place - 1][1] if place else 0
+    place = bisect_right(budget.offsets, at_ms, key=lambda offset: offset.from_ms)
+    return budget.offsets[place - 1].offset_ms if place else 0
 
 
 def hours(cost: int) -> str:

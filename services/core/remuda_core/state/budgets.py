@@ -16,14 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from ..limits import IDLE_BUDGETS_KEPT, LEFTOVERS
 from ..rules.budget import Cost, Period, amounts_of, period_at
 from ..rules.resource import Resource, Sums, add, sums
 from ..settings import Budget as BudgetSettings
-
-NO_HELD: Final[Cost] = {}
 
 
 class BudgetKey(NamedTuple):

@@ -80,7 +80,7 @@ def write_partition(partition: settings.PartitionSettings) -> config_pb2.Partiti
 def read_window(message: config_pb2.Window) -> settings.Window:
     return settings.Window(
         message.name, message.start_ms, tuple(message.days), message.time_ms, message.duration_ms,
-        tuple(settings.Offset(one.from_ms, one.offset_ms) for one in message.offsets),
+        _read_offsets(message),
         message.since_ms, message.until_ms, tuple(message.skip), dict(message.nodes), tuple(message.ids),
         message.unbounded, message.release, message.queue, message.lead_ms, tuple(map(read_in_window, message.queues)),
     )  # fmt: skip
@@ -90,7 +90,7 @@ def write_window(window: settings.Window) -> config_pb2.Window:
     plain = {name: getattr(window, name) for name in window.__struct_fields__ if name not in ("offsets", "queues")}
     return config_pb2.Window(
         **plain,
-        offsets=[config_pb2.Offset(from_ms=one.from_ms, offset_ms=one.offset_ms) for one in window.offsets],
+        offsets=_write_offsets(window),
         queues=[write_in_window(queue) for queue in window.queues],
     )
 
@@ -133,8 +133,8 @@ def _read_budget(message: config_pb2.QueueConfig | config_pb2.ChildTemplate) -> 
     if not message.HasField("budget"):
         return None
     found = message.budget
-    offsets = tuple((one.from_ms, one.ahead_ms) for one in found.offsets)
-    return settings.Budget(read_resource(found.amounts), found.calendar, found.period_ms, found.zone, offsets)
+    amounts = read_resource(found.amounts)
+    return settings.Budget(amounts, found.calendar, found.period_ms, found.zone, _read_offsets(found))
 
 
 def write_budget(budget: settings.Budget | None) -> config_pb2.Budget | None:
@@ -142,8 +142,16 @@ def write_budget(budget: settings.Budget | None) -> config_pb2.Budget | None:
         return None
     return config_pb2.Budget(
         amounts=write_resource(budget.amounts), calendar=budget.calendar, period_ms=budget.period_ms, zone=budget.zone,
-        offsets=[config_pb2.UtcOffset(from_ms=from_ms, ahead_ms=ahead_ms) for from_ms, ahead_ms in budget.offsets],
+        offsets=_write_offsets(budget),
     )  # fmt: skip
+
+
+def _read_offsets(message: config_pb2.Window | config_pb2.Budget) -> tuple[settings.Offset, ...]:
+    return tuple(settings.Offset(one.from_ms, one.offset_ms) for one in message.offsets)
+
+
+def _write_offsets(of: settings.Window | settings.Budget) -> list[config_pb2.Offset]:
+    return [config_pb2.Offset(from_ms=one.from_ms, offset_ms=one.offset_ms) for one in of.offsets]
 
 
 def _read_below(message: config_pb2.QueueConfig) -> settings.QueueSettings:
