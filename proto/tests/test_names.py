@@ -38,8 +38,10 @@ def test_no_second_table():
         "services/config/remuda_config/problems.py",  # which keys a path quotes
         "proto/remuda_proto/quantities.py",  # the suffix of a quantity
         "cli/remuda/drafts/amounts.py",  # the suffix of a quantity of Kubernetes
+        "services/config/remuda_config/calendars.py",  # names of time zones
         "services/config/remuda_config/edits.py",  # which texts YAML takes without quotes
         "services/grpc/remuda_grpc/status.py",  # the field that a reason begins with
+        "integrations/kubernetes/remuda_kubernetes/shim/devices.py",  # attributes in selectors of device classes
         "integrations/kubernetes/remuda_kubernetes/shim/task_groups.py",  # what a label of Kubernetes holds
     }
     found = {

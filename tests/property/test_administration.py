@@ -43,8 +43,11 @@ def messages(draw: st.DrawFn) -> inbox_pb2.Administer:
         action = getattr(message, kind)
         action.SetInParent()
         for field in action.DESCRIPTOR.fields:
-            of_text = field.cpp_type == field.CPPTYPE_STRING
-            setattr(action, field.name, draw(text if of_text else st.integers(-(2**31), 2**31 - 1)))
+            number = st.integers(-(2**31), 2**31 - 1)
+            if field.message_type is not None:  # amounts of resources
+                getattr(action, field.name).update(draw(st.dictionaries(text, number, max_size=3)))
+            else:
+                setattr(action, field.name, draw(text if field.cpp_type == field.CPPTYPE_STRING else number))
     return message
 
 
