@@ -17,7 +17,7 @@ from playwright.async_api import CDPSession, Page
 from remuda_bus.memory import MemoryBus
 from remuda_web.app import Application
 from remuda_web.bus_source import BusSource
-from remuda_web.source import Row
+from remuda_web.source import LISTS, Row
 from tests.system.browser import Tab, needs_chromium, tab
 from tests.system.running import until
 
@@ -63,10 +63,11 @@ class LargeSource(BusSource):
         return ["rm-1"]
 
     async def page(self, rm: str, kind: str, **arguments: Any) -> Row:
+        rows = self._rows.get(kind, [])
         start = arguments.get("after", ["", 0])[1]
         end = start + PAGE_ROWS
-        following = {"next": ["default", end]} if end < len(self._rows[kind]) else {}
-        return {"rm": rm, "at_ms": 1, kind: self._rows[kind][start:end], **following}
+        following = {"next": ["default", end]} if end < len(rows) else {}
+        return {"rm": rm, "at_ms": 1, "partitions": [], LISTS[kind]: rows[start:end], **following}
 
 
 @asynccontextmanager

@@ -20,7 +20,7 @@ export function Nodes({ rm, item }) {
   const { rows = [], first, more, error } = useRows(paths.rm(rm, "nodes"));
   if (item) return html`<${Node} rm=${rm} id=${item} rows=${rows} ready=${first && !more} error=${error} />`;
   return html`<h2>Nodes</h2><${State} ready=${first} error=${error} empty=${first && !rows.length && "None."} />
-    ${rows.length > 0 && html`<${Overview} rm=${rm} rows=${rows} />`}<${Windows} rm=${rm} />`;
+    ${rows.length > 0 && html`<${Overview} rm=${rm} rows=${rows} />`}${first && !more && html`<${Windows} rm=${rm} />`}`;
 }
 
 const ofWindow = { maintenance: () => "maintenance", kept: (one) => `kept for ${one.queue}`, settings: (one) => `settings of ${one.queues.join(", ")}` };
