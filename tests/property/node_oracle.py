@@ -9,7 +9,7 @@ from remuda_core.facts import Allocated
 from remuda_core.rules.resource import Resource
 from remuda_core.state import Allocation, Node, Partition, PendingAsk, PredicateClass
 
-from . import bounds, leaving_oracle
+from . import bounds
 
 
 def has_room(node: Node, need: Resource, tags: Mapping[str, str]) -> bool:
@@ -197,11 +197,9 @@ def bound_to(ask: PendingAsk) -> str:
 
 
 def refuses(ask: PendingAsk, node_id: str) -> bool:
-    """The RM refuses the node, or answers in batches and has no verdict in force that accepts it: a pass forgets
-    verdicts whose time is over, also when the tick that would have forgotten them is late."""
-    if isinstance(ask.refused, PredicateClass):
-        return not ask.refused.accepts(node_id, leaving_oracle.clock["now_ms"])
-    return node_id in ask.refused
+    """The RM refuses the node, or answers in batches and has not accepted it."""
+    found = ask.refused
+    return node_id not in found.accepted if isinstance(found, PredicateClass) else node_id in found
 
 
 def is_asked_about(ask: PendingAsk) -> bool:

@@ -429,8 +429,7 @@ def to_ask_about(partition: Partition, ask: PendingAsk) -> set[str]:
     """The nodes about which the RM may be asked first: those without a verdict that have the best score."""
     if not isinstance(ask.refused, PredicateClass) or is_asked_about(ask):
         return set()
-    now_ms, verdicts = leaving_oracle.clock["now_ms"], {**ask.refused.accepted, **ask.refused.refused}
-    unknown = [node for node in candidates(partition, ask) if verdicts.get(node.id, 0) <= now_ms]
+    unknown = [node for node in candidates(partition, ask) if not ask.refused.has_verdict(node.id)]
     unknown = [
         node for node in unknown if bound_to(ask) in ("", node.id) and has_room(node, ask.ask.resource, ask.ask.tags)
     ]

@@ -134,7 +134,8 @@ def bound(application: Application, ask: object) -> int:
 
 
 def running(partition: Partition, queue: Queue, name: str) -> Iterator[tuple[int, int]]:
-    """When what runs in the queue and below, or may soon, ends at the latest; 0: not known; and how much it takes."""
+    """When what runs in the queue and below, or may soon, ends at the latest; not after 0: not known; and how much it
+    takes."""
     here = list(below(queue))
     for allocation in partition.allocations.values():
         if allocation.application in here:

@@ -27,7 +27,9 @@ MS = timedelta(milliseconds=1)
 
 
 @given(seed=st.integers(0, 10**6))
-@example(550)  # a verdict ends before a tick that is late
+@example(530)  # an ask that keeps a node asks whether it may preempt there
+@example(813)  # an ask that keeps a node moves to a queue with a budget
+@example(675)  # a placeholder without a bound, and then a default for bounds
 def test_a_storm(seed: int) -> None:
     played(SpendingStorm(seed), seed, 80)
 

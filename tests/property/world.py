@@ -18,6 +18,7 @@ from remuda_core.facts import (
     NodeUnreserved,
     PredicateAsked,
     PredicatesAsked,
+    PreemptionAsked,
     PreemptionStarted,
     ReplacementStarted,
 )
@@ -268,8 +269,11 @@ def step_of(fact: Fact) -> Fact:
 
 
 def preempted(partition: Partition, facts: list[Fact]) -> bool:
-    """A node may have been given back for another: there may be something to do again."""
-    return any(isinstance(fact, PreemptionStarted) and fact.partition == partition.name for fact in facts)
+    """A node may have been given back for another, and a reservation whose ask preempts there, or asks whether it may,
+    counts for no share any more: there may be something to do again."""
+    here = [fact for fact in facts if isinstance(fact, PreemptionStarted | PreemptionAsked)]
+    here = [fact for fact in here if fact.partition == partition.name]
+    return any(isinstance(fact, PreemptionStarted) or partition.nodes[fact.node_id].reservation for fact in here)
 
 
 def over(fact: Fact) -> Fact:

@@ -6,7 +6,7 @@ from .. import facts, timeouts
 from ..costs import cost_of_preemption, ends_ms
 from ..rules.budget import Cost, Period
 from ..rules.resource import Resource, add
-from ..state import Allocation, Application, Budget, BudgetKey, Queue, State
+from ..state import UNBOUNDED, Allocation, Application, Budget, BudgetKey, Queue, State
 
 
 def budget_queue(state: State, partition: str, queue: Queue) -> Budget | None:
@@ -75,12 +75,12 @@ def commit(allocation: Allocation, times: int) -> None:
     """Count what the allocation may still use by its bound, or no longer count it."""
     application, fact = allocation.application, allocation.fact
     if times > 0 and not allocation.until_ms:
-        allocation.until_ms = ends_ms(application, fact, allocation.at_ms)
+        allocation.until_ms = ends_ms(application, fact, allocation.at_ms) or UNBOUNDED
     commit_until(application, allocation.until_ms, fact.resource, times)
 
 
 def commit_until(application: Application, until_ms: int, resource: Resource, times: int) -> None:
-    if until_ms:
+    if until_ms > 0:
         for budget in application.queue.budgets:
             budget.commit(until_ms, resource, times)
 
@@ -95,7 +95,7 @@ def commit_all(state: State, partition: str, application: Application, times: in
         if question.application is application:
             if times > 0 and not question.until_ms:
                 ask = application.asks[question.fact.allocation_key].ask
-                question.until_ms = ends_ms(application, ask, question.fact.answer_by_ms)
+                question.until_ms = ends_ms(application, ask, question.fact.answer_by_ms) or UNBOUNDED
             commit_until(application, question.until_ms, question.fact.resource, times)
 
 

@@ -16,6 +16,7 @@ from ..rules.predicate_class import predicate_class
 from ..state import (
     NEVER_MS,
     NO_NODES,
+    UNBOUNDED,
     Application,
     Node,
     Partition,
@@ -38,7 +39,7 @@ def predicate_asked(state: State, fact: facts.PredicateAsked) -> PendingAsk:
     question = partition.questions[fact.question] = Question(fact, node, application)
     state.timers.put(timeouts.of_question(question))
     if application.queue.budgets:
-        question.until_ms = ends_ms(application, pending.ask, fact.answer_by_ms)
+        question.until_ms = ends_ms(application, pending.ask, fact.answer_by_ms) or UNBOUNDED
         commit_until(application, question.until_ms, fact.resource, 1)
     pending.pending -= 1
     pending.free -= 1

@@ -34,6 +34,7 @@ from .updates import (
     add_ask,
     add_preemptors_again,
     budget_gained,
+    demand_changed,
     gang_for,
     note_slots,
     state_changed,
@@ -359,11 +360,14 @@ def move_application(index: PartitionIndex, moved: Moved) -> None:
     application, old = moved.application, index.orders[moved.queue]
     assert isinstance(old, LeafOrder), "applications are in leaf queues"
     slots = index.running_slots.pop(application, ())
+    demands = {ask: index.demand_of(ask) for ask in application.reserving.values()}
     _leave_queue(index, old, application)
     old.weigh()
     old.released()
     wake_at(index, (*slots, *moved.trackers, *moved.queue.budgets))
     fill(index, (application,))
+    for ask, demand in demands.items():  # what an ask would use of budgets is part of its demand
+        demand_changed(index, ask, demand)
     index.leaf_of(application).changed()
     for leaf in (old, index.leaf_of(application)):
         if leaf.by_user:  # the user has other applications there

@@ -103,6 +103,11 @@ def move_ask(index: PartitionIndex, ask: PendingAsk, before: int) -> None:
     if before:
         index.leaf_of(ask.application).changed(before * index.weight_of(ask))
     add_ask(index, ask)
+    demand_changed(index, ask, was)
+
+
+def demand_changed(index: PartitionIndex, ask: PendingAsk, was: Demand | None) -> None:
+    """Keep the nodes that are reserved for the ask for its demand of now, in place of the one it had."""
     for node_id in ask.reservations:
         node = index.partition.nodes[node_id]
         if was is not None:

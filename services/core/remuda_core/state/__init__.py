@@ -44,7 +44,7 @@ from .left_guest import LeftGuest
 from .partition import KeyHolders, Occurrence, Partition, Question, RejectedApplication, ResourceNames
 from .runtimes import Run, Runtimes
 from .state import FIRST_UUID, State
-from .timers import NEVER_MS, Timer, Timers, after
+from .timers import NEVER_MS, UNBOUNDED, Timer, Timers, after
 
 __all__ = [
     "FIRST_UUID",
@@ -52,6 +52,7 @@ __all__ = [
     "NO_NODES",
     "NO_RESERVATIONS",
     "NO_SPARED",
+    "UNBOUNDED",
     "Account",
     "AccountKey",
     "Accounts",

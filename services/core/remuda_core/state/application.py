@@ -287,7 +287,8 @@ class Allocation(msgspec.Struct, eq=False):
     replaced: str = ""
     # The RM has released its ask: no further allocation of that ask follows.
     ask_over: bool = False
-    # When it ends by its bound, in a queue with a budget; 0: not known there, or it never was in one.
+    # When it ends by its bound, or UNBOUNDED, as seen when it first counted in a budget; 0: it never did. It is seen
+    # once: with other settings a state out of a snapshot would differ from the one that was saved.
     until_ms: int = 0
 
     @property

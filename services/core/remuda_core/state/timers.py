@@ -10,6 +10,8 @@ from ..limits import LEFTOVERS
 
 # In milliseconds since 1970; later than any time that occurs.
 NEVER_MS = 2**62
+# In place of the time at which an allocation ends by its bound: it has none.
+UNBOUNDED = -1
 
 
 def after(at_ms: int, duration_ms: int) -> int:
