@@ -38,8 +38,13 @@ BUDGETS: Final = (
     ),
     *_of(
         "evolve.budgets",
-        ("a_question_commits_nothing", "25: a question commits from the last moment of its answer on", "    if until_ms:\n        for budget", "    if until_ms and until_ms < 0:\n        for budget"),
+        ("a_question_commits_nothing", "25: a question commits from the last moment of its answer on", "    if until_ms > 0:\n        for budget", "    if until_ms < 0:\n        for budget"),
+        ("ends_are_seen_anew", "25: when an allocation ends is seen once", "    if times > 0 and not allocation.until_ms:", "    if times > 0 and allocation.until_ms <= 0:"),
         ("budgets_of_parents_do_not_count", "25: within the budget of each queue on the path to root", "queue.budgets = (*own, *above.budgets) if above is not None else own", "queue.budgets = own"),
+    ),
+    *_of(
+        "index.build",
+        ("nodes_are_kept_for_the_demand_of_before", "25: an ask that keeps a node moves to a queue with a budget", "        demand_changed(index, ask, demand)", "        assert demand"),
     ),
     *_of(
         "index.limits",
