@@ -124,6 +124,8 @@ class Maker:
         for _ in range(self.random.randint(0, 2)):
             if value.message_type is not None:
                 entries[self.random.choice(RESOURCES)].value = self.random.choice((1, 1, 2, 10, 1_000))
+            elif value.cpp_type != FieldDescriptor.CPPTYPE_STRING:
+                entries[self.random.choice(RESOURCES)] = self.random.choice((1, 1, 2, 10, 1_000))
             else:
                 entries[f"tag-{self.random.randrange(SMALL)}"] = f"value-{self.random.randrange(SMALL)}"
 
@@ -156,9 +158,10 @@ class Maker:
                 if value.message_type is not None:
                     entries[f"r-{number}"].value = random.choice(INTEGERS)
                 else:
-                    entries[f"t-{number}"] = "v"
+                    of_text = value.cpp_type == FieldDescriptor.CPPTYPE_STRING
+                    entries[f"t-{number}"] = "v" if of_text else self._extreme(value)
             if value.message_type is None:
-                entries[self.text()] = self.text()
+                entries[self.text()] = self._extreme(value)
             else:
                 entries[self.text()].value = random.choice(INTEGERS)
         elif field.is_repeated:
