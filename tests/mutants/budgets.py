@@ -53,7 +53,7 @@ BUDGETS: Final = (
     ),
     *_of(
         "index.updates",
-        ("nobody_is_woken_by_an_end", "25: it is looked at again when work of the queue ends", "    shares_changed(index, application)\n    if application.trackers or application.queue.budgets:\n        wake_at(index, (*application.trackers, *application.queue.budgets))", "    shares_changed(index, application)\n    if application.trackers:\n        wake_at(index, application.trackers)"),
+        ("nobody_is_woken_by_an_end", "25: it is looked at again when work of the queue ends", "    if application.trackers or application.queue.budgets:\n        wake_at(index, (*application.trackers, *application.queue.budgets))", "    if application.trackers:\n        wake_at(index, application.trackers)"),
         ("nobody_is_woken_by_a_period", "25: it is looked at again when the period begins", "    wake_at(index, (budget,))\n", ""),
     ),
 )  # fmt: skip

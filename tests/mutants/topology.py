@@ -24,7 +24,7 @@ TOPOLOGY: Final = (
         ("groups_size_ignored", "21: as many members start as `size` says", "        return wish.slice_size if group.members else wish.size\n", "        return wish.slice_size if group.members else 0\n"),
         ("groups_are_not_bound", "21: further members are placed in the domain of their group", "            if whose is not None and whose.members and level:", "            if False:"),
         ("groups_in_any_order", "21: the largest member is placed first", "        return sorted(found, key=lambda one: (-one[2].weight,", "        return sorted(found, key=lambda one: (one[2].weight,"),
-        ("groups_without_quota", "21: maxima have room for all members of a start", "        if not self._begins(group, wish):\n            return demand.resource\n", "        return demand.resource\n"),
+        ("groups_without_quota", "21: maxima have room for all members of a start", "quota = demand.resource if together is None else asked_together(together)", "quota = demand.resource"),
         ("groups_before_all_were_asked", "21: a start waits for all its members", "        if not together or count < self._starts(group, wish) or self._comes_later(group, wish):", "        if not together:"),
         ("gangs_without_their_placeholders", "21: the size of a gang is what its placeholders ask for", "count < self._starts(group, wish) or self._comes_later(group, wish):", "count < self._starts(group, wish):"),
         ("groups_of_levels_that_are_gone", "21: asks that name a level which was removed wait", "        if self._unknown_level(wish):\n            return []", "        if False:\n            return []"),

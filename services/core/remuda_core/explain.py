@@ -74,6 +74,7 @@ from .state import (
     Queue,
     State,
     Tracker,
+    asked_together,
     to_give_back,
 )
 
@@ -165,9 +166,14 @@ def standing_constraints(pending: PendingAsk, index: PartitionIndex | None) -> l
 
 def _wanted(pending: PendingAsk, index: PartitionIndex | None) -> Resource:
     """What is placed with the ask: of a group all that starts together."""
+    together = _together(pending, index)
+    return pending.ask.resource if together is None else asked_together(together)
+
+
+def _together(pending: PendingAsk, index: PartitionIndex | None) -> dict[PendingAsk, int] | None:
+    """How many repeats of which asks start together with the ask; None: it starts by itself."""
     groups = index.groups if index is not None else None
-    together = groups.placed_with(pending) if groups is not None else None
-    return pending.ask.resource if together is None else together
+    return groups.placed_with(pending) if groups is not None else None
 
 
 def hold_constraints(queue: Queue) -> list[Constraint]:
@@ -290,7 +296,7 @@ def budget_constraints(pending: PendingAsk, index: PartitionIndex | None) -> lis
     budgets = pending.application.queue.budgets
     if not budgets:
         return []
-    together = index.groups.asks_placed_with(pending) if index is not None and index.groups is not None else None
+    together = _together(pending, index)
     cost = cost_of_ask(pending) if together is None else cost_together(together)
     return [found for budget in budgets for found in _over_budget(budget, pending, cost)]
 

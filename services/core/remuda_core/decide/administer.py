@@ -312,10 +312,14 @@ def resume_queue(
 # LendQuota and EndLoan
 
 
+def loan_key(partition: Partition, action: LendQuota | EndLoan) -> LoanKey:
+    return LoanKey(partition.name, action.queue.lower(), action.borrower.lower())
+
+
 def problems_of_lending(
     state: State, partition: Partition, command: Administer, action: LendQuota
 ) -> Iterator[Problem]:
-    key = LoanKey(partition.name, action.queue.lower(), action.borrower.lower())
+    key = loan_key(partition, action)
     found = [partition.queues.get(path) for path in key[1:]]
     for path, queue in zip(key[1:], found, strict=True):
         if queue is None or not queue.managed or queue.draining or queue.parent is None:
@@ -344,7 +348,7 @@ def problems_of_lending(
 def lend_quota(
     state: State, partition: Partition, command: Administer, action: LendQuota, now_ms: int
 ) -> Iterator[Fact]:
-    key = LoanKey(partition.name, action.queue.lower(), action.borrower.lower())
+    key = loan_key(partition, action)
     yield facts.QuotaLent(
         *key, dict(action.amounts), action.guaranteed, action.until_ms, command.operator, command.reason
     )
@@ -353,7 +357,7 @@ def lend_quota(
 
 def problems_of_ending(state: State, partition: Partition, command: Administer, action: EndLoan) -> Iterator[Problem]:
     """Whoever may administer one of the two queues may end the loan."""
-    key = LoanKey(partition.name, action.queue.lower(), action.borrower.lower())
+    key = loan_key(partition, action)
     refused = [list(problems_of_access(nearest_queue(partition, path), command)) for path in key[1:]]
     if all(refused):
         yield from refused[0]
@@ -364,7 +368,7 @@ def problems_of_ending(state: State, partition: Partition, command: Administer, 
 def end_one_loan(
     state: State, partition: Partition, command: Administer, action: EndLoan, now_ms: int
 ) -> Iterator[Fact]:
-    key = LoanKey(partition.name, action.queue.lower(), action.borrower.lower())
+    key = loan_key(partition, action)
     yield from end_loan(state, partition, key, why(command, "ended"), now_ms)
 
 

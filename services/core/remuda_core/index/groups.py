@@ -19,7 +19,6 @@ from remuda_proto.constants import TOPOLOGY_REQUIRED
 
 from ..costs import cost_together
 from ..limits import DOMAINS_TRIED, SHAPES_COUNTED
-from ..rules.budget import NO_COST, Cost, cost_of
 from ..rules.resource import Resource, add
 from ..rules.topology import APPLICATION, Path, Wish, place_of
 from ..settings import TopologyLevel
@@ -198,7 +197,9 @@ class Groups(GroupMembers):
 
     def _measure(self, group: Group, demand: Demand) -> None:
         """Let maxima and limits see what the next step of the group places."""
-        quota, cost = self._quota(group, demand), self._cost(group, demand)
+        together = self._together(group, demand)
+        quota = demand.resource if together is None else asked_together(together)
+        cost = demand.cost_of_one if together is None or not demand.under_budgets else cost_together(together)
         if quota != demand.quota or cost != demand.cost:
             demand.quota, demand.cost = quota, cost
             demand.negated = tuple(map(neg, self.index.nodes.vector(quota)))
@@ -219,42 +220,20 @@ class Groups(GroupMembers):
                         self.index.open(demand)
                 self._leave_opened(demand)
 
-    def _quota(self, group: Group, demand: Demand) -> Resource:
-        """What the next step of the group places, as maxima and limits see it."""
+    def _together(self, group: Group, demand: Demand) -> dict[PendingAsk, int] | None:
+        """How many repeats of which asks the next step of the group places; None: one, of any ask of the demand."""
         wish = demand.wish
         assert wish is not None, "a demand of a group has a wish"
         if not self._begins(group, wish):
-            return demand.resource
-        total: dict[str, int] = {}
-        for ask, repeats, _ in self._starting(group, wish):
-            add(total, ask.ask.resource, repeats)
-        return total
+            return None
+        return {ask: repeats for ask, repeats, _ in self._starting(group, wish)}
 
-    def _cost(self, group: Group, demand: Demand) -> Cost:
-        """What the next step of the group costs of budgets."""
-        wish = demand.wish
-        assert wish is not None, "a demand of a group has a wish"
-        if len(demand.lasts) <= 2:
-            return NO_COST  # its queue has no budget
-        if not self._begins(group, wish):
-            return cost_of(demand.resource, demand.cost_bound_ms)
-        return cost_together({ask: repeats for ask, repeats, _ in self._starting(group, wish)})
-
-    def placed_with(self, ask: PendingAsk) -> Resource | None:
-        """What the next step of the group of the ask places together; None: it is in no group, or in no line."""
+    def placed_with(self, ask: PendingAsk) -> dict[PendingAsk, int] | None:
+        """How many repeats of which asks the next step of the group of the ask places together; None: it places one of
+        this ask, which may be in no group, or in no line."""
         demand = self._demand_of(ask)
         group = demand.group_of_asks if demand is not None else None
-        return self._quota(group, demand) if demand is not None and isinstance(group, Group) else None
-
-    def asks_placed_with(self, ask: PendingAsk) -> dict[PendingAsk, int] | None:
-        """How many of which asks `placed_with` sums up."""
-        demand = self._demand_of(ask)
-        group, wish = (demand.group_of_asks, demand.wish) if demand is not None else (None, None)
-        if wish is None or not isinstance(group, Group):
-            return None
-        if not self._begins(group, wish):
-            return {ask: 1}
-        return {one: repeats for one, repeats, _ in self._starting(group, wish)}
+        return self._together(group, demand) if demand is not None and isinstance(group, Group) else None
 
     def _demand_of(self, ask: PendingAsk) -> Demand | None:
         """The demand of the line of the ask. None: it is in no line, or in one of asks that wait for placeholders."""

@@ -131,12 +131,21 @@ class Demand:
         self.node_specific = bool(self.required_node) or self.refused != NO_NODES
         self.negated = self.room = tuple(-amount for amount in self.need)
         self.quota = self.resource
-        self.cost = cost_of(self.resource, self.cost_bound_ms) if len(self.lasts) > 2 else NO_COST
+        self.cost = self.cost_of_one
 
     @property
     def bound(self) -> float:
         """How long an allocation runs at most, in ms."""
         return (self.lasts[0] if self.lasts else 0) or inf
+
+    @property
+    def under_budgets(self) -> bool:
+        return len(self.lasts) > 2
+
+    @property
+    def cost_of_one(self) -> Cost:
+        """What an allocation of such an ask costs of budgets, if it starts by itself."""
+        return cost_of(self.resource, self.cost_bound_ms) if self.under_budgets else NO_COST
 
     @property
     def cost_bound_ms(self) -> int:

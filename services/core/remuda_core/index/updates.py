@@ -467,11 +467,7 @@ def released(index: PartitionIndex, node: Node, application: Application) -> Non
         change_node(index, node)
     index.reserving.total_gained_room()
     shares_changed(index, application)
-    if application.trackers or application.queue.budgets:
-        wake_at(index, (*application.trackers, *application.queue.budgets))
-    index.leaf_of(application).released()
-    if index.reserved_nodes.waiting:
-        index.reserved_nodes.used_less(limits_of(application))
+    used_less(index, application)
 
 
 def shares_changed(index: PartitionIndex, application: Application) -> None:
@@ -532,7 +528,7 @@ def settle_preemption(index: PartitionIndex, ask: PendingAsk) -> None:
         index.reserved_nodes.recount(index.partition.nodes[node_id] for node_id in ask.reservations)
         index.reserved_nodes.used_more(ask.application)
     if was_held and (now is None or not now.held):
-        place_given_up(index, ask.application)
+        used_less(index, ask.application)
     if was_held is not None and now is None:
         node_not_set_aside(index)
         if ask.pending:
@@ -629,8 +625,9 @@ def wake_reservations(index: PartitionIndex, nodes: list[Node]) -> None:
     index.reservations.wake(nodes)
 
 
-def place_given_up(index: PartitionIndex, application: Application) -> None:
-    """Wake what the limits and maxima of the application held back: no place is held for its ask any more."""
+def used_less(index: PartitionIndex, application: Application) -> None:
+    """Wake what the limits and maxima of the application held back: it uses less, or no place is held for its ask any
+    more."""
     if application.trackers or application.queue.budgets:
         wake_at(index, (*application.trackers, *application.queue.budgets))
     index.leaf_of(application).released()
