@@ -159,7 +159,7 @@ def nearest_to(group: Group, asks: list[PendingAsk]) -> tuple[str, tuple[str, ..
 
 
 def pending_of(group: Group) -> list[list[PendingAsk]]:
-    """What the groups of the application ask for, by kind."""
+    """The members that the groups of the application ask for, by kind."""
     kinds: dict[Any, list[PendingAsk]] = {}
     for ask in group.application.asks.values():
         if ask.free and member(ask) is not None and not awaits(ask):

@@ -119,7 +119,7 @@ def cost(ask: PendingAsk) -> dict[str, int]:
 
 
 def what_it_costs(ask: PendingAsk) -> tuple[object, ...]:
-    """What tells apart asks of one size under budgets: how long they last, and of which gang they are."""
+    """The difference of asks of one size under budgets: how long they last, and of which gang they are."""
     if not ask.application.queue.budgets:
         return ()
     return bound(ask.application, ask.ask), ask.application.id if ask.ask.placeholder else ""

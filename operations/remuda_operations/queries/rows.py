@@ -142,7 +142,7 @@ class FairShare(msgspec.Struct, kw_only=True):
 
 
 class BudgetUse(msgspec.Struct, kw_only=True):
-    """What a queue and all queues below it may use in the present period, in base units * hours.
+    """The budget of a queue and all queues below it in the present period, in base units * hours.
 
     `period`: day, week or month by the clocks of `zone`; empty: it lasts `period_ms`. It ends at `until_ms`; use counts
     since `from_ms`. `committed`: what running work may still use by its bounds. `left`: of `amounts`, without what is

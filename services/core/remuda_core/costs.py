@@ -1,4 +1,4 @@
-"""What asks and allocations use of budgets, if they run until their bound (semantics section 25)."""
+"""The costs of asks and allocations: their use of budgets if they run until their bound (semantics section 25)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def ends_ms(application: Application, ask: Ask | Allocated, at_ms: int) -> int:
 
 
 def cost_of_ask(pending: PendingAsk) -> Cost:
-    """What has to be left of budgets for the next allocation of the ask."""
+    """The cost that budgets have to leave for the next allocation of the ask."""
     application, ask = pending.application, pending.ask
     if ask.placeholder:
         return cost_of_gang(application, bound_ms(application, ask))
@@ -35,8 +35,8 @@ def cost_of_ask(pending: PendingAsk) -> Cost:
 
 
 def cost_of_gang(application: Application, lasts_ms: int) -> Cost:
-    """What has to be left for the next placeholder: for the first one the cost of all that are asked for, afterwards
-    nothing, so that a gang is admitted whole. `lasts_ms`: the bound of the placeholder."""
+    """The cost that budgets have to leave for the next placeholder: for the first one that of all that are asked for,
+    afterwards nothing, so that a gang is admitted whole. `lasts_ms`: the bound of the placeholder."""
     total: dict[str, int] = {}
     if not application.allocations:
         for group in application.task_groups.values():
@@ -45,7 +45,7 @@ def cost_of_gang(application: Application, lasts_ms: int) -> Cost:
 
 
 def cost_together(members: Mapping[PendingAsk, int]) -> Cost:
-    """What so many repeats of these asks use together, each until its time-out, which never changes."""
+    """The cost of so many repeats of these asks together, each until its time-out, which never changes."""
     total: dict[str, int] = {}
     for ask, count in members.items():
         add(total, cost_of(ask.ask.resource, ask.ask.execution_timeout_ms), count)
@@ -53,5 +53,5 @@ def cost_together(members: Mapping[PendingAsk, int]) -> Cost:
 
 
 def cost_of_preemption(preemption: Preemption) -> Cost:
-    """What is held in budgets while the preemption is under way."""
+    """The cost that is held in budgets while the preemption is under way."""
     return cost_together(preemption.members or {preemption.pending: 1})

@@ -40,8 +40,8 @@ class Offset(Settings):
 
 
 class Budget(Settings):
-    """What a queue and the queues below may use in a period: `amounts` in base units * hours. `zone`: the time zone of
-    a calendar, for people; its clock is that of `offsets`, or without any UTC."""
+    """The most that a queue and the queues below may use in a period: `amounts` in base units * hours. `zone`: the time
+    zone of a calendar, for people; its clock is that of `offsets`, or without any UTC."""
 
     amounts: Resource
     calendar: str = ""

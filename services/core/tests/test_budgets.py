@@ -1,4 +1,4 @@
-"""What is shown of budgets."""
+"""Budgets as they are shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each queue used, wanted and might use, and what was free on devices, over the last day: samples in memory, from
+"""The last day of each queue (used, wanted, the most it might use) and of devices (free): samples in memory, from
 followers.
 
 Two grids of time: a sample every ten seconds for the last hour, and one every five minutes for the last day.
@@ -145,7 +145,7 @@ class QueueHistory:
 
 
 class DeviceHistory:
-    """What was free on the devices of each partition of an RM. `add` takes the sums of its devices."""
+    """The free amounts on the devices of each partition of an RM. `add` takes the sums of its devices."""
 
     def __init__(self, most_series: int = limits.HISTORY_DEVICES) -> None:
         self._most_series = most_series

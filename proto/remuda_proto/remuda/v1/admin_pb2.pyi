@@ -570,7 +570,7 @@ Global___QuotaLoan: _TypeAlias = QuotaLoan  # noqa: Y015
 
 @_typing.final
 class BudgetUse(_message.Message):
-    """What a queue and all queues below it may use in the present period, in base units * hours."""
+    """The budget of a queue and all queues below it in the present period, in base units * hours."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

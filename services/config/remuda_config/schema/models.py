@@ -223,7 +223,7 @@ class TopologyLevel(Keys):
 
 
 class WindowSettings(Keys):
-    """What a queue has in a window; None, and properties that are not named: as outside of it."""
+    """The settings of a queue in a window; None, and properties that are not named: as outside of it."""
 
     resources: Resources = Resources()
     maxapplications: Count | None = None

@@ -43,7 +43,7 @@ def _check_queue(state: State, partition: Partition, queue: Queue) -> list[Budge
 
 
 def _check_plan(state: State, partition: Partition, queue: Queue, budget: Budget) -> None:
-    """What may still be used, and what is held, counted anew."""
+    """The amounts that may still be used, and those that are held, counted anew."""
     below = set(queue.below())
     now_ms = min(state.now_ms, budget.until_ms)
     committed: dict[str, int] = {}

@@ -356,7 +356,7 @@ def lend_quota(
 
 
 def problems_of_ending(state: State, partition: Partition, command: Administer, action: EndLoan) -> Iterator[Problem]:
-    """Whoever may administer one of the two queues may end the loan."""
+    """An operator who may administer one of the two queues may end the loan."""
     key = loan_key(partition, action)
     refused = [list(problems_of_access(nearest_queue(partition, path), command)) for path in key[1:]]
     if all(refused):

@@ -20,7 +20,7 @@ from ..settings import QueueSettings
 from ..state import Loan, LoanKey, Partition, State, Timer
 from .quota import settle_quotas
 
-# What may be lent, by whether it is the guarantee.
+# The setting of which amounts are lent, by whether it is the guarantee.
 KINDS = {False: "max", True: "guaranteed"}
 
 
@@ -33,7 +33,8 @@ def with_loans(partition: Partition, path: str, settings: QueueSettings) -> Queu
 
 
 def shifted(settings: QueueSettings, loan: Loan, times: int) -> QueueSettings:
-    """What has no maximum, as a window of the calendar says, is neither raised nor lowered."""
+    """The settings with the amounts of the loan added (1) or taken away (-1). A resource without a maximum, as windows
+    of the calendar may have it, is neither raised nor lowered."""
     kind = KINDS[loan.guaranteed]
     amounts = dict(getattr(settings, kind))
     for name, amount in loan.amounts.items():

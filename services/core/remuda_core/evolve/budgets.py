@@ -68,7 +68,7 @@ def period_began(state: State, fact: facts.BudgetPeriodBegan) -> Budget | None:
     return budget
 
 
-# What is running, or may soon be
+# Work that is running, or may soon be
 
 
 def commit(allocation: Allocation, times: int) -> None:

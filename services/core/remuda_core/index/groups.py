@@ -562,7 +562,7 @@ class Groups(GroupMembers):
         return all(shape.count(domain) >= count for shape, count in needed.items())
 
     def _others(self, application: Application, asks: Mapping[PendingAsk, int]) -> list[tuple[Demand, int]]:
-        """What pending members of the groups of an application want beside these, by their demands, the largest
+        """The pending members of the groups of an application beside these: how many by their demands, the largest
         first."""
         left = Counter[Demand]()
         for one in self.of_application.get(application.id, ()):

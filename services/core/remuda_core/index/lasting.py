@@ -18,7 +18,7 @@ from ..state import Node, PendingAsk
 
 
 def with_need(resource: Resource, ask: PendingAsk, audiences: Iterable[str]) -> Resource:
-    """What the ask needs of a node, and for how long one that leaves for these asks has to stay."""
+    """The amounts that the ask needs of a node, and for how long one that leaves for these asks has to stay."""
     lasts_ms, path = needed_ms(ask.ask.tags, ask.ask.execution_timeout_ms), ask.application.queue.path
     return {**resource, **{audience: needed_by(audience, path, lasts_ms) for audience in audiences}}
 

@@ -91,8 +91,8 @@ def limits_of(application: Application) -> tuple[Limit, ...]:
 
 
 def wanted_of(limit: Limit, pending: PendingAsk) -> Resource:
-    """What an allocation of the ask takes under the limit: its amounts, or what it costs of a budget. A placeholder is
-    admitted with its gang, and costs nothing more. It is the same as long as the ask is."""
+    """The amounts that an allocation of the ask takes under the limit; of a budget, its cost. A placeholder is admitted
+    with its gang, and costs nothing more. They are the same as long as the ask is."""
     if not isinstance(limit, Budget):
         return pending.ask.resource
     return NO_COST if pending.ask.placeholder else cost_together({pending: 1})

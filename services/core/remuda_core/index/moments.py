@@ -65,7 +65,7 @@ class Moment:
         self.growing: dict[Growing, None] = {}
         self.now_step = -1
         self.epoch = self.clock = 0
-        # What the shares of this epoch are multiplied by, and the place of the product as a `Share`.
+        # The factor of the shares of this epoch, and the place of the product as a `Share`.
         self.place, self.scale = 0, 1.0
         # Whether the present step is the first of its epoch.
         self.is_new_epoch = False

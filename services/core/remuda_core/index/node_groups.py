@@ -85,7 +85,7 @@ class Demand:
     # which 0 is not known. Under budgets: their bound as budgets see it, and whether they are placeholders. Else empty.
     lasts: Lasts = ()
     quota: Resource = field(init=False)
-    # What has to be left of budgets, also for all that start together.
+    # The cost that budgets have to leave, of a group for all that start together.
     cost: Cost = field(init=False)
     negated: Vector = field(init=False)
     # Whether nodes of one group may differ for the demand.
@@ -144,7 +144,7 @@ class Demand:
 
     @property
     def cost_of_one(self) -> Cost:
-        """What an allocation of such an ask costs of budgets, if it starts by itself."""
+        """The cost of an allocation of such an ask that starts by itself."""
         return cost_of(self.resource, self.cost_bound_ms) if self.under_budgets else NO_COST
 
     @property

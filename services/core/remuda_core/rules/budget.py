@@ -29,13 +29,13 @@ class Period(NamedTuple):
 
 
 def amounts_of(budget: Budget) -> dict[str, int]:
-    """What may be used in a period of each resource, in base units * ms."""
+    """The amounts that may be used in a period, in base units * ms."""
     return {name: amount * HOUR_MS for name, amount in budget.amounts.items()}
 
 
 def cost_of(resource: Resource, bound_ms: int) -> dict[str, int]:
-    """What an allocation uses of budgets until its bound. Without a bound (0): the least there is, so that something
-    has to be left."""
+    """The use of an allocation until its bound. Without a bound (0): the least there is, so that something has to be
+    left."""
     lasts_ms = max(1, bound_ms)
     return {name: amount * lasts_ms for name, amount in resource.items() if amount > 0}
 

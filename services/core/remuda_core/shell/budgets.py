@@ -1,4 +1,4 @@
-"""What queues have used of their budgets, and when that will be all (semantics section 25): for people."""
+"""The use of budgets, and when they will be used up (semantics section 25): for people."""
 
 from __future__ import annotations
 

@@ -313,7 +313,7 @@ class AccountRecord(Record):
 
 
 class Used(Record):
-    """What was used of a resource, in base units * ms. `sum`: hexadecimal digits, as of `AccountPast`."""
+    """Use of a resource, in base units * ms. `sum`: hexadecimal digits, as of `AccountPast`."""
 
     resource: str
     sum: str

@@ -209,7 +209,8 @@ class Node:
 
     @property
     def is_drained(self) -> bool:
-        """What `draining` has to be: the RM drains it, or an operator does, or it has left, or a window has opened."""
+        """Whether the node has to be draining: the RM drains it, or an operator does, or it has left, or a window has
+        opened."""
         return self.drained_by_rm or self.left or self.drained_by_operator or bool(self.in_windows)
 
     @property

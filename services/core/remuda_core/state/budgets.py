@@ -38,7 +38,7 @@ class Clock(Protocol):
 
 
 class Budget:
-    """What may be used, and is, of one queue. Amounts are base units * ms."""
+    """The budget of one queue: what may be used, and what is. Amounts are base units * ms."""
 
     __slots__ = (
         "_ends", "_heap", "_planned_until_ms", "amounts", "at_ms", "bounded", "clock", "from_ms", "held", "key",
@@ -56,7 +56,7 @@ class Budget:
         self.until_ms = period_at(settings, clock.now_ms).until_ms
         self.at_ms = clock.now_ms
         self.past: dict[str, int] = {}
-        # What was used after the period, in the period that begins at `later_ms`.
+        # The use after the period, in the period that begins at `later_ms`.
         self.later: dict[str, int] = {}
         self.later_ms = 0
         self.held: dict[str, int] = {}
@@ -107,7 +107,7 @@ class Budget:
             self.until_ms = period_at(settings, now_ms).until_ms
 
     def used_of(self, name: str) -> int:
-        """What was used of the resource until now; of a period that is over, until its end."""
+        """The use of the resource until now; of a period that is over, until its end."""
         gained_ms = min(self.clock.now_ms, self.until_ms) - self.at_ms
         return self.past.get(name, 0) + (self.used.get(name, 0) * gained_ms if gained_ms > 0 else 0)
 
@@ -131,7 +131,7 @@ class Budget:
                 heapify(self._heap)
 
     def committed_of(self, name: str) -> int:
-        """What running work may still use of the resource by its bounds, until the period ends."""
+        """The most that running work may still use of the resource by its bounds, until the period ends."""
         now_ms = min(self.clock.now_ms, self.until_ms)
         self._pass_to(now_ms)
         return self.weighted.get(name, 0) - self.bounded.get(name, 0) * now_ms
@@ -159,7 +159,7 @@ class Budget:
     # Room
 
     def left_of(self, name: str, held: Cost) -> int:
-        """What is left of a resource that the budget bounds, beside `held`."""
+        """The rest of a resource that the budget bounds, beside `held`."""
         return self.amounts[name] - self.used_of(name) - self.committed_of(name) - held.get(name, 0)
 
     def has_room(self, cost: Cost, held: Cost) -> bool:
