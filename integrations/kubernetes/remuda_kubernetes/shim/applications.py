@@ -283,8 +283,9 @@ class Applications:
 
     def _devices_of_others(self, entry: PodEntry) -> str:
         """Why a pod waits that requests devices as an extended resource, for which this front end allocates none."""
-        claimed = request_names(entry.pod) & set(self._cache.devices.resources.values())
-        if claimed and not entry.is_placeholder:
+        resources = set(self._cache.devices.resources.values())
+        claimed = request_names(entry.pod) & resources if resources and not entry.is_placeholder else ()
+        if claimed:
             return f"its containers request {', '.join(sorted(claimed))}, which is allocated by resourceClaims only"
         served = [] if self._cache.policy.leaves_devices(entry.pod) else self._cache.served_by_devices(entry.size)
         if not served:

@@ -54,6 +54,10 @@ class ShimPolicy:
             return "its resourceClaims (dynamic resource allocation) are allocated by the default scheduler only"
         return ""
 
+    def allocates_claims(self, pod: Pod) -> bool:
+        """Whether the pod has claims of devices, and they are allocated here."""
+        return bool(pod.spec.resource_claims and self.device_classes)
+
     def leaves_devices(self, pod: Pod) -> bool:
         """Whether another scheduler allocates the devices of the pod."""
         return False
@@ -298,7 +302,7 @@ class Cache:
         """A pod that runs without an allocation is reported as large as it is, with the devices of its claims that no
         other pod has booked."""
         entry.uuid = ""
-        if self.devices.resources and entry.pod.spec.resource_claims:
+        if self.policy.allocates_claims(entry.pod):
             free = self.devices_occupied(entry.node)
             mine = self.devices.of_running(entry.pod, entry.node)
             devices = {resource: [name for name in names if name in free.get(resource, ())]

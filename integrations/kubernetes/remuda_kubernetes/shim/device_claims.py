@@ -47,7 +47,7 @@ class DeviceClaims:
 
     def hold(self, entry: PodEntry) -> str:
         """Why the pod cannot be asked for yet; empty: it can, and the devices of its claims are for it."""
-        if not entry.pod.spec.resource_claims or not self._cache.policy.device_classes:
+        if not self._cache.policy.allocates_claims(entry.pod):
             return ""
         if not self._cache.policy.predicates:
             return "its resourceClaims need kubernetes.predicates"
@@ -82,7 +82,7 @@ class DeviceClaims:
 
     def stale(self, entry: PodEntry) -> str:
         """Why the devices of the pod's allocation cannot be given to its claims; empty: they can."""
-        if not entry.pod.spec.resource_claims or not self._cache.policy.device_classes:
+        if not self._cache.policy.allocates_claims(entry.pod):
             return ""
         devices, node = self._cache.devices, entry.node
         returning = next((key[1] for key in claim_keys(entry.pod) if key in self._returning), "")
@@ -94,7 +94,7 @@ class DeviceClaims:
 
     def writes(self, entry: PodEntry) -> tuple[Write, ...]:
         """What is to be written into the claims of the pod before its binding, which is sent now."""
-        if not entry.pod.spec.resource_claims or not self._cache.policy.device_classes:
+        if not self._cache.policy.allocates_claims(entry.pod):
             return ()
         found = self._cache.devices.writes(entry.pod, entry.node, entry.devices)
         if found:

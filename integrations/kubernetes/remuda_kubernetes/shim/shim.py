@@ -148,7 +148,7 @@ class Shim:
             self._measure(entry)
             if self.cache.policy.manages(pod):
                 self.applications.join(entry)
-                self._measure(entry)  # with the claims of devices
+                self._measure_claims(entry)
         else:
             entry.pod = pod
             self.cache.groups.put(pod, entry.node)
@@ -171,8 +171,7 @@ class Shim:
         if self.cache.policy.leaves_devices(entry.pod):
             for name in self.cache.served_by_devices(entry.size):
                 del entry.size[name]  # no node has it: the scheduler would find none
-        if entry.application and self.cache.policy.device_classes and entry.pod.spec.resource_claims:
-            self._measure_claims(entry)
+        self._measure_claims(entry)
         if entry.problem not in ("", problem):
             self.applications.unreadable(entry)
         if before and before != entry.size:
@@ -183,6 +182,8 @@ class Shim:
     def _measure_claims(self, entry: PodEntry) -> None:
         """A pod that waits is as large as the devices that its claims still want, one that was placed as large as those
         that it has."""
+        if not entry.application or not self.cache.policy.allocates_claims(entry.pod):
+            return
         devices = self.cache.devices
         self.device_claims.seen(entry)
         if entry.uuid:
