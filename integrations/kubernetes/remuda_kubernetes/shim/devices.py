@@ -136,7 +136,8 @@ class Devices:
     claims: dict[ClaimKey, ResourceClaim] = field(default_factory=dict)
     _classes: dict[str, DeviceClass] = field(default_factory=dict)
     _selections: dict[str, Selection | str] = field(default_factory=dict)  # or why the class is not understood
-    _slices: dict[Pool, dict[str, ResourceSlice]] = field(default_factory=dict)  # by driver and pool
+    _slices: dict[Pool, dict[str, ResourceSlice]] = field(default_factory=dict)  # by driver and pool, and UID
+    _pool_of_slice: dict[str, Pool] = field(default_factory=dict)  # by UID
     _complete: dict[Pool, list[ResourceSlice]] = field(default_factory=dict)  # the same
     _of_pool: dict[Pool, dict[str, OfNode]] = field(default_factory=dict)  # the same -> by node
     _pools: dict[str, dict[Pool, None]] = field(default_factory=dict)  # those with devices of a node
@@ -162,16 +163,19 @@ class Devices:
 
     def put_slice(self, of: ResourceSlice) -> list[str]:
         pool, uid = (of.spec.driver, of.spec.pool.name), of.metadata.uid
-        moved = [other for other, slices in self._slices.items() if other != pool and uid in slices]
-        changed = [node for other in moved for node in self._take_slice(other, uid)]
+        changed = self._take_slice(uid) if self._pool_of_slice.get(uid, pool) != pool else []
+        self._pool_of_slice[uid] = pool
         self._slices.setdefault(pool, {})[uid] = of
         return changed + self._see_pool(pool)
 
     def remove_slice(self, of: ResourceSlice) -> list[str]:
-        return self._take_slice((of.spec.driver, of.spec.pool.name), of.metadata.uid)
+        return self._take_slice(of.metadata.uid)
 
-    def _take_slice(self, pool: Pool, uid: str) -> list[str]:
-        self._slices.get(pool, {}).pop(uid, None)
+    def _take_slice(self, uid: str) -> list[str]:
+        pool = self._pool_of_slice.pop(uid, None)
+        if pool is None:
+            return []
+        del self._slices[pool][uid]
         return self._see_pool(pool)
 
     def _see_all(self) -> list[str]:
