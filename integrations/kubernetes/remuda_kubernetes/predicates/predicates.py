@@ -99,7 +99,8 @@ class Predicates:
         if among_pods.hard_constraints(pod):
             checks.append(Spread(pod, cache.groups, self._eligible(pod), gone).refusal)
         has_ports, has_volumes = bool(among_pods.host_ports(pod)), _has_volumes(pod)
-        in_use = self._in_use(pod, gone)
+        has_claims = cache.policy.allocates_claims(pod)
+        nowhere = self._in_use(pod, gone) or (cache.devices.waits_for(pod) if has_claims else "")
         storage, is_ours = cache.storage, not cache.policy.leaves_volumes(pod)
 
         def on_its_pods(on: NodeEntry) -> str:
@@ -114,9 +115,9 @@ class Predicates:
             )
 
         def check(on: NodeEntry) -> str:
-            if in_use:
-                return in_use
-            if pod.spec.resource_claims and (refusal := cache.devices.refusal(pod, on.node)):
+            if nowhere:
+                return nowhere
+            if has_claims and (refusal := cache.devices.refusal(pod, on.node)):
                 return refusal
             if (has_ports or has_volumes) and (refusal := on_its_pods(on)):
                 return refusal

@@ -300,9 +300,7 @@ class Devices:
         return any(claim.status.allocation is not None for claim in self._claims_of(pod))
 
     def waits_for(self, pod: Pod) -> str:
-        """Why the pod can run nowhere yet; empty: it can be placed."""
-        if not pod.spec.resource_claims or not self.resources:
-            return ""
+        """Why a pod with claims can run nowhere yet; empty: it can be placed."""
         if not self.is_served:
             return "the API server has no resource.k8s.io/v1 (from 1.34), or gives this front end no right to it"
         made_for = {one.name: one.resource_claim_template_name for one in pod.spec.resource_claims}
@@ -347,11 +345,7 @@ class Devices:
         return f"waits: {selection}" if isinstance(selection, str) else ""
 
     def refusal(self, pod: Pod, node: Node) -> str:
-        """Why the claims of the pod keep it off the node; empty: they do not."""
-        if not pod.spec.resource_claims or not self.resources:
-            return ""
-        if problem := self.waits_for(pod):
-            return problem
+        """Why the allocated claims of the pod keep it off the node; empty: they do not."""
         name, labels = node.metadata.name, node.metadata.labels or NOTHING
         for claim in self._claims_of(pod):
             of = claim.status.allocation
