@@ -23,7 +23,16 @@ from remuda_kubernetes.api.objects import (
 from remuda_kubernetes.settings import KubernetesSettings
 from remuda_kubernetes.shell.claims import ClaimRefused, give, give_back
 from remuda_kubernetes.shim.devices import Selection, selection_of
-from remuda_kubernetes.shim.effects import Ask, Bind, GiveBack, PodName, RecordEvent, Release, ReportNode
+from remuda_kubernetes.shim.effects import (
+    Ask,
+    Bind,
+    GiveBack,
+    PodName,
+    RecordEvent,
+    Release,
+    ReportAllocation,
+    ReportNode,
+)
 from remuda_kubernetes.shim.resume import AllocationRow, ApplicationRow, KeptState, NodeRow
 from remuda_kubernetes.shim.shim import Shim
 from remuda_proto.si.v1 import si_pb2 as si
@@ -547,3 +556,19 @@ def test_settings_name_a_resource_for_each_class(wrong: tuple[str, ...]) -> None
     assert KubernetesSettings(device_classes=("a=x", "b=y")).policy.device_classes == (("a", "x"), ("b", "y"))
     with pytest.raises(ValueError, match="expected CLASS=RESOURCE|expected a resource of its own"):
         KubernetesSettings(device_classes=wrong)
+
+
+async def test_running_pod_that_is_reported_after_a_restart_has_its_devices_once() -> None:
+    it = Plane({"n1": 2})
+    it.add_claim("c")
+    it.add_pod("p", "c")
+    await it.settle()
+    it.shim, it.seen = Shim(POLICY), {kind: {} for kind in KINDS}
+    it.look()
+    row = NodeRow("n1", {TAG: "gpu-0,gpu-1"}, {"vcore": 4_000, GPU: 2}, {}, "Schedulable")
+    it.shim.resume(KeptState([row], [], [], []))
+    effects = it.shim.take()
+    (allocation,) = [one.allocation for one in effects if isinstance(one, ReportAllocation)]
+    assert allocation.allocationTags[TAG] == "gpu-0"
+    *_, last = [one.node for one in effects if isinstance(one, ReportNode)]
+    assert dict(last.attributes)[f"{TAG}.occupied"] == "" and last.occupiedResource.resources[GPU].value == 0

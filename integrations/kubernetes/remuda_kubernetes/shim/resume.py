@@ -207,6 +207,8 @@ class Resumption:
                 self._applications.submit(self._cache.applications[entry.application])
                 self._cache.book_running(entry)
                 self._cache.emit(ReportAllocation(messages.allocation(self._cache, entry)))
+                if entry.devices:  # they were reported as occupied
+                    self._cache.dirty_nodes[entry.node] = None
 
     def _is_known(self, entry: PodEntry) -> bool:
         node = self._cache.nodes.get(entry.node)
