@@ -572,3 +572,18 @@ async def test_running_pod_that_is_reported_after_a_restart_has_its_devices_once
     assert allocation.allocationTags[TAG] == "gpu-0"
     *_, last = [one.node for one in effects if isinstance(one, ReportNode)]
     assert dict(last.attributes)[f"{TAG}.occupied"] == "" and last.occupiedResource.resources[GPU].value == 0
+
+
+async def test_devices_of_a_node_are_reported_although_its_amounts_cannot_be_read() -> None:
+    it = Plane({"n1": 1})
+    node = it.server.find("nodes", "n1", "")
+    assert node is not None
+    it.server.put("nodes", node, status={"allocatable": {"cpu": "much"}})
+    await it.settle()
+    one = it.server.find("resourceslices", "n1-slice", "") or {}
+    it.server.put("resourceslices", one, spec={"devices": [{"name": "gpu-0"}, {"name": "gpu-1"}]})
+    await it.settle()
+    assert it.capacity("n1") == 2
+    it.server.remove("resourceslices", it.server.find("resourceslices", "n1-slice", "") or {})
+    await it.settle()
+    assert it.capacity("n1") == 0

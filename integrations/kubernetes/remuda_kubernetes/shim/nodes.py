@@ -169,6 +169,7 @@ class Nodes:
         """Resources of device classes are the devices of slices, and no others. Where all devices have gone there are
         0, as long as the node is known."""
         devices, occupied = self._cache.devices.on_node(name), self._cache.devices_occupied(name)
+        entry.capacity = dict(entry.capacity)  # amounts that cannot be read are those of `before`, which stays
         for resource in self._cache.devices.resources.values():
             here, taken = devices.get(resource, {}), occupied.get(resource, [])
             entry.capacity.pop(resource, None)
