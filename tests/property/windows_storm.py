@@ -40,7 +40,7 @@ def one(random: Random, queues: Mapping[str, QueueSettings], now_ms: int, name: 
         )
         return replace(window, queues=(QueueInWindow(path, changed),))
     nodes = {"rack": random.choice("xy*")} if random.random() < 0.5 else {}
-    ids = tuple(random.sample(("n1", "n2", "n3", "n4"), random.randint(1, 2)))
+    ids = tuple(sorted(random.sample(("n1", "n2", "n3", "n4"), random.randint(1, 2))))
     window = replace(window, nodes=nodes, ids=("*",) if random.random() < 0.2 else () if nodes else ids)
     if kind < 0.6 and queues:
         lead_ms = random.choice((0, 1, 10, 60)) * MINUTE_MS

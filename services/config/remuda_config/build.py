@@ -104,7 +104,7 @@ def _window(window: Window, partition: Partition) -> config_pb2.Window:
         until_ms=calendars.instant_in(window.until, zone) or 0,
         skip=sorted(day for text in set(window.skip) if (day := calendars.day_number(text)) is not None),
         nodes=window.nodes,
-        ids=window.ids,
+        ids=sorted(set(window.ids)),
         unbounded=window.unbounded.lower() == "allow",
         release=window.release,
         queue=window.queue.lower(),

@@ -122,8 +122,8 @@ class QueueInWindow(Settings):
 class Window(Settings):
     """A span of time, which comes once, at `start_ms`, or on `days` of the week (0: Monday), `time_ms` after midnight
     by the clock of `offsets`. Times are in ms since 1970. Nodes are those with these attributes, and those with these
-    IDs. With a `queue`, it keeps them for that queue, from `lead_ms` before on; with `queues`, these have other
-    settings in it, and it has no nodes; else it is one of maintenance (semantics section 26)."""
+    IDs, which are sorted. With a `queue`, it keeps them for that queue, from `lead_ms` before on; with `queues`, these
+    have other settings in it, and it has no nodes; else it is one of maintenance (semantics section 26)."""
 
     name: str
     start_ms: int = 0

@@ -217,6 +217,8 @@ def problems_of_calendar(partition: PartitionSettings, compatibility: str) -> It
             yield f"{of_window} is there twice"
         if window.duration_ms < 1 or window.start_ms < 0 or not set(window.days) <= set(range(7)):
             yield f"{of_window}: expected a start or days of the week from 0 to 6, and a duration"
+        if list(window.ids) != sorted(set(window.ids)):
+            yield f"{of_window}: IDs of nodes, expected each once and in their order"
         if is_of_nodes(window) == bool(window.queues):
             yield f"{of_window}: expected either nodes or settings of queues"
         for path in (*filter(None, (window.queue,)), *(one.path for one in window.queues)):
