@@ -135,8 +135,9 @@ class Queries:
     def windows(self, request: Request) -> dict[str, object]:
         """The windows of calendars by name, and when each comes."""
         rows = (
-            ([name, window.name], partial(views.window, name, window, partition))
+            ([name, window.name], partial(views.window, name, window, partition, nodes.get(window.name, ())))
             for name, partition, _ in self._partitions(request)
+            for nodes in (views.nodes_of_windows(partition),)
             for window in sorted(partition.settings.calendar, key=lambda window: window.name)
         )
         return page(request, "windows", rows, self._head())

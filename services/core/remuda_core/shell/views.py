@@ -23,7 +23,7 @@ from ..rules.limits import GROUP
 from ..rules.required_node import required_node
 from ..rules.resource import raise_to
 from ..rules.topology import path_of
-from ..rules.windows import is_maintenance, is_of_nodes, opens_ms
+from ..rules.windows import is_maintenance, opens_ms
 from ..settings import ChildTemplate, Limit, PlacementRule, QueueSettings, TopologyLevel, Window
 from ..state import (
     NEVER_MS,
@@ -244,9 +244,18 @@ def maintenance_of(partition: Partition, node: Node) -> Window | None:
     return min(ahead, key=lambda one: (partition.windows[one.name].from_ms, one.name), default=None)
 
 
-def window(name: str, window: Window, partition: Partition) -> rows.Window:
-    known, of_nodes = partition.windows.get(window.name), is_of_nodes(window)
-    nodes = [node for node in partition.nodes.values() if window.name in node.windows] if of_nodes else []
+def nodes_of_windows(partition: Partition) -> dict[str, list[Node]]:
+    """By the name of a window. O(nodes)."""
+    found: dict[str, list[Node]] = {}
+    for node in partition.nodes.values() if partition.settings.calendar else ():
+        for name in node.windows:
+            found.setdefault(name, []).append(node)
+    return found
+
+
+def window(name: str, window: Window, partition: Partition, nodes: Sequence[Node]) -> rows.Window:
+    """`nodes`: those of the window."""
+    known = partition.windows.get(window.name)
     return rows.Window(
         partition=name,
         name=window.name,
