@@ -3,42 +3,48 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
 from integrations.kubernetes.tests import manifests
-from remuda_core.commands import (
-    AnswerPredicates,
-    Register,
-    ReleaseAllocation,
-    ReleaseAsk,
-    Schedule,
-    SubmitApplication,
-    SubmitAsk,
-    Tick,
-    UpdateNode,
-    Verdict,
-)
+from remuda_bus.bus import Message
+from remuda_core.commands import AnswerPredicates, Command, Register, Schedule, Tick, Verdict
 from remuda_core.core import Core
-from remuda_core.facts import Allocated, PredicatesAsked
-from remuda_core.facts import Ask as CoreAsk
+from remuda_core.facts import Fact, PredicatesAsked
 from remuda_core.settings import Configuration, PartitionSettings, QueueSettings, TopologyLevel
+from remuda_core.wire.codec import CommitCodec
 from remuda_kubernetes.api.client import ApiError
 from remuda_kubernetes.api.objects import DeviceClass, Node, Pod, ResourceClaim, ResourceSlice
 from remuda_kubernetes.shell.claims import give, give_back
 from remuda_kubernetes.shim.cache import ShimPolicy
-from remuda_kubernetes.shim.effects import Ask, Bind, Effect, GiveBack, RecordEvent, Release, ReportNode, Submit
-from remuda_kubernetes.shim.effects import SetCondition as Condition
+from remuda_kubernetes.shim.effects import (
+    Ask,
+    Bind,
+    Effect,
+    GiveBack,
+    RecordEvent,
+    Release,
+    ReportAllocation,
+    ReportNode,
+    SetCondition,
+    Submit,
+)
 from remuda_kubernetes.shim.shim import Shim
-from remuda_proto.si.v1 import si_pb2 as si
+from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
+from remuda_rmproxy.inbound.translate import commands_of
+from remuda_rmproxy.outbound.callback_mapping import RESPONSES
+from remuda_rmproxy.outbound.callbacks import callbacks_of
+from remuda_sdk.resource_manager.requests import RequestEncoder
 from tests.sim.kubernetes.api_server import ApiServer, Json
 from tests.sim.story import Story
 
 GPU = "example.com/gpu"
 DRIVER = "gpu.example.com"
-PARTITION = "[k8s]default"
+RM, PARTITION = "k8s", "[k8s]default"
+MESSAGE_BYTES = 1024 * 1024
+EVERYTHING = 100  # asks
 KINDS: dict[str, tuple[type[Any], str]] = {
     "nodes": (Node, "node"), "deviceclasses": (DeviceClass, "device_class"), "resourceslices": (ResourceSlice, ""),
     "resourceclaims": (ResourceClaim, ""), "pods": (Pod, "pod"),
@@ -81,9 +87,11 @@ class Plane:
         self.said: list[str] = []  # what the core has decided since it was asked last
         self.is_carried_out = True  # bindings and what is given back
         root = QueueSettings("root", parent=True, submit_acl="*", queues=(QueueSettings("default"),))
-        self.core = Core("k8s")
+        self.core = Core(RM)
+        self._encoder = RequestEncoder(RM)
+        self._codec = CommitCodec()
         configuration = Configuration("x", (PartitionSettings("default", root, topology=levels, devices={GPU: 1}),))
-        self.core.handle(Register("k8s", configuration, extra_config={"predicates": "batch"}), self.now_ms)
+        self.core.handle(Register(RM, configuration, extra_config={"predicates": "batch"}), self.now_ms)
         self.shim = Shim(policy)
         self.add_class()
         for name, count in gpus.items():
@@ -160,74 +168,56 @@ class Plane:
             for effect in effects:
                 await self._carry_out(effect)
             self.now_ms += 1_000
-            facts = [*self.core.handle(Tick(), self.now_ms), *self.core.handle(Schedule(100), self.now_ms)]
+            facts = self._decide([Tick(), Schedule(EVERYTHING)])
             asked = [one for one in facts if isinstance(one, PredicatesAsked)]
             for one in asked:
-                facts += self._answer(one)
-            self._report(facts)
+                facts += self._decide([self._answer(one), Schedule(EVERYTHING)])
+            self.said += map(str, facts)
             self.shim.sweep()
             if not (effects or asked or facts):
                 return
 
-    def _answer(self, asked: PredicatesAsked) -> list[Any]:
+    def _answer(self, asked: PredicatesAsked) -> AnswerPredicates:
         found = self.shim.questions.verdicts(asked.allocation_key, asked.predicate_class, asked.node_ids)
         verdicts = tuple(Verdict(one.node_id, one.reason, one.holds_ms) for one in found)
-        answered = self.core.handle(AnswerPredicates(PARTITION, asked.question, verdicts), self.now_ms)
-        return [*answered, *self.core.handle(Schedule(100), self.now_ms)]
+        return AnswerPredicates(PARTITION, asked.question, verdicts)
 
-    def _report(self, facts: list[Any]) -> None:
-        self.said += map(str, facts)
-        for one in facts:
-            if isinstance(one, Allocated):
-                tags = {f"remuda/devices.{resource}": text for resource, text in one.devices.items()}
-                new = si.Allocation(allocationKey=one.allocation_key, UUID=one.uuid, nodeID=one.node_id,
-                                    applicationID=one.application_id, allocationTags=tags)  # fmt: skip
-                for name, amount in one.resource.items():
-                    new.resourcePerAlloc.resources[name].value = amount
-                self.shim.allocation(si.AllocationResponse(new=[new]))
+    def _decide(self, commands: Iterable[Command]) -> list[Fact]:
+        """The shim gets the callbacks."""
+        facts = self.core.handle_all(commands, self.now_ms)
+        commit = log_pb2.Commit(now_ms=self.now_ms)
+        self._codec.write(facts, commit.decisions.add())
+        for callback in callbacks_of(commit, RM, MESSAGE_BYTES):
+            if callback.kind in RESPONSES:
+                getattr(self.shim, callback.kind)(RESPONSES[callback.kind].FromString(callback.payload))
+        return facts
 
     async def _carry_out(self, effect: Effect) -> None:
-        core = self.core
+        encoder = self._encoder
         match effect:
-            case Submit(request):
-                core.handle(SubmitApplication(PARTITION, request.applicationID, "root.default", "ann"), self.now_ms)
-                accepted = si.AcceptedApplication(applicationID=request.applicationID)
-                self.shim.application(si.ApplicationResponse(accepted=[accepted]))
+            case Submit(application):
+                self._send("application", encoder.submissions([application], MESSAGE_BYTES))
             case Ask(ask):
-                resource = {name: one.value for name, one in ask.resourceAsk.resources.items()}
-                group, tags = ask.taskGroupName, dict(ask.tags)
-                of = CoreAsk(PARTITION, ask.applicationID, ask.allocationKey, resource, task_group=group, tags=tags)
-                core.handle(SubmitAsk(of), self.now_ms)
-            case Release(si.AllocationRelease() as one):
-                core.handle(ReleaseAllocation(PARTITION, one.applicationID, one.UUID), self.now_ms)
-            case Release(si.AllocationAskRelease() as one):
-                core.handle(ReleaseAsk(PARTITION, one.applicationID, one.allocationKey), self.now_ms)
-            case ReportNode(info):
-                self._update(info)
-            case Condition(pod, _, message):
+                self._send("allocation", encoder.asks([ask], MESSAGE_BYTES))
+            case Release(release):
+                self._send("allocation", encoder.releases([release], MESSAGE_BYTES))
+            case ReportAllocation(allocation):
+                self._send("allocation", encoder.allocations([allocation], MESSAGE_BYTES))
+            case ReportNode(node):
+                self._send("node", encoder.nodes([node], MESSAGE_BYTES))
+            case SetCondition(pod, _, message):
                 self.conditions[pod.name] = message
             case RecordEvent(_, pod, reason, _, note):
                 self.events.append(f"{pod.name} {reason} {note}")
             case Bind() | GiveBack() if self.is_carried_out:
                 await self._call(effect)
 
-    def _update(self, info: si.NodeInfo) -> None:
-        existing = tuple(
-            Allocated(PARTITION, one.applicationID, one.allocationKey, one.UUID, one.nodeID,
-                      {name: of.value for name, of in one.resourcePerAlloc.resources.items()},
-                      tags=dict(one.allocationTags))
-            for one in info.existingAllocations
-        )  # fmt: skip
-        capacity, occupied = (
-            {name: one.value for name, one in of.resources.items()} if info.HasField(field) else None  # type: ignore[arg-type]
-            for field, of in (
-                ("schedulableResource", info.schedulableResource),
-                ("occupiedResource", info.occupiedResource),
-            )
-        )
-        action, attributes = si.NodeInfo.ActionFromRM.Name(info.action), dict(info.attributes)
-        command = UpdateNode(PARTITION, info.nodeID, action, attributes, capacity, occupied, existing)
-        self.core.handle(command, self.now_ms)
+    def _send(self, kind: str, payloads: Iterable[bytes]) -> None:
+        """A request as rmproxy translates it, and the core reads it."""
+        for payload in payloads:
+            for command in commands_of(Message(f"si.v1.rm.{RM}.{kind}", payload, seq=1), RM, MESSAGE_BYTES):
+                _, commands = self._codec.read(inbox_pb2.Command.FromString(command))
+                self._decide(commands)
 
     async def _call(self, effect: Bind | GiveBack) -> None:
         try:
