@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -45,10 +46,14 @@ DRIVER = "gpu.example.com"
 RM, PARTITION = "k8s", "[k8s]default"
 MESSAGE_BYTES = 1024 * 1024
 EVERYTHING = 100  # asks
-KINDS: dict[str, tuple[type[Any], str]] = {
-    "nodes": (Node, "node"), "deviceclasses": (DeviceClass, "device_class"), "resourceslices": (ResourceSlice, ""),
-    "resourceclaims": (ResourceClaim, ""), "pods": (Pod, "pod"),
-}  # fmt: skip
+# Of each kind of object: its type, and where the shim is told that one has changed or is gone.
+KINDS: dict[str, tuple[type[Any], attrgetter[Any]]] = {
+    "nodes": (Node, attrgetter("node_changed", "node_gone")),
+    "deviceclasses": (DeviceClass, attrgetter("device_class_changed", "device_class_gone")),
+    "resourceslices": (ResourceSlice, attrgetter("device_claims.slice_changed", "device_claims.slice_gone")),
+    "resourceclaims": (ResourceClaim, attrgetter("device_claims.claim_changed", "device_claims.claim_gone")),
+    "pods": (Pod, attrgetter("pod_changed", "pod_gone")),
+}
 POLICY = ShimPolicy(frozenset({"remuda"}), device_classes=(("gpu", GPU),))
 
 
@@ -142,23 +147,15 @@ class Plane:
 
     def look(self) -> None:
         """The shim gets what has changed."""
-        for kind, (of, name) in KINDS.items():
+        for kind, (of, handlers) in KINDS.items():
             now = {one["metadata"]["uid"]: one for one in self.server.all(kind)}
             before, self.seen[kind] = self.seen[kind], now
-            changed, gone = self._handlers(kind, name)
+            changed, gone = handlers(self.shim)
             for uid in before.keys() - now.keys():
                 gone(msgspec.convert(before[uid], of))
             for uid, one in now.items():
                 if before.get(uid) != one:
                     changed(msgspec.convert(one, of))
-
-    def _handlers(self, kind: str, name: str) -> tuple[Callable[[Any], None], Callable[[Any], None]]:
-        it = self.shim
-        if kind == "resourceslices":
-            return it.device_claims.slice_changed, it.device_claims.slice_gone
-        if kind == "resourceclaims":
-            return it.device_claims.claim_changed, it.device_claims.claim_gone
-        return getattr(it, f"{name}_changed"), getattr(it, f"{name}_gone")
 
     async def settle(self) -> None:
         """Until nothing is left to do."""
