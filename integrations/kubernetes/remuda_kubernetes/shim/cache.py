@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from remuda_kubernetes import limits
@@ -126,11 +126,9 @@ class PodEntry:
     def name(self) -> PodName:
         return name_of(self.pod.metadata)
 
-    def book(self, uuid: str, amounts: Amounts, devices: Mapping[str, str] | None = None) -> None:
-        """Note its allocation. Without amounts, it is as large as the pod. `devices`: names by resource, as tags have
-        them."""
-        self.uuid, self.booked = uuid, amounts or self.size
-        self.devices = {resource: tuple(text.split(",")) for resource, text in (devices or {}).items() if text}
+    def book(self, uuid: str, amounts: Amounts, devices: Booked | None = None) -> None:
+        """Note its allocation. Without amounts, it is as large as the pod."""
+        self.uuid, self.booked, self.devices = uuid, amounts or self.size, devices or {}
         self.condition = ("", "")  # if it has to wait again, it is said again
         self.told_start = None
 
@@ -304,14 +302,15 @@ class Cache:
         entry.uuid = ""
         if self.policy.allocates_claims(entry.pod):
             free = self.devices_occupied(entry.node)
-            mine = self.devices.of_running(entry.pod, entry.node)
-            devices = {resource: [name for name in names if name in free.get(resource, ())]
-                       for resource, names in mine.items()}  # fmt: skip
-            others = {
-                name: amount for name, amount in entry.size.items() if name not in self.devices.resources.values()
+            devices = {
+                resource: found
+                for resource, names in self.devices.of_running(entry.pod, entry.node).items()
+                if (found := tuple(name for name in names if name in free.get(resource, ())))
             }
-            entry.size = others | {resource: len(names) for resource, names in devices.items() if names}
-            entry.book(entry.pod.uid, entry.size, {resource: ",".join(names) for resource, names in devices.items()})
+            resources = self.devices.resources.values()
+            others = {name: amount for name, amount in entry.size.items() if name not in resources}
+            entry.size = others | {resource: len(names) for resource, names in devices.items()}
+            entry.book(entry.pod.uid, entry.size, devices)
         else:
             entry.book(entry.pod.uid, entry.size)
 

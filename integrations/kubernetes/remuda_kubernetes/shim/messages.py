@@ -9,6 +9,7 @@ from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Node, Pod
 from remuda_kubernetes.shim import names, pod_reading
 from remuda_kubernetes.shim.cache import ApplicationEntry, Cache, PodEntry
+from remuda_kubernetes.shim.devices import Booked
 from remuda_kubernetes.shim.task_groups import placeholder_sum
 from remuda_kubernetes.shim.topology import tags_of as topology_tags_of
 from remuda_proto import bounds, constants
@@ -130,7 +131,7 @@ def allocation(cache: Cache, entry: PodEntry) -> si.Allocation:
     return si.Allocation(
         allocationKey=pod.uid,
         allocationTags=_tags(pod, topology=cache.policy.topology, bound_ms=pod_reading.bound_ms_of(pod))
-        | {constants.DEVICES_TAG + resource: ",".join(names) for resource, names in entry.devices.items() if names},
+        | {constants.DEVICES_TAG + resource: ",".join(names) for resource, names in entry.devices.items()},
         UUID=entry.uuid,
         resourcePerAlloc=resource(entry.size),
         priority=pod.spec.priority or 0,
@@ -141,10 +142,10 @@ def allocation(cache: Cache, entry: PodEntry) -> si.Allocation:
     )
 
 
-def devices(cache: Cache, tags: Mapping[str, str]) -> dict[str, str]:
+def devices(cache: Cache, tags: Mapping[str, str]) -> Booked:
     """The names of the devices of an allocation that are of a class of the settings, by resource."""
     resources = cache.devices.resources.values()
-    return {one: names for one in resources if (names := tags.get(constants.DEVICES_TAG + one))}
+    return {one: tuple(names.split(",")) for one in resources if (names := tags.get(constants.DEVICES_TAG + one))}
 
 
 def release(entry: PodEntry, why: str) -> si.AllocationRelease | si.AllocationAskRelease:

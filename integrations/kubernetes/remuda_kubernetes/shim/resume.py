@@ -158,7 +158,7 @@ class Resumption:
         entry.attempts = _attempt(row.tags)
         if not row.releasing and not entry.is_bound:
             return si.AllocationResponse(new=[allocation])
-        entry.book(row.uuid, row.resource, messages.devices(self._cache, dict(allocation.allocationTags)))
+        entry.book(row.uuid, row.resource, messages.devices(self._cache, allocation.allocationTags))
         self._cache.put_on(entry, row.node)
         if not row.releasing:
             return None

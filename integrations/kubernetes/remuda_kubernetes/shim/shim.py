@@ -350,9 +350,7 @@ class Shim:
             return
         if entry.asks > 1:  # this may answer an earlier ask; the scheduler has taken the later one for a new ask
             self.cache.emit(Release(messages.release(entry, "an earlier ask was allocated")))
-        entry.book(
-            new.UUID, messages.amounts(new.resourcePerAlloc), messages.devices(self.cache, dict(new.allocationTags))
-        )
+        entry.book(new.UUID, messages.amounts(new.resourcePerAlloc), messages.devices(self.cache, new.allocationTags))
         self.cache.put_on(entry, new.nodeID)
         refusal = self.questions.stale(entry, new.nodeID)
         if not refusal and (problem := self.device_claims.stale(entry)):
