@@ -231,7 +231,7 @@ class Plane:
             self.shim.bound(effect.pod.uid, effect.node)
 
     def free_claims(self) -> None:
-        """What the controller of claims does."""
+        """Do as the controller of claims: free those of pods that are gone."""
         there = {one["metadata"]["uid"] for one in self.server.all("pods")}
         for claim in self.server.all("resourceclaims"):
             consumers = claim["status"].get("reservedFor", [])

@@ -93,7 +93,7 @@ def test_volume_that_one_claim_needs_is_left_to_it() -> None:
 
 
 def test_default_scheduler_takes_one_claim_after_the_other() -> None:
-    """What it would not find is not approved for its pods."""
+    """A node where it would find no volumes is not approved for its pods."""
     it = asking(
         with_classes(plugin()),
         {"of": "local"},

@@ -1,5 +1,5 @@
 """A namespace moves to remuda: gangs of YuniKorn, of Kueue and of Volcano side by side, from manifests that nobody has
-touched, through the admission webhook and the front end in both modes. What runs since before is taken over."""
+touched, through the admission webhook and the front end in both modes. Pods that run since before are taken over."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SIZE = 3
 
 
 def manifest(name: str, scheduler: str | None, labels: dict[str, str], annotations: dict[str, str]) -> Json:
-    """As the user of the former scheduler has it: `scheduler` None: named by nobody."""
+    """As the user of the former scheduler has it: `scheduler`: None: not named."""
     container = {"name": "main", "image": "train", "resources": {"requests": {"cpu": "1"}}}
     spec = {"containers": [container], **({"schedulerName": scheduler} if scheduler else {})}
     return {"apiVersion": "v1", "kind": "Pod", "spec": spec,

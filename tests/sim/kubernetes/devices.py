@@ -121,7 +121,7 @@ class DevicePlane:
         if (owner := _owner(claim)) and owner not in live and not claim["status"].get("allocation"):
             self._server.remove(CLAIMS, claim)
 
-    # What has to hold
+    # Laws
 
     def _allocated(self, claim: Json) -> None:
         mine = set(_devices(claim))

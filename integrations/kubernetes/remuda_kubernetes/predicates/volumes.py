@@ -82,7 +82,7 @@ class Storage:
     _named: dict[Key, dict[str, None]] = field(default_factory=dict)
     _reserved_for: dict[Key, dict[str, None]] = field(default_factory=dict)
     _rooms: dict[str, Placed[Key]] = field(default_factory=dict)
-    # What volumes that are being made will take, in all by capacity, and of each claim (UID) with its capacities.
+    # The room for volumes that are being made: in all by capacity, and of each claim (UID) with its capacities.
     _promised: dict[Key, Decimal] = field(default_factory=dict)
     _promises: dict[str, tuple[Decimal, list[Key]]] = field(default_factory=dict)
 

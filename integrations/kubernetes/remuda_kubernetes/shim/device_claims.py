@@ -93,7 +93,7 @@ class DeviceClaims:
         return problem
 
     def writes(self, entry: PodEntry) -> tuple[Write, ...]:
-        """What is to be written into the claims of the pod before its binding, which is sent now."""
+        """The writes into the claims of the pod before its binding, which is sent now."""
         if not self._cache.policy.allocates_claims(entry.pod):
             return ()
         found = self._cache.devices.writes(entry.pod, entry.node, entry.devices)
@@ -140,7 +140,7 @@ class DeviceClaims:
         self._look_again(claim.key)
 
     def _mark(self, key: ClaimKey) -> None:
-        """What is in use on the node of the claim changes."""
+        """The devices in use change on the nodes of the claim."""
         claim = self._cache.devices.claims.get(key)
         of = claim.status.allocation if claim is not None else None
         pools = {(one.driver, one.pool) for one in of.devices.results} if of is not None else ()

@@ -56,7 +56,7 @@ OfNode = dict[str, dict[str, Device]]  # resource -> name -> device
 
 
 class Write(NamedTuple):
-    """What is to be written into a claim before a pod is bound. `allocation`: None: it has one already."""
+    """A write into a claim before a pod is bound. `allocation`: None: the claim has one already."""
 
     claim: ResourceClaim
     allocation: dict[str, Any] | None
@@ -380,7 +380,7 @@ class Devices:
         return ""
 
     def writes(self, pod: Pod, node: str, booked: Booked) -> tuple[Write, ...]:
-        """What the claims of the pod have to say before it is bound, with these devices."""
+        """The writes into the claims of the pod before it is bound, with these devices."""
         there = self.on_node(node)
         left = {resource: [there[resource][name].id for name in names if name in there.get(resource, {})]
                 for resource, names in booked.items()}  # fmt: skip
