@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from integrations.kubernetes.tests import manifests
-from integrations.kubernetes.tests.plane import DRIVER, GPU, KINDS, PARTITION, POLICY, Plane
+from integrations.kubernetes.tests.plane import DRIVER, GPU, PARTITION, Plane
 from remuda_kubernetes.api.client import ApiError, Away, Conflict
 from remuda_kubernetes.api.objects import (
     CLAIM_FINALIZER,
@@ -34,7 +34,6 @@ from remuda_kubernetes.shim.effects import (
     ReportNode,
 )
 from remuda_kubernetes.shim.resume import AllocationRow, ApplicationRow, KeptState, NodeRow
-from remuda_kubernetes.shim.shim import Shim
 from remuda_proto.si.v1 import si_pb2 as si
 from tests.sim.kubernetes.api_server import Json
 
@@ -96,14 +95,12 @@ async def test_devices_are_occupied_before_they_are_released() -> None:
 
 async def test_what_is_known_of_devices_is_cleared_after_a_restart() -> None:
     """While the process was away, the claim of another pod has been freed."""
-    again = Shim(POLICY)
     it = Plane({"n1": 1})
-    it.shim, it.seen = again, {kind: {} for kind in KINDS}
-    it.look()
+    it.restart()
     known = {TAG: "gpu-0,gpu-1", f"{TAG}.occupied": "gpu-0=1"}
     row = NodeRow("n1", known, {"vcore": 4_000, GPU: 2}, {GPU: 1}, "Schedulable")
-    again.resume(KeptState([row], [], [], []))
-    (reported,) = [one.node for one in again.take() if isinstance(one, ReportNode)]
+    it.shim.resume(KeptState([row], [], [], []))
+    (reported,) = [one.node for one in it.shim.take() if isinstance(one, ReportNode)]
     attributes = dict(reported.attributes)
     assert attributes[TAG] == "gpu-0" and attributes[f"{TAG}.occupied"] == ""
     assert (
@@ -307,8 +304,7 @@ async def test_restart_between_the_claim_and_the_binding_goes_on() -> None:
     )
     it.client.before = lambda path: None
     it.is_carried_out = True
-    it.shim, it.seen = Shim(POLICY), {kind: {} for kind in KINDS}
-    it.look()
+    it.restart()
     it.shim.resume(KeptState([], [ApplicationRow("default.app", "Running")], [], [row]))
     await it.settle()
     assert it.node_of("p") == "n1" and it.devices_of() == [("n1", "gpu-0")]
@@ -335,11 +331,9 @@ async def test_pods_that_run_are_reported_with_their_devices() -> None:
     it.add_pod("p", "c")
     it.add_pod("q", "c")
     await it.settle()
-    again = Shim(POLICY)
-    it.shim, it.seen = again, {kind: {} for kind in KINDS}
-    it.look()
-    again.report()
-    (reported,) = [one.node for one in again.take() if isinstance(one, ReportNode)]
+    it.restart()
+    it.shim.report()
+    (reported,) = [one.node for one in it.shim.take() if isinstance(one, ReportNode)]
     tags = {one.allocationKey: dict(one.allocationTags).get(TAG, "") for one in reported.existingAllocations}
     assert sorted(tags.values()) == ["", "gpu-0,gpu-1"]
     amounts = {one.resourcePerAlloc.resources[GPU].value for one in reported.existingAllocations}
@@ -563,8 +557,7 @@ async def test_running_pod_that_is_reported_after_a_restart_has_its_devices_once
     it.add_claim("c")
     it.add_pod("p", "c")
     await it.settle()
-    it.shim, it.seen = Shim(POLICY), {kind: {} for kind in KINDS}
-    it.look()
+    it.restart()
     row = NodeRow("n1", {TAG: "gpu-0,gpu-1"}, {"vcore": 4_000, GPU: 2}, {}, "Schedulable")
     it.shim.resume(KeptState([row], [], [], []))
     effects = it.shim.take()
