@@ -1,4 +1,4 @@
-"""What a replay remembers is bounded by what is alive, and not by the length of the period."""
+"""The memory of a replay follows from what is alive, and not from the length of the period."""
 
 from __future__ import annotations
 

@@ -55,15 +55,15 @@ class Series:
 
 
 class Times:
-    """Times in ms, of which quantiles are wanted. Few are kept as they are; of many, how often there is each, rounded
-    down by at most 0.2 %, so that millions take no more room than thousands."""
+    """Times in ms, of which quantiles are wanted. Few times are kept as they are. Many are rounded down by at most
+    0.2 % and counted, so that millions take no more room than thousands."""
 
     __slots__ = ("_by_bits", "_few", "count")
 
     def __init__(self) -> None:
         self.count = 0
         self._few: array[int] = array("q")
-        # By how many bits are left out: how often there is each of what is left.
+        # By the number of lowest bits that are left out of a time: a count for each value of the others.
         self._by_bits: dict[int, array[int]] = {}
 
     def add(self, ms: int) -> None:
@@ -149,8 +149,9 @@ class _Running:
 
 
 class Measures:
-    """Of the period from `begin_ms` to `end_ms`, at whose beginning there is `state`. `by_application`: where the waits
-    of applications go; None: nowhere. What is remembered is bounded by what is alive."""
+    """Of the period from `begin_ms` to `end_ms`, at whose beginning there is `state`. `by_application`: the
+    file of the waits of applications; None: they are not written. Memory is bounded by the asks, allocations and
+    applications that are alive."""
 
     def __init__(
         self, state: State, begin_ms: int, end_ms: int, by_application: ApplicationWaits | None = None

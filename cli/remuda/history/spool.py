@@ -142,7 +142,7 @@ class Spool:
 
 
 class ApplicationWaits:
-    """The waits of applications, in a file: written by the process that plays, from when each of them has ended."""
+    """The waits of applications, in a file. The process that plays adds each application once that has ended."""
 
     def __init__(self, path: Path) -> None:
         self._rows: list[tuple[str, float, int]] = []

@@ -1,6 +1,6 @@
 """The events of a period that came to an RM from outside, read from an archive: arrivals, run times, changes of nodes,
-actions of operators. Nothing that the scheduler decided is part of it, except how long allocations ran. What is
-remembered meanwhile is bounded by what is alive.
+actions of operators. Nothing that the scheduler decided is part of it, except how long allocations ran. Memory is
+bounded by the asks, allocations and applications that are alive.
 
 The n-th allocation of an ask runs as long as its n-th did. Where that was cut off (preempted, timed out, its node lost,
 still running in the end), or where there was none, the time is *censored*: `run_ms` draws one from what the same user's
@@ -218,9 +218,8 @@ class Extraction:
                         if work.preempted:
                             work.preempted = False
                             self.found.asked_again += 1
-                            work.begun = max(
-                                0, work.begun - 1
-                            )  # the same work: how long it runs in the end is what counts
+                            # The same work: the time for which it runs in the end counts.
+                            work.begun = max(0, work.begun - 1)
                         else:
                             yield command
                     elif ask.allocation_key in rejected:
@@ -276,7 +275,7 @@ class Extraction:
         return work
 
     def _forget(self, partition: str, application_id: str) -> None:
-        """It has ended, and none of its asks comes again."""
+        """The application has ended, and none of its asks comes again."""
         for key in self._works.pop((partition, application_id), ()):
             self._repeated.discard((partition, application_id, key))
 
@@ -299,7 +298,7 @@ class Extraction:
         return partition.applications.get(application_id) if partition is not None else None
 
     def _started(self, fact: facts.Allocated, now_ms: int) -> None:
-        """How long placeholders are there follows from the scheduler."""
+        """Placeholders are left out: the scheduler decides how long they are there."""
         if fact.placeholder:
             return
         key = (fact.partition, fact.application_id, fact.allocation_key)

@@ -67,7 +67,7 @@ class _Work:
 
 class World:
     """`core` is at the beginning of the workload, and changes. `events`: those of the workload, perhaps changed.
-    `by_application`: where the waits of applications go."""
+    `by_application`: the file of the waits of applications; None: they are not written."""
 
     def __init__(
         self, core: Core, workload: Workload, events: Iterator[Event], on_preemption: str = REQUEUE,
@@ -238,7 +238,7 @@ class World:
                 self._answer(commands.AnswerPredicate(fact.partition, fact.question, True), now_ms)
 
     def _asked(self, ask: facts.Ask) -> None:
-        """One that comes again while something of it runs, or with what was preempted, goes on."""
+        """An ask that comes again while an allocation of it runs, or because one was preempted, goes on."""
         works = self._works[ask.partition, ask.application_id]
         work = works.get(ask.allocation_key)
         number = self._arriving.get((ask.application_id, ask.allocation_key), 0)
@@ -270,7 +270,7 @@ class World:
         return application.user if application is not None else ""
 
     def _forget_if_over(self, name: tuple[str, str], allocation_key: str) -> None:
-        """What is remembered is bounded by what is alive."""
+        """Memory is bounded by the asks of which something is pending or runs."""
         works = self._works.get(name, {})
         work = works.get(allocation_key)
         if work is None or work.running > 0 or work.ask.placeholder:

@@ -1,4 +1,4 @@
-"""`remuda budget`: what queues have used of their budgets, and when that will be all."""
+"""`remuda budget`: the use of the budgets of queues, and when they will be used up."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ def queues(url: str, rm: str, as_json: bool) -> None:
 
 
 def _notes(queue: QueueTree) -> Iterator[str]:
-    """The queues that operators hold, those that are above their maximum and have to give that back, and what queues
-    have used in the past."""
+    """The queues that operators hold, those that are above their maximum and have to give that back, those that
+    lend, and those whose use in the past counts."""
     if queue.held is not None:
         reason = f": {queue.held.reason}" if queue.held.reason else ""
         yield f"{queue.path} is held by {queue.held.operator} since {time_of(queue.held.since_ms)}{reason}"

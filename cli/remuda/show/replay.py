@@ -1,5 +1,5 @@
-"""`remuda replay`: what would have happened, as tables, JSON, and a page with charts. `remuda shadow`: the same of
-what a shadow has found."""
+"""`remuda replay`: what would have happened, as tables, JSON, and a page with charts. `remuda shadow`: the
+findings of a shadow, and the same tables of their effect."""
 
 from __future__ import annotations
 
@@ -409,7 +409,7 @@ def _lost(preempted: Mapping[str, Any]) -> str:
     ) or "-"  # fmt: skip
 
 
-# What a shadow has found
+# The findings of a shadow
 
 
 def shadow(directory: Path, as_json: bool) -> None:

@@ -1,5 +1,5 @@
-// Text for people. Amounts are in base units: vcore in thousandths, memory in bytes, the rest as they are. What stands on
-// devices is shown in devices, such as 0.25.
+// Text for people. Amounts are in base units: vcore in thousandths, memory in bytes, the rest as they are. Resources on
+// devices are shown in devices, such as 0.25.
 
 const FIRST = ["vcore", "memory", "gpu"];
 const BYTES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
