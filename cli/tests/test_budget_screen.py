@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from remuda.show.budgets import row, table, used_up, with_budgets
-from remuda_operations.queries.rows import BudgetUse, QueueTree
+from remuda_operations.queries.rows import BudgetUse, PartitionTree, Queues, QueueTree
 
 DAY_MS = 86_400_000
 USE = BudgetUse(
@@ -16,7 +16,7 @@ USE = BudgetUse(
 def test_a_line_for_each_resource_of_a_budget() -> None:
     below = QueueTree(path="root.a", partition="gpu", budget=USE)
     root = QueueTree(path="root", children=[below, QueueTree(path="root.b")])
-    found = list(with_budgets(root))
+    found = with_budgets(Queues("rm-1", [PartitionTree(name="gpu", queues=root)]))
     assert found == [below]
     shown = table(found, 20 * DAY_MS)
     lines = [[str(cell) for cell in column.cells] for column in shown.columns]

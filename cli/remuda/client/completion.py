@@ -191,13 +191,7 @@ async def _queues(url: str, rm: str) -> list[str]:
 
     async with bus_at(url) as bus:
         found = await queries.queues(bus, rm)
-    below = [partition.queues for partition in found.partitions]
-    paths = []
-    while below:
-        queue = below.pop()
-        paths.append(queue.path)
-        below += queue.children
-    return sorted(set(paths))
+    return sorted({queue.path for partition in found.partitions for queue in partition.queues.with_all_below()})
 
 
 async def _query(url: str, rm: str, kind: str, rows: str, field: str, prefix: str, **which: str) -> list[str]:

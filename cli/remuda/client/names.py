@@ -180,11 +180,8 @@ async def _unknown(bus: Any, given: dict[str, Any]) -> AsyncIterator[tuple[str, 
     if rm not in rms:
         return
     if path := given.get("queue"):
-        below, known = [one.queues for one in (await queues(bus, rm)).partitions], set[str]()
-        while below:
-            queue = below.pop()
-            known.add(queue.path)
-            below += queue.children
+        partitions = (await queues(bus, rm)).partitions
+        known = {queue.path for partition in partitions for queue in partition.queues.with_all_below()}
         if path.lower() not in known:
             yield "queue", path, sorted(known)
     for parameter, (kind, rows, field) in _LISTED.items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import msgspec
 from rich.table import Table
@@ -11,7 +10,7 @@ from rich.text import Text
 
 from remuda_operations.queries import core as queries
 from remuda_operations.queries.forecasts import span
-from remuda_operations.queries.rows import BudgetUse, Queue, QueueTree
+from remuda_operations.queries.rows import BudgetUse, Queue, Queues, QueueTree
 
 from ..client.connections import answered
 from ..terminal.output import console, table_of
@@ -20,7 +19,7 @@ from ..terminal.units import amount, time_of
 
 def budgets(url: str, rm: str, as_json: bool) -> None:
     found = answered(url, lambda bus: queries.queues(bus, rm))
-    queues = [queue for partition in found.partitions for queue in with_budgets(partition.queues)]
+    queues = with_budgets(found)
     if as_json:
         print(msgspec.json.encode([row(queue) for queue in queues]).decode())
     elif not queues:
@@ -29,11 +28,9 @@ def budgets(url: str, rm: str, as_json: bool) -> None:
         console.print(table(queues, time.time() * 1_000))
 
 
-def with_budgets(queue: QueueTree) -> Iterator[QueueTree]:
-    if queue.budget is not None:
-        yield queue
-    for child in queue.children:
-        yield from with_budgets(child)
+def with_budgets(found: Queues) -> list[QueueTree]:
+    every = (queue for partition in found.partitions for queue in partition.queues.with_all_below())
+    return [queue for queue in every if queue.budget is not None]
 
 
 def row(queue: Queue) -> dict[str, object]:

@@ -10,7 +10,7 @@ Amounts are in base units, times in milliseconds since 1970, 0: never or unknown
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -229,6 +229,12 @@ class QueueTree(Queue, kw_only=True):
     """A queue with those below it, which the rows of a core do not have: the reader puts them together."""
 
     children: list[QueueTree] = []
+
+    def with_all_below(self) -> Iterator[QueueTree]:
+        """Yields the queue and all queues below it, each before its children."""
+        yield self
+        for child in self.children:
+            yield from child.with_all_below()
 
 
 class PartitionTree(Partition, kw_only=True):
