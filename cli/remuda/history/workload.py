@@ -290,12 +290,8 @@ class Extraction:
         self._perhaps_over.clear()
 
     def _is_pending(self, key: Key) -> bool:
-        application = self._application(key[0], key[1])
+        application = application_of(self._core, key[0], key[1])
         return application is not None and key[2] in application.asks
-
-    def _application(self, partition_name: str, application_id: str) -> Application | None:
-        partition = self._core.state.partitions.get(partition_name)
-        return partition.applications.get(application_id) if partition is not None else None
 
     def _started(self, fact: facts.Allocated, now_ms: int) -> None:
         """Placeholders are left out: the scheduler decides how long they are there."""
@@ -303,8 +299,7 @@ class Extraction:
             return
         key = (fact.partition, fact.application_id, fact.allocation_key)
         work = self._work_of(key)
-        application = self._application(fact.partition, fact.application_id)
-        self._alive[fact.uuid] = _Alive(key, work, work.begun, application.user if application else "", now_ms)
+        self._alive[fact.uuid] = _Alive(key, work, work.begun, user_of(self._core, fact), now_ms)
         work.begun += 1
         work.running += 1
 
@@ -313,8 +308,7 @@ class Extraction:
             self._alive[fact.uuid] = dropped[0]  # it has run on
             return
         key = (fact.partition, fact.application_id, fact.allocation_key)
-        application = self._application(fact.partition, fact.application_id)
-        self._alive[fact.uuid] = _Alive(key, None, 0, application.user if application else "", now_ms)
+        self._alive[fact.uuid] = _Alive(key, None, 0, user_of(self._core, fact), now_ms)
 
     def _released(self, fact: facts.AllocationReleased, command: str, now_ms: int) -> None:
         if (requested_ms := self._requested.pop(fact.uuid, None)) is not None:
@@ -353,6 +347,17 @@ class Extraction:
         if self._confirmed.count:
             found.confirm_ms = self._confirmed.quantile(50)
         return found
+
+
+def application_of(core: Core, partition_name: str, application_id: str) -> Application | None:
+    partition = core.state.partitions.get(partition_name)
+    return partition.applications.get(application_id) if partition is not None else None
+
+
+def user_of(core: Core, fact: facts.Allocated) -> str:
+    """The user of the application of an allocation; "": it is not known."""
+    application = application_of(core, fact.partition, fact.application_id)
+    return application.user if application is not None else ""
 
 
 def _partition_of(decided: list[facts.Fact], given: str) -> str:

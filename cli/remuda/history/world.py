@@ -25,7 +25,7 @@ from remuda_core.state import Application
 
 from .measures import Measures
 from .spool import ApplicationWaits, Event
-from .workload import ANSWERED_MS, Workload
+from .workload import ANSWERED_MS, Workload, application_of, user_of
 
 REQUEUE, LOSE = "requeue", "lose"
 # Passes at one moment. A pass that is bounded goes on; one that changes nothing ends it.
@@ -256,18 +256,14 @@ class World:
         if work is not None:
             work.started += 1
             work.running += 1
-        ms, known = self._workload.run_ms(number, key, started, self._user_of(fact))
+        ms, known = self._workload.run_ms(number, key, started, user_of(self._core, fact))
         self._count(known)
         if ms is not None:
             self._in(now_ms + ms, _end(fact))
 
     def _recovered(self, fact: facts.Allocated, now_ms: int) -> None:
-        if not self._runs_on(fact, self._user_of(fact), now_ms):
+        if not self._runs_on(fact, user_of(self._core, fact), now_ms):
             self._starts(fact, now_ms)
-
-    def _user_of(self, fact: facts.Allocated) -> str:
-        application = self._core.state.partitions[fact.partition].applications.get(fact.application_id)
-        return application.user if application is not None else ""
 
     def _forget_if_over(self, name: tuple[str, str], allocation_key: str) -> None:
         """Memory is bounded by the asks of which something is pending or runs."""
@@ -275,8 +271,7 @@ class World:
         work = works.get(allocation_key)
         if work is None or work.running > 0 or work.ask.placeholder:
             return  # placeholders are forgotten with their application
-        partition = self._core.state.partitions.get(name[0])
-        application = partition.applications.get(name[1]) if partition is not None else None
+        application = application_of(self._core, *name)
         if application is None or allocation_key not in application.asks:
             del works[allocation_key]
 
@@ -286,9 +281,8 @@ class World:
 
     def _released(self, fact: facts.AllocationReleased, now_ms: int) -> None:
         preempted = fact.termination_type == facts.PREEMPTED_BY_SCHEDULER or fact.node_removed
-        partition = self._core.state.partitions.get(fact.partition)
-        application = partition.applications.get(fact.application_id) if partition is not None else None
         name = (fact.partition, fact.application_id)
+        application = application_of(self._core, *name)
         if (work := self._works.get(name, {}).get(fact.allocation_key)) is not None:
             work.running -= 1
             if preempted and self._requeues and application is not None:

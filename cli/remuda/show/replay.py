@@ -17,6 +17,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from rich.text import Text
 
 from ..errors import UserError
+from ..history.page import page, runs_of
 from ..terminal import event_loop
 from ..terminal.output import console, errors, table_of
 from ..terminal.units import amount, number, time_of, wait
@@ -169,8 +170,6 @@ def _replay(
 
     report = with_past(asked.archive, asked.options, asked.rm, play)
     if html is not None:
-        from ..history.page import page
-
         try:
             html.write_text(page(report), encoding="utf-8")
         except OSError as error:
@@ -327,8 +326,6 @@ class _Bars:
 def show_report(report: Report) -> None:
     for line in honest_lines(report):
         console.print(Text(line), soft_wrap=True)
-    from ..history.page import runs_of
-
     runs = runs_of(report)
     _show_waits("queue", runs)
     _show_waits("user", runs)
