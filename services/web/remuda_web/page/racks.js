@@ -60,13 +60,14 @@ const LINES = [
 
 // In devices, over the last day.
 function History({ rm, partition, resource, unit }) {
-  const { data, error } = useData(paths.deviceHistory(rm, partition), HISTORY_EVERY_MS);
-  const [isOpen, open] = useOption("history");
+  const [shown, show] = useOption("history");
+  const isOpen = shown === "open";
+  const { data, error } = useData(isOpen ? paths.deviceHistory(rm, partition) : null, HISTORY_EVERY_MS);
   const kept = (data && data.resources[resource]) || {};
   const series = LINES.map((line) => ({ ...line, values: (kept[line.amount] || []).map((value) => (value === null ? null : value / unit)) })).filter((one) => one.values.length);
-  return html`<details open=${isOpen === "open"} onToggle=${(event) => open(event.target.open ? "open" : "")}><summary>History of ${resource}</summary>
+  return html`<details open=${isOpen} onToggle=${(event) => show(event.target.open ? "open" : "")}><summary>History of ${resource}</summary>
     <${State} ready=${data} error=${error} empty=${data && !series.length && "No samples yet."} />
-    ${isOpen === "open" && series.length > 0 && html`<${Chart} label=${`${resource} devices of ${partition}`} times=${data.times.map((ms) => ms / 1000)} series=${series} text=${(value) => amount("", value)} />`}</details>`;
+    ${isOpen && series.length > 0 && html`<${Chart} label=${`${resource} devices of ${partition}`} times=${data.times.map((ms) => ms / 1000)} series=${series} text=${(value) => amount("", value)} />`}</details>`;
 }
 
 function Legend({ colours }) {
