@@ -13,7 +13,7 @@ from remuda_operations.queries.forecasts import span
 from remuda_operations.queries.rows import BudgetUse, Queue, Queues, QueueTree
 
 from ..client.connections import answered
-from ..terminal.output import console, table_of
+from ..terminal.output import console, queue_in, table_of
 from ..terminal.units import amount, time_of
 
 
@@ -43,7 +43,7 @@ def table(queues: list[QueueTree], now_ms: float) -> Table:
     for queue in queues:
         use = queue.budget
         assert use is not None, "only queues with budgets are shown"
-        path = queue.path if queue.partition in ("", "default") else f"{queue.partition}: {queue.path}"
+        path = queue_in(queue.partition, queue.path)
         for name in sorted(use.amounts):
             cells = [amount(name, of.get(name, 0)) + " h" for of in (use.amounts, use.used, use.committed, use.left)]
             shown.add_row(*map(Text, (path, name, *cells, time_of(use.until_ms), used_up(use, name, now_ms))))

@@ -13,7 +13,7 @@ from remuda_operations.queries.forecasts import held, span, starts
 from remuda_operations.queries.rows import Forecasts, Node
 
 from ..client.connections import answered
-from ..terminal.output import console, table_of
+from ..terminal.output import console, queue_in, table_of
 from ..terminal.units import number, time_of
 
 
@@ -31,7 +31,7 @@ def eta(url: str, rm: str, application: str | None, key: str | None, as_json: bo
 def table(found: Forecasts, now_ms: float) -> Table:
     shown = table_of("ask", "starts", "80 %", "position")
     for one in found.forecasts:
-        queue = one.queue if one.partition == "default" else f"{one.partition}: {one.queue}"
+        queue = queue_in(one.partition, one.queue)
         cells = (f"{one.application}/{one.key}", *starts(one, now_ms), f"{number(one.position)} in {queue}")
         shown.add_row(*map(Text, cells))
     return shown

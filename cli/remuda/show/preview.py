@@ -16,7 +16,7 @@ from remuda_proto.remuda.v1 import config_pb2
 from .. import limits
 from ..client.connections import answered
 from ..errors import UserError
-from ..terminal.output import console, table_of
+from ..terminal.output import console, queue_in, table_of
 from ..terminal.units import amount, amounts, number
 from .config_check import show_problems
 
@@ -169,8 +169,7 @@ def _outcome(row: Row) -> str:
 
 
 def _queue(row: Row) -> str:
-    """With its partition, where that says anything."""
-    return str(row["queue"]) if row["partition"] == "default" else f"{row['partition']}: {row['queue']}"
+    return queue_in(row["partition"], row["queue"])
 
 
 def _heading(what: str, found: str | Rows) -> None:

@@ -19,7 +19,7 @@ from remuda_operations.queries.rows import Draining, DrainingApplication, Partit
 
 from ..client import past
 from ..client.connections import answered
-from ..terminal.output import Unbroken, console, table_of, unbroken
+from ..terminal.output import Unbroken, console, queue_in, table_of, unbroken
 from ..terminal.units import amounts, number, shares, time_of
 from .fair_shares import owes, past_share
 from .queue_tree import tree
@@ -88,7 +88,7 @@ def draining_table(rows: list[dict[str, Any]], now_ms: float) -> Table:
     for queue in msgspec.convert(rows, list[Queue]):
         details = queue.draining or Draining()
         cells = (
-            queue.path if queue.partition == "default" else f"{queue.partition}: {queue.path}",
+            queue_in(queue.partition, queue.path),
             lasting(now_ms - queue.draining_since_ms),
             _applications(queue.applications, details.applications),
             amounts(queue.allocated),

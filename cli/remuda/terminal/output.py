@@ -44,6 +44,11 @@ def unbroken(listed: str) -> str:
     return re.sub(r"(?<!,) ", _GLUE, listed)
 
 
+def queue_in(partition: str, path: str) -> str:
+    """Returns the path of a queue, with its partition where that says anything."""
+    return path if partition in ("", "default") else f"{partition}: {path}"
+
+
 def table_of(*names: str, numbers: Container[str] = (), left: int = 0, title: str | None = None) -> Table:
     """Returns a table without lines, with a column for each name, and `left` blanks before the first column.
 
