@@ -580,3 +580,24 @@ async def test_devices_of_a_node_are_reported_although_its_amounts_cannot_be_rea
     it.server.remove("resourceslices", it.server.find("resourceslices", "n1-slice", "") or {})
     await it.settle()
     assert it.capacity("n1") == 0
+
+
+@pytest.mark.parametrize("is_allocated_first", [True, False])
+async def test_pod_that_another_process_binds_has_the_devices_of_its_claim(is_allocated_first: bool) -> None:
+    it = Plane({"n1": 2})
+    it.add_claim("c")
+    pod = it.add_pod("p", "c")
+    it.look()
+    results = [{"request": "gpu", "driver": DRIVER, "pool": "n1", "device": "gpu-1"}]
+    consumer = {"resource": "pods", "name": "p", "uid": pod["metadata"]["uid"]}
+    status = {"allocation": {"devices": {"results": results}}, "reservedFor": [consumer]}
+    writes = [
+        lambda: it.server.put("resourceclaims", it.claim(), status=status),
+        lambda: it.server.put("pods", pod, spec={"nodeName": "n1"}),
+    ]
+    for write in writes if is_allocated_first else reversed(writes):
+        write()
+        it.look()
+    await it.settle()
+    booked = it.core.state.partitions[PARTITION].nodes["n1"].allocated.get(GPU, 0)
+    assert it.known("n1") == (2, 1 - booked, {"gpu-0": 1, "gpu-1": 0}) and booked == is_allocated_first

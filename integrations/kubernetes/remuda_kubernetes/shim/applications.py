@@ -17,6 +17,7 @@ from remuda_kubernetes.shim.effects import (
     FailPod,
     RecordEvent,
     Release,
+    ReportAllocation,
     SetCondition,
     Submit,
     name_of,
@@ -206,6 +207,16 @@ class Applications:
             if application.problem:
                 self._record(application, "TaskGroupsError", application.problem, warn=True)
             self._cache.emit(Submit(messages.application(self._cache, application)))
+
+    def report_bound(self, entry: PodEntry) -> None:
+        """Report a pod that runs without an allocation. An unknown node is reported with its pods later."""
+        self.submit(self._cache.applications[entry.application])
+        known = self._cache.nodes.get(entry.node)
+        if known is not None and known.is_reported:
+            self._cache.book_running(entry)
+            self._cache.emit(ReportAllocation(messages.allocation(self._cache, entry)))
+            if entry.devices:  # they may have been reported as occupied
+                self._cache.dirty_nodes[entry.node] = None
 
     def advance(self, application: ApplicationEntry) -> None:
         """Ask for the pods whose turn it is, and create the placeholders that are missing."""

@@ -14,8 +14,8 @@ from msgspec import Struct
 from remuda_kubernetes.predicates.predicates import attempt_of, depends_on_pods
 from remuda_kubernetes.shim import messages, names
 from remuda_kubernetes.shim.applications import ENDED, STARTED, Applications
-from remuda_kubernetes.shim.cache import ApplicationEntry, Cache, NodeEntry, PodEntry
-from remuda_kubernetes.shim.effects import Release, ReportAllocation, ReportNode, Withdraw
+from remuda_kubernetes.shim.cache import ApplicationEntry, Cache, NodeEntry
+from remuda_kubernetes.shim.effects import Release, ReportNode, Withdraw
 from remuda_kubernetes.shim.namespaces import is_carrier
 from remuda_kubernetes.shim.quantities import Amounts
 from remuda_kubernetes.shim.questions import Questions
@@ -201,18 +201,10 @@ class Resumption:
                 self._cache.refused[row.key] = None  # an earlier process may have refused it for pods that have gone
 
     def report_bound(self) -> None:
-        """Report pods that run without an allocation. Their nodes must be known."""
+        """Report pods that run without an allocation."""
         for entry in list(self._cache.pods.values()):
-            if entry.application and entry.is_bound and not entry.uuid and self._is_known(entry):
-                self._applications.submit(self._cache.applications[entry.application])
-                self._cache.book_running(entry)
-                self._cache.emit(ReportAllocation(messages.allocation(self._cache, entry)))
-                if entry.devices:  # they were reported as occupied
-                    self._cache.dirty_nodes[entry.node] = None
-
-    def _is_known(self, entry: PodEntry) -> bool:
-        node = self._cache.nodes.get(entry.node)
-        return node is not None and node.is_reported
+            if entry.application and entry.is_bound and not entry.uuid:
+                self._applications.report_bound(entry)
 
 
 def _attempt(tags: dict[str, str]) -> int:

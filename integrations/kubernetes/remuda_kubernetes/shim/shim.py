@@ -31,7 +31,6 @@ from remuda_kubernetes.shim.effects import (
     PodName,
     RecordEvent,
     Release,
-    ReportAllocation,
     SetCondition,
     name_of,
 )
@@ -216,15 +215,8 @@ class Shim:
         entry.release = None  # it was of the allocation that is released here
         if not self.cache.is_live:
             return
-        self._report_bound(entry)
+        self.applications.report_bound(entry)
         self._continue(entry)
-
-    def _report_bound(self, entry: PodEntry) -> None:
-        self.applications.submit(self.cache.applications[entry.application])
-        known = self.cache.nodes.get(entry.node)
-        if known is not None and known.is_reported:
-            entry.book(entry.pod.uid, entry.size)
-            self.cache.emit(ReportAllocation(messages.allocation(self.cache, entry)))
 
     def _continue(self, entry: PodEntry) -> None:
         """A bound placeholder may have been the last one that its gang waits for."""
@@ -337,7 +329,7 @@ class Shim:
         entry.uuid = ""
         if entry.is_bound and entry.resubmissions < limits.RESUBMISSIONS:
             entry.resubmissions += 1
-            self._report_bound(entry)
+            self.applications.report_bound(entry)
         else:
             self.cache.record(entry, "TaskRejected", reason, warn=True)
 
