@@ -86,11 +86,8 @@ class Spool:
         self._runs: list[tuple[int, int, int, bool]] = []
         self._numbers = count()
         self._file = self._events_path.open("wb")
-        self._database = sqlite3.connect(self._runs_path)
-        self._database.executescript(
-            "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
-            "CREATE TABLE runs (work INTEGER, number INTEGER, ms INTEGER, over INTEGER, PRIMARY KEY (work, number))"
-            " WITHOUT ROWID"
+        self._database = _with_table(
+            self._runs_path, "runs (work INTEGER, number INTEGER, ms INTEGER, over INTEGER, PRIMARY KEY (work, number))"
         )
         self._reader: tuple[int, sqlite3.Connection] | None = None  # of this process
 
@@ -146,11 +143,7 @@ class ApplicationWaits:
 
     def __init__(self, path: Path) -> None:
         self._rows: list[tuple[str, float, int]] = []
-        self._database = sqlite3.connect(path)
-        self._database.executescript(
-            "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
-            "CREATE TABLE waits (application TEXT PRIMARY KEY, total REAL, count INTEGER) WITHOUT ROWID"
-        )
+        self._database = _with_table(path, "waits (application TEXT PRIMARY KEY, total REAL, count INTEGER)")
 
     def add(self, application: str, total_ms: float, asks: int) -> None:
         """An application whose ID comes again is the same."""
@@ -170,6 +163,13 @@ class ApplicationWaits:
         )
         self._database.commit()
         self._rows.clear()
+
+
+def _with_table(path: Path, table: str) -> sqlite3.Connection:
+    """A new database, which nobody needs after a crash."""
+    database = sqlite3.connect(path)
+    database.executescript(f"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; CREATE TABLE {table} WITHOUT ROWID")
+    return database
 
 
 def write_means(path: Path, means: Mapping[str, float]) -> None:
