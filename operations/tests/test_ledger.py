@@ -1,4 +1,4 @@
-"""Sums of a ledger, what they cost, and their exports."""
+"""Sums of a ledger, what they cost, their exports, and the method for operators."""
 
 from __future__ import annotations
 
@@ -15,12 +15,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remuda_bus import subjects
+from remuda_bus.bus import Refused
 from remuda_bus.memory import MemoryBus
 from remuda_operations.ledger import exports, hours, reading
 from remuda_operations.ledger.bookmark import Bookmark
 from remuda_operations.ledger.hours import HOUR_MS, Row, RowKey
 from remuda_operations.ledger.prices import Prices, money
 from remuda_operations.ledger.reading import BadQuery, LedgerQuery, LedgerRow, Sums, read_ledger
+from remuda_operations.operator_api import ledgers
+from remuda_operations.operator_api.ledgers import Ledgers
+from remuda_operations.operator_api.messages import READER
+from remuda_proto.remuda.v1 import admin_pb2 as admin
 
 RM = "rm:1"
 # The begin of a day in UTC.
@@ -290,3 +295,63 @@ async def test_parquet_has_the_same_rows(bus: MemoryBus) -> None:
     assert read.column_names == [name for name, _ in found.columns]
     assert [tuple(one.values()) for one in read.to_pylist()] == found.rows
     assert parquet.read_table(pa.BufferReader(exports.as_parquet(exports.Table(found.columns, [])))).num_rows == 0
+
+
+async def asked(bus: MemoryBus, **fields: Any) -> admin.GetLedgerResponse:
+    return await Ledgers().get_ledger(bus, READER, admin.GetLedgerRequest(**{"rm": RM, **fields}))
+
+
+async def test_the_method_answers_as_rest_with_amounts_as_texts(bus: MemoryBus) -> None:
+    fields: dict[str, Any] = {"since_ms": DAY_MS + 1, "until_ms": DAY_MS + 48 * HOUR_MS}
+    answer = await asked(bus, by=["queue", "tag:project"], queue="ROOT.a", **fields)
+    assert (answer.rm, answer.begun_ms, answer.closed_ms) == (RM, DAY_MS, DAY_MS + 25 * HOUR_MS)
+    above, below = answer.rows
+    assert (above.queue, above.user, dict(above.tags)) == ("root.a", "", {"project": ""})
+    assert dict(above.used) == {"vcore": f"{4_000 * HOUR_MS}", "memory": f"{2**30 * HOUR_MS}"}
+    assert (dict(above.lost), dict(above.gang)) == ({"vcore": f"{500 * HOUR_MS}"}, {})
+    assert (below.queue, below.tags["project"], below.used["gpu"]) == ("root.a.b", "x", f"{6 * HOUR_MS}")
+    whole = await read_ledger(bus, RM, query())
+    (row,) = (await asked(bus, **fields)).rows
+    assert {name: int(amount) for name, amount in row.used.items()} == whole.rows[0].amounts["used"]
+    assert (row.from_ms, row.until_ms, row.gang["gpu"]) == (DAY_MS, DAY_MS + 48 * HOUR_MS, f"{HOUR_MS}")
+    by_day = await asked(bus, per="day", zone="Asia/Kolkata", user="bob", **fields)
+    assert [one.used["gpu"] for one in by_day.rows] == [f"{2 * HOUR_MS}", f"{4 * HOUR_MS}"]
+
+
+async def test_pages_of_the_method_are_sums_of_the_same_hours(bus: MemoryBus) -> None:
+    fields: dict[str, Any] = {"since_ms": DAY_MS, "until_ms": DAY_MS + 48 * HOUR_MS, "per": "day"}
+    fields["by"] = ["queue", "application"]
+    whole, token = await asked(bus, **fields), ""
+    found: list[admin.LedgerRow] = []
+    for number in range(len(whole.rows)):
+        page = await asked(bus, limit=1, page_token=token, **fields)
+        found += page.rows
+        token = page.next_page_token
+        assert bool(token) == (number < len(whole.rows) - 1)
+        if not number:  # a further hour is closed
+            (late,) = hours.encode(DAY_MS + 25 * HOUR_MS, [row("root.a.b", "bob", "app-2", gpu=9)])
+            await bus.append(subjects.ledger(RM, DAY_MS // HOUR_MS + 25), late)
+    assert found == list(whole.rows) and len(found) == 5
+    assert (await asked(bus, **fields)).rows[-1].used["gpu"] == f"{13 * HOUR_MS}"
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"by": ["cluster"]}, "by 'cluster': expected"), ({"per": "week"}, "per 'week': expected"),
+        ({"zone": "Nowhere"}, "zone 'Nowhere': expected"), ({"since_ms": 5, "until_ms": 5}, "since_ms is 5, expected"),
+        ({"since_ms": -1}, "since_ms is -1, expected"), ({"page_token": "{}"}, "page_token is '{}', expected"),
+        ({"page_token": "[1,2,3]"}, "page_token is"), ({"rm": "*"}, r"rm is '\*', expected"),
+        ({"rm": "other"}, "no resource manager 'other' is registered, and none has a ledger"),
+    ],
+)  # fmt: skip
+async def test_the_method_names_wrong_fields(bus: MemoryBus, fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(Refused, match=said) as refused:
+        await asked(bus, **fields)
+    assert refused.value.code == (404 if "rm" in fields and fields["rm"] == "other" else 400)
+
+
+async def test_the_method_refuses_too_many_rows(bus: MemoryBus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledgers, "LEDGER_ROWS", 1)
+    with pytest.raises(Refused, match="per: more than 1 rows"):
+        await asked(bus, since_ms=DAY_MS, until_ms=DAY_MS + HOUR_MS, by=["user"])

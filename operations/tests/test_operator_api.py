@@ -122,6 +122,29 @@ async def test_a_core_of_another_version_is_an_outage():
     assert refused.value.code == 503
 
 
+async def test_reservations_have_their_promises():
+    bus = MemoryBus()
+    promise = {"promised_ms": 9, "first_ms": 7, "changed_ms": 8, "cause": "late"}
+    named = {"application": "app", "key": "k"}
+
+    async def nodes(_: Message) -> bytes:
+        rows = [
+            {"partition": "default", "id": "n1", "reserved_for": named, "promise": promise},
+            {"partition": "default", "id": "n2", "reserved_for": named, "promise": None},
+            {"partition": "default", "id": "n3", "reserved_for": None},
+        ]  # fmt: skip
+        return json.dumps({"rm": "rm-1", "nodes": rows}).encode()
+
+    await bus.serve("remuda.api.core.*.nodes", nodes, "nodes")
+    await serve(bus, methods())
+    request = admin.ListReservationsRequest(rm="rm-1").SerializeToString()
+    reply = await bus.request("remuda.api.admin.ListReservations", request)
+    promised, reserved = admin.ListReservationsResponse.FromString(reply.payload).reservations
+    assert (promised.node, promised.application, promised.key) == ("n1", "app", "k")
+    assert {one.name: value for one, value in promised.promise.ListFields()} == promise
+    assert reserved.node == "n2" and not reserved.HasField("promise")
+
+
 async def test_services_that_are_away_are_an_outage():
     bus = MemoryBus()
     await serve(bus, methods())

@@ -91,7 +91,7 @@ async def system(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Syst
 OF_RM = {
     "ListQueues", "ListNodes", "ListTopology", "ListApplications", "ListRejections", "ListAllocations", "ListUsage",
     "ListReservations", "ListWindows", "Explain", "ListForecasts", "GetDigest", "GetResourceManager", "GetQueues",
-    "GetNodes", "ReadChanges",
+    "GetLedger", "GetNodes", "ReadChanges",
 }  # fmt: skip
 FIELDS: dict[str, dict[str, Any]] = {
     "GetStory": {"rm": RM, "id": "app-1"},

@@ -21,6 +21,7 @@ from remuda_bus.bus import Bus, Refused
 from remuda_bus.status_codes import FORBIDDEN
 from remuda_operations.operator_api import configuration, metrics, state
 from remuda_operations.operator_api.changes import Changes
+from remuda_operations.operator_api.ledgers import Ledgers
 from remuda_operations.operator_api.messages import Caller, filled, rm_of
 from remuda_operations.queries import actions
 from remuda_proto.remuda.v1 import admin_pb2 as admin
@@ -176,10 +177,11 @@ READING: Final = tuple(
 
 
 def methods() -> list[Method]:
-    """All methods in the order of the protos, with followers of changes of their own."""
+    """All methods in the order of the protos, with followers of changes and readers of ledgers of their own."""
     changes = Changes()
+    of_rm: Mapping[str, Unary] = {**_OF_RM, "GetLedger": Ledgers().get_ledger, "ReadChanges": changes.read}
     unary = {
-        **{name: (Access.RM, handler) for name, handler in {**_OF_RM, "ReadChanges": changes.read}.items()},
+        **{name: (Access.RM, handler) for name, handler in of_rm.items()},
         **{name: (Access.OPERATOR, handler) for name, handler in _OF_OPERATORS.items()},
         **{name: (Access.ACT, handler) for name, handler in _ACTS.items()},
     }

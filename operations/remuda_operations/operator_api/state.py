@@ -72,12 +72,12 @@ async def list_windows(bus: Bus, _: Caller, request: admin.ListWindowsRequest) -
 async def list_reservations(
     bus: Bus, _: Caller, request: admin.ListReservationsRequest
 ) -> admin.ListReservationsResponse:
-    """The reservations of a page of nodes."""
+    """The reservations of a page of nodes, with what is promised."""
     answer = await ask(bus, "nodes", request)
     response = admin.ListReservationsResponse()
     set_head(response.head, answer)
     reserved = (
-        {"partition": row["partition"], "node": row["id"], **row["reserved_for"]}
+        {"partition": row["partition"], "node": row["id"], **row["reserved_for"], "promise": row.get("promise")}
         for row in answer["nodes"]
         if row.get("reserved_for")
     )

@@ -2312,10 +2312,15 @@ class Reservation(_message.Message):
     NODE_FIELD_NUMBER: _builtins.int
     APPLICATION_FIELD_NUMBER: _builtins.int
     KEY_FIELD_NUMBER: _builtins.int
+    PROMISE_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     node: _builtins.str
     application: _builtins.str
     key: _builtins.str
+    @_builtins.property
+    def promise(self) -> Global___NodePromise:
+        """When the node has room for the ask at the latest. Not set: nothing is promised."""
+
     def __init__(
         self,
         *,
@@ -2323,10 +2328,11 @@ class Reservation(_message.Message):
         node: _builtins.str = ...,
         application: _builtins.str = ...,
         key: _builtins.str = ...,
+        promise: Global___NodePromise | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["promise", b"promise"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["application", b"application", "key", b"key", "node", b"node", "partition", b"partition"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["application", b"application", "key", b"key", "node", b"node", "partition", b"partition", "promise", b"promise"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -3071,6 +3077,315 @@ class StoryLine(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___StoryLine: _TypeAlias = StoryLine  # noqa: Y015
+
+@_typing.final
+class GetLedgerRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RM_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    SINCE_MS_FIELD_NUMBER: _builtins.int
+    UNTIL_MS_FIELD_NUMBER: _builtins.int
+    BY_FIELD_NUMBER: _builtins.int
+    PER_FIELD_NUMBER: _builtins.int
+    ZONE_FIELD_NUMBER: _builtins.int
+    PARTITION_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    USER_FIELD_NUMBER: _builtins.int
+    APPLICATION_FIELD_NUMBER: _builtins.int
+    rm: _builtins.str
+    limit: _builtins.int
+    """Rows of the page. 0, and more than 1,000: 1,000. All pages have at most 50,000 rows."""
+    page_token: _builtins.str
+    """`next_page_token` of the page before, with the same fields otherwise. Empty: the first page."""
+    since_ms: _builtins.int
+    """Closed hours that begin from the hour of `since_ms` until `until_ms`. `until_ms` 0: now; `since_ms` 0: 24 hours
+    before `until_ms`.
+    """
+    until_ms: _builtins.int
+    per: _builtins.str
+    """A row for each hour, day or month; all, or empty: one for the whole time. Days and months are those of `zone`."""
+    zone: _builtins.str
+    """Empty: UTC."""
+    partition: _builtins.str
+    """Of these alone. Of a queue with those below it."""
+    queue: _builtins.str
+    user: _builtins.str
+    application: _builtins.str
+    @_builtins.property
+    def by(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What rows are told apart by: partition, queue, user, application, tags, tag:NAME. Empty: a row for all."""
+
+    def __init__(
+        self,
+        *,
+        rm: _builtins.str = ...,
+        limit: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+        since_ms: _builtins.int = ...,
+        until_ms: _builtins.int = ...,
+        by: _abc.Iterable[_builtins.str] | None = ...,
+        per: _builtins.str = ...,
+        zone: _builtins.str = ...,
+        partition: _builtins.str = ...,
+        queue: _builtins.str = ...,
+        user: _builtins.str = ...,
+        application: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["application", b"application", "by", b"by", "limit", b"limit", "page_token", b"page_token", "partition", b"partition", "per", b"per", "queue", b"queue", "rm", b"rm", "since_ms", b"since_ms", "until_ms", b"until_ms", "user", b"user", "zone", b"zone"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetLedgerRequest: _TypeAlias = GetLedgerRequest  # noqa: Y015
+
+@_typing.final
+class GetLedgerResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RM_FIELD_NUMBER: _builtins.int
+    BEGUN_MS_FIELD_NUMBER: _builtins.int
+    CLOSED_MS_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    rm: _builtins.str
+    begun_ms: _builtins.int
+    """When the ledger begins, and the end of its last closed hour. 0: no ledger is kept."""
+    closed_ms: _builtins.int
+    next_page_token: _builtins.str
+    """Empty: there are no more rows."""
+    @_builtins.property
+    def rows(self) -> _containers.RepeatedCompositeFieldContainer[Global___LedgerRow]:
+        """By period, then by the names of `by`."""
+
+    def __init__(
+        self,
+        *,
+        rm: _builtins.str = ...,
+        begun_ms: _builtins.int = ...,
+        closed_ms: _builtins.int = ...,
+        rows: _abc.Iterable[Global___LedgerRow] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["begun_ms", b"begun_ms", "closed_ms", b"closed_ms", "next_page_token", b"next_page_token", "rm", b"rm", "rows", b"rows"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetLedgerResponse: _TypeAlias = GetLedgerResponse  # noqa: Y015
+
+@_typing.final
+class LedgerRow(_message.Message):
+    """What was used from `from_ms` until `until_ms`. Names that rows are not told apart by are empty. Amounts by resource
+    are integers, in base units times milliseconds, as decimal texts, because they may exceed 64 bits.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class TagsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class UsedEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class GangEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class LostEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class FailedEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class KeptEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class UnreportedEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    FROM_MS_FIELD_NUMBER: _builtins.int
+    UNTIL_MS_FIELD_NUMBER: _builtins.int
+    PARTITION_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    USER_FIELD_NUMBER: _builtins.int
+    APPLICATION_FIELD_NUMBER: _builtins.int
+    TAGS_FIELD_NUMBER: _builtins.int
+    USED_FIELD_NUMBER: _builtins.int
+    GANG_FIELD_NUMBER: _builtins.int
+    LOST_FIELD_NUMBER: _builtins.int
+    FAILED_FIELD_NUMBER: _builtins.int
+    KEPT_FIELD_NUMBER: _builtins.int
+    UNREPORTED_FIELD_NUMBER: _builtins.int
+    from_ms: _builtins.int
+    until_ms: _builtins.int
+    partition: _builtins.str
+    queue: _builtins.str
+    user: _builtins.str
+    application: _builtins.str
+    @_builtins.property
+    def tags(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    @_builtins.property
+    def used(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Used by allocations, and by placeholders of gangs. Both together are the integral over the log."""
+
+    @_builtins.property
+    def gang(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    @_builtins.property
+    def lost(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Wasted: lost by preemptions, of gangs that failed, free on reserved nodes, and not reported after a registration."""
+
+    @_builtins.property
+    def failed(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    @_builtins.property
+    def kept(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    @_builtins.property
+    def unreported(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        from_ms: _builtins.int = ...,
+        until_ms: _builtins.int = ...,
+        partition: _builtins.str = ...,
+        queue: _builtins.str = ...,
+        user: _builtins.str = ...,
+        application: _builtins.str = ...,
+        tags: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        used: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        gang: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        lost: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        failed: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        kept: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        unreported: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["application", b"application", "failed", b"failed", "from_ms", b"from_ms", "gang", b"gang", "kept", b"kept", "lost", b"lost", "partition", b"partition", "queue", b"queue", "tags", b"tags", "unreported", b"unreported", "until_ms", b"until_ms", "used", b"used", "user", b"user"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LedgerRow: _TypeAlias = LedgerRow  # noqa: Y015
 
 @_typing.final
 class GetDigestRequest(_message.Message):

@@ -104,6 +104,11 @@ class AdminStub:
                 request_serializer=remuda_dot_v1_dot_admin__pb2.GetStoryRequest.SerializeToString,
                 response_deserializer=remuda_dot_v1_dot_admin__pb2.GetStoryResponse.FromString,
                 _registered_method=True)
+        self.GetLedger = channel.unary_unary(
+                '/remuda.v1.Admin/GetLedger',
+                request_serializer=remuda_dot_v1_dot_admin__pb2.GetLedgerRequest.SerializeToString,
+                response_deserializer=remuda_dot_v1_dot_admin__pb2.GetLedgerResponse.FromString,
+                _registered_method=True)
         self.GetDigest = channel.unary_unary(
                 '/remuda.v1.Admin/GetDigest',
                 request_serializer=remuda_dot_v1_dot_admin__pb2.GetDigestRequest.SerializeToString,
@@ -332,6 +337,13 @@ class AdminServicer:
 
     def GetStory(self, request, context):
         """The history of an application, an ask, an allocation, a node or a queue: a line for each fact in the log.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetLedger(self, request, context):
+        """What was used in closed hours, and what of it was wasted.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -591,6 +603,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.GetStory,
                     request_deserializer=remuda_dot_v1_dot_admin__pb2.GetStoryRequest.FromString,
                     response_serializer=remuda_dot_v1_dot_admin__pb2.GetStoryResponse.SerializeToString,
+            ),
+            'GetLedger': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetLedger,
+                    request_deserializer=remuda_dot_v1_dot_admin__pb2.GetLedgerRequest.FromString,
+                    response_serializer=remuda_dot_v1_dot_admin__pb2.GetLedgerResponse.SerializeToString,
             ),
             'GetDigest': grpc.unary_unary_rpc_method_handler(
                     servicer.GetDigest,
@@ -1101,6 +1118,33 @@ class Admin:
             '/remuda.v1.Admin/GetStory',
             remuda_dot_v1_dot_admin__pb2.GetStoryRequest.SerializeToString,
             remuda_dot_v1_dot_admin__pb2.GetStoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetLedger(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/remuda.v1.Admin/GetLedger',
+            remuda_dot_v1_dot_admin__pb2.GetLedgerRequest.SerializeToString,
+            remuda_dot_v1_dot_admin__pb2.GetLedgerResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -9,10 +9,10 @@ from typing import Final
 from remuda_operations.operator_api.methods import ACTIONS
 
 # Methods without a path of their own: their rows are those of a query, which are answered as the core sends them
-# (`routes`).
+# (`routes`), or sums of the ledger (`ledger`).
 LISTS: Final = frozenset([
     "ListQueues", "ListNodes", "ListTopology", "ListApplications", "ListRejections", "ListAllocations", "ListUsage",
-    "Explain", "ListForecasts", "ListWindows",
+    "Explain", "ListForecasts", "ListWindows", "GetLedger",
 ])  # fmt: skip
 
 
