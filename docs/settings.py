@@ -24,22 +24,22 @@ def table() -> str:
     for section in [*(one for one in sections if one in shared), *(one for one in sections if one not in shared)]:
         rows = [found for key, found in sorted(readers.items()) if key.partition(".")[0] == section]
         services = rows[0][1]
-        said = "all services" if len(services) == len(SERVICES) else ", ".join(services)
-        lines += [f"### `{section}`", "", f"Read by {said}.", ""]
-        lines += [f"- `{one.key}` ({_default(one)}): {_text(one)}{_other_variables(one)}" for one, _ in rows]
+        readers_of = "all services" if len(services) == len(SERVICES) else ", ".join(services)
+        lines += [f"### `{section}`", "", f"Read by {readers_of}.", ""]
+        lines += [f"- `{one.key}`{_default(one)}: {_text(one)}{_other_variables(one)}" for one, _ in rows]
         lines.append("")
     return "\n".join(lines)
 
 
 def _default(one: Declared) -> str:
     if one.default_shown:
-        return one.default_shown
+        return f" ({one.default_shown})"
     default = one.info.get_default()
     if default in (None, "", ()):
-        return "none"
+        return ""
     if isinstance(default, bool):
-        return f"`{str(default).lower()}`"
-    return f"`{default:g}`" if isinstance(default, float) and default < 1e6 else f"`{default}`"
+        return f" (`{str(default).lower()}`)"
+    return f" (`{default:.10g}`)" if isinstance(default, float) else f" (`{default}`)"
 
 
 def _other_variables(one: Declared) -> str:
@@ -62,7 +62,7 @@ def _text(one: Declared) -> str:
         f"{sign} {getattr(constraint, name):g}"
         for constraint in one.info.metadata
         for name, sign in (("ge", "from"), ("le", "to"))
-        if hasattr(constraint, name)
+        if getattr(constraint, name, 0)
     ]
     if ranges:
         text += f" ({' '.join(ranges)})"

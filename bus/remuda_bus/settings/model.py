@@ -48,32 +48,30 @@ class Settings(BaseModel):
         "instance",
         default_factory=lambda: f"{socket.gethostname()}-{os.getpid()}",
         default_shown="host name and process ID",
-        description="name of the process in leases, logs and traces; no two processes have the same",
+        description="unique name of the process in leases, logs and traces",
     )
     nats_url: str = setting("nats.url", "nats://127.0.0.1:4222", "servers of the bus, separated by commas")
     nats_ca: ReadableFile = setting(
-        "nats.ca", None, "file: CA certificates that sign those of the servers; with it, the connection is encrypted"
+        "nats.ca", None, "file: CA certificates of the servers; with it, the connection is encrypted"
     )
     nats_cert: ReadableFile = setting("nats.cert", None, "file: client certificate, for servers that require one")
     nats_key: ReadableFile = setting("nats.key", None, "file: private key of the client certificate")
-    nats_seed: ReadableFile = setting("nats.seed", None, "file: nkey seed by which the servers know this process")
+    nats_seed: ReadableFile = setting("nats.seed", None, "file: nkey seed of this process")
     nats_domain: str = setting("nats.domain", "", "JetStream domain, where the account imports JetStream")
     replicas: int = setting(
-        "nats.replicas", 1, "servers of a NATS cluster that store each stream", variables=("REMUDA_REPLICAS",),
+        "nats.replicas", 1, "servers that store each stream", variables=("REMUDA_REPLICAS",),
         ge=1, le=5,
     )  # fmt: skip
     log_format: Literal["console", "json"] = setting("log.format", "console", "format of the log on stderr")
     log_level: Literal["debug", "info", "warning", "error"] = setting("log.level", "info", "least level that is logged")
     health_host: str = setting("health.host", "", "address of the health pages; empty: all addresses")
-    health_port: int = setting(
-        "health.port", 0, "port of the pages `/livez`, `/readyz` and `/metrics` (HTTP); 0: none", ge=0, le=65535
-    )
+    health_port: int = setting("health.port", 0, "port of `/livez`, `/readyz` and `/metrics`; 0: none", ge=0, le=65535)
     traces_endpoint: str = setting(
         "traces.endpoint", "", "URL to which traces are sent (OTLP over HTTP); empty: nothing is traced",
         variables=("OTEL_EXPORTER_OTLP_ENDPOINT",),
     )  # fmt: skip
     traces_part: float = setting(
-        "traces.part", 1.0, "part of the traces that begin in this process; others are sampled where they begin",
+        "traces.part", 1.0, "part of the traces that begin in this process",
         ge=0, le=1,
     )  # fmt: skip
 
@@ -109,8 +107,8 @@ class SchedulerAclSettings(Settings):
 
     scheduler_acl: Annotated[str, AfterValidator(_access_list)] = setting(
         "scheduler.acl", "",
-        "scheduler administrators, who change the configuration and pools of Peloton, drain nodes and forget RMs: an "
-        "access list like `alice,bob ops`; the owner of the process is always one",
+        "scheduler administrators: an access list like `alice,bob ops`. The owner of the process is "
+        "always one",
     )  # fmt: skip
 
     def scheduler_administrators(self) -> AccessList:

@@ -8,28 +8,23 @@ from remuda_bus.settings import ReadableFile, Seconds, Settings, Texts, setting
 
 
 class ShadowSettings(Settings):
-    queues: ReadableFile = setting(
-        "shadow.queues", None, "file: the `queues.yaml` to decide with; without it, that in force"
-    )
+    queues: ReadableFile = setting("shadow.queues", None, "file: the `queues.yaml` to decide with; none: that in force")
     version: Path | None = setting(
         "shadow.version", None,
-        "wheel of another version to decide with, or a directory with it and others that it needs; without it, the "
-        "version that runs",
+        "wheel of another version to decide with, or a directory with it and others that it needs",
     )  # fmt: skip
-    rms: Texts = setting("shadow.rms", (), "resource managers that are followed; none named: all")
-    directory: Path = setting(
-        "shadow.directory", Path("remuda-shadow"), "where the shadow keeps what it follows, and its reports"
-    )
+    rms: Texts = setting("shadow.rms", (), "resource managers that are followed; none: all")
+    directory: Path = setting("shadow.directory", Path("remuda-shadow"), "what the shadow follows, and its reports")
     interval_s: Seconds = setting(
         "shadow.interval", 60.0, "how often the new commits are decided again", ge=1, le=3_600
     )
     effect_s: Seconds = setting(
-        "shadow.effect", 3_600.0, "how often the effect is played anew, from the beginning; 0: only in the end", ge=0
+        "shadow.effect", 3_600.0, "how often the effect is played anew; 0: only in the end", ge=0
     )
     for_s: Seconds = setting("shadow.for", 0.0, "after this time the shadow ends with its last report; 0: never", ge=0)
     keep_s: Seconds = setting(
         "shadow.keep",
         7 * 86_400.0,
-        "how long what was followed is kept; whole hours are deleted, the oldest first",
+        "how long hours are kept",
         gt=0,
     )

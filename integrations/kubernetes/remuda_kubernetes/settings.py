@@ -21,17 +21,17 @@ class KubernetesSettings(Settings):
 
     rm: str = setting("kubernetes.rm", "kubernetes", "rmID of the cluster")
     policy_group: str = setting(
-        "kubernetes.policy_group", "", "the scheduler's configuration for this cluster; empty: that of the scheduler"
+        "kubernetes.policy_group", "", "the scheduler's configuration for this cluster; empty: its own"
     )
     kubeconfig: ReadableFile = setting(
-        "kubernetes.kubeconfig", None, "file: kubeconfig of the cluster; without it, the service account of the pod"
+        "kubernetes.kubeconfig", None, "file: kubeconfig; without it, the service account of the pod"
     )
     context: str = setting("kubernetes.context", "", "context of the kubeconfig; empty: its current one")
     scheduler_names: Texts = setting(
         "kubernetes.scheduler_names", ("remuda", "yunikorn"), "pods that name one of these as scheduler are scheduled"
     )
     placeholder_image: str = setting(
-        "kubernetes.placeholder_image", "registry.k8s.io/pause:3.7", "image of the placeholders of gangs"
+        "kubernetes.placeholder_image", "registry.k8s.io/pause:3.7", "image of placeholders"
     )
     generate_unique_app_id: bool = setting(
         "kubernetes.generate_unique_app_id", False,
@@ -43,20 +43,20 @@ class KubernetesSettings(Settings):
     )  # fmt: skip
     lease: str = setting(
         "kubernetes.lease", "",
-        "name of a lease in the namespace of this process: of several with one lease, one schedules; empty: none",
+        "lease in the namespace of this process: of several with one lease, one schedules; empty: none",
     )  # fmt: skip
     gangs: bool = setting("kubernetes.gangs", True, "task groups of pods make gangs with placeholders")
     gangs_of_others: bool = setting(
         "kubernetes.gangs_of_others", True,
-        "PodGroups, Workloads and JobSets are watched, which say how large gangs of others are; else they are none",
+        "gangs of PodGroups, Workloads, JobSets and so on are read",
     )  # fmt: skip
     informational: bool = setting(
         "kubernetes.informational", False,
-        "events `Informational` on pods and nodes tell what the scheduler records about them; each record is read then",
+        "events `Informational` on pods and nodes tell what the scheduler records about them",
     )  # fmt: skip
     budgets: Literal["never", "last"] = setting(
         "kubernetes.budgets", "never",
-        "whether preemption may violate a PodDisruptionBudget: never, or last, where nothing else helps",
+        "whether preemption may violate a PodDisruptionBudget, where nothing else helps",
     )  # fmt: skip
     predicates: bool = setting(
         "kubernetes.predicates", True, "check selectors, affinity, taints and ports of a pod before it is placed"
@@ -64,7 +64,7 @@ class KubernetesSettings(Settings):
 
     topology: bool = setting(
         "kubernetes.topology", True,
-        "annotations of pods name levels of the topology, those of Kueue and KAI too; they need levels in queues.yaml",
+        "annotations of pods name levels of the topology, those of Kueue and KAI too",
     )  # fmt: skip
     topology_labels: Texts = setting(
         "kubernetes.topology_labels",
@@ -73,24 +73,24 @@ class KubernetesSettings(Settings):
             "cloud.google.com/gce-topology-host", "topology.k8s.aws/network-node-layer-1",
             "topology.k8s.aws/network-node-layer-2", "topology.k8s.aws/network-node-layer-3", "nvidia.com/gpu.clique",
         ),
-        "labels of nodes that levels of a topology may name as attributes, beside those of zone and region",
+        "labels of nodes that levels may name as attributes, beside zone and region",
     )  # fmt: skip
 
     device_classes: Texts = setting(
         "kubernetes.device_classes", (),
-        "device classes whose claims are allocated here, each with a resource of its own: `gpu.nvidia.com=nvidia/gpu`",
+        "device classes whose claims are allocated here, with their resources: `gpu.nvidia.com=nvidia/gpu`",
     )  # fmt: skip
 
     mode: Literal["shim", "plugin"] = setting(
         "kubernetes.mode", "shim",
-        "plugin: pods with an application that the default scheduler places wait for their quota too",
+        "plugin: the default scheduler places pods, within their quotas",
     )  # fmt: skip
     placed_by: Texts = setting(
         "kubernetes.placed_by", ("default-scheduler",), "plugin mode: schedulers that place pods with an application"
     )
     hold: Literal["auto", "gates", "extender"] = setting(
         "kubernetes.hold", "auto",
-        "plugin mode: what holds pods back; auto: gates if the API server knows them (1.27), else the extender",
+        "plugin mode: what holds pods; auto: gates where the API server knows them",
     )  # fmt: skip
     pin: Literal["auto", "hard", "soft", "free"] = setting(
         "kubernetes.pin", "auto",
@@ -99,21 +99,19 @@ class KubernetesSettings(Settings):
     extender_host: str = setting("kubernetes.extender_host", "127.0.0.1", "address of the extender")
     extender_port: int = setting("kubernetes.extender_port", 8099, "port of the extender; 0: none", ge=0, le=65535)
     extender_cert: ReadableFile = setting(
-        "kubernetes.extender_cert", None, "file: certificate of the extender; with it, the extender speaks TLS only"
+        "kubernetes.extender_cert", None, "file: certificate of the extender; with it, TLS only"
     )
     extender_key: ReadableFile = setting("kubernetes.extender_key", None, "file: private key of that certificate")
     extender_client_ca: ReadableFile = setting(
         "kubernetes.extender_client_ca", None,
-        "file: CA of the default scheduler's client certificate, which the extender then requires",
+        "file: CA of client certificates, which the extender then requires",
     )  # fmt: skip
     extender_clients: Texts = setting(
         "kubernetes.extender_clients", (),
-        "common names of client certificates that the extender answers; none: all that the CA has signed",
+        "common names of client certificates; none: all that the CA has signed",
     )  # fmt: skip
 
-    role: Literal["front", "webhook"] = setting(
-        "kubernetes.role", "front", "webhook: the process is the admission webhook, and no front end"
-    )
+    role: Literal["front", "webhook"] = setting("kubernetes.role", "front", "front end, or admission webhook")
     webhook_host: str = setting("kubernetes.webhook_host", "", "address of the webhook; empty: all addresses")
     webhook_port: int = setting("kubernetes.webhook_port", 9443, "port of the webhook (HTTPS)", ge=1, le=65535)
     webhook_service: str = setting(
@@ -122,7 +120,7 @@ class KubernetesSettings(Settings):
         "service (port 443) by which the API server reaches it",
     )
     webhook_url: str = setting(
-        "kubernetes.webhook_url", "", "URL by which the API server reaches the webhook; empty: by the service"
+        "kubernetes.webhook_url", "", "URL by which the API server reaches it; empty: by the service"
     )
     webhook_secret: str = setting("kubernetes.webhook_secret", "remuda-webhook", "secret with the certificates")
     webhook_validation: str = setting(
@@ -130,10 +128,10 @@ class KubernetesSettings(Settings):
     )
     webhook_validation_token: ReadableFile = setting(
         "kubernetes.webhook_validation_token", None,
-        "file: bearer token for that web service, where it asks for a login; read at each check",
+        "file: bearer token for that web service",
     )  # fmt: skip
     webhook_validation_ca: ReadableFile = setting(
-        "kubernetes.webhook_validation_ca", None, "file: CA of that web service; without it, those of the system"
+        "kubernetes.webhook_validation_ca", None, "file: CA of that web service; none: those of the system"
     )
     process_namespaces: Texts = setting(
         "kubernetes.process_namespaces", (), "webhook: namespaces whose pods are managed; none: all (expressions)"

@@ -20,20 +20,17 @@ def _options(entries: tuple[str, ...]) -> tuple[str, ...]:
 class ArchiveSettings(Settings):
     store: str = setting(
         "archive.store", "remuda-archive",
-        "where the archive is kept: a directory, or a URL like `s3://bucket/prefix`, `gs://…` or `az://…`; credentials "
-        "are read from the variables of that store, such as `AWS_ACCESS_KEY_ID`",
+        "a directory, or a URL like `s3://bucket/prefix`, `gs://…` or `az://…`",
     )  # fmt: skip
     options: Annotated[Texts, AfterValidator(_options)] = setting(
-        "archive.options", (), "options of the object store, as `NAME=VALUE` each, such as `aws_endpoint=https://…`"
+        "archive.options", (), "options of the object store, as `NAME=VALUE` each"
     )
     write_s: Seconds = setting(
         "archive.write", 60.0, "how long a commit may wait for others to be written with it", gt=0, le=3_600
     )
-    keep_s: Seconds = setting(
-        "archive.keep", 400 * 86_400.0, "how long the archive is kept; whole hours are deleted, the oldest first", gt=0
-    )
+    keep_s: Seconds = setting("archive.keep", 400 * 86_400.0, "how long hours are kept", gt=0)
     max_bytes: int = setting(
-        "archive.max_bytes", 0, "bytes of the archive of all RMs, beyond which the oldest hours go; 0: no limit", ge=0
+        "archive.max_bytes", 0, "bytes of all RMs, beyond which the oldest hours are deleted; 0: no limit", ge=0
     )
 
     @property

@@ -6,10 +6,8 @@ from remuda_bus.settings import Settings, Texts, setting
 
 
 class EventsSettings(Settings):
-    ledger: bool = setting(
-        "events.ledger", False, "keep a ledger of each RM: what was used in each hour, for 400 days; see docs/time.md"
-    )
+    ledger: bool = setting("events.ledger", False, "keep a ledger of each RM for 400 days (docs/time.md)")
     ledger_tags: Texts = setting(
         "events.ledger_tags", (),
-        "names of tags of applications and asks, such as `project`, by which the ledger tells use apart",
+        "tags by which the ledger tells use apart, such as `project`",
     )  # fmt: skip

@@ -36,22 +36,21 @@ class GrpcSettings(Settings):
 
     host: str = setting("grpc.host", "127.0.0.1", "address to listen on; `0.0.0.0` or `::`: all addresses")
     port: int = setting("grpc.port", limits.PORT, "port; 0: any free one, shown by `remuda status`", ge=0, le=65535)
-    certificate: ReadableFile = setting("grpc.certificate", None, "file: certificate chain of the front end")
+    certificate: ReadableFile = setting("grpc.certificate", None, "file: certificate chain")
     key: ReadableFile = setting("grpc.key", None, "file: private key of the certificate")
     client_ca: ReadableFile = setting(
-        "grpc.client_ca", None, "file: CA certificates that sign those of clients; with it, clients need one"
+        "grpc.client_ca", None, "file: CA certificates of clients; with it, clients need one"
     )
     clients: Annotated[Texts, AfterValidator(_clients)] = setting(
         "grpc.clients", (),
-        "which rmIDs a client certificate may use, as `NAME=RM` each; RM is a name or a pattern as in `rms.allowed`. A "
-        "certificate whose name is not listed may use the rmID that equals its name",
+        "rmIDs of client certificates, as `NAME=RM` each; RM may be a pattern as in `rms.allowed`. "
+        "Others use the rmID of their name",
     )  # fmt: skip
     operators: Annotated[Texts, AfterValidator(_operators)] = setting(
         "grpc.operators", (),
-        "which operator the owner of a client certificate is, as `NAME=OPERATOR` or `NAME=OPERATOR+GROUP+GROUP` each. "
-        "These may read everything, and act as access lists allow",
+        "operators by client certificate, as `NAME=OPERATOR` or `NAME=OPERATOR+GROUP+GROUP` each",
     )  # fmt: skip
-    open: bool = setting("grpc.open", False, "listen on an address other than loopback without client certificates")
+    open: bool = setting("grpc.open", False, "listen beyond loopback without client certificates")
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:

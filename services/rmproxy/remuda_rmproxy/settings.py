@@ -22,37 +22,33 @@ def _patterns(entries: tuple[str, ...]) -> tuple[str, ...]:
 class RmproxySettings(SchedulerAclSettings):
     allowed_rms: Annotated[Texts, AfterValidator(_patterns)] | None = setting(
         "rms.allowed", None,
-        "RMs that may register: names, patterns with `*` and `?`, or expressions of RE2 between slashes; "
-        "`[]`: no RM; not set: every RM",
+        "RMs that may register: names, patterns, or expressions between slashes; not set: every RM",
     )  # fmt: skip
     guests: Texts = setting(
         "rms.guests", (),
-        "clusters of Peloton that may use nodes of an RM, below one of its queues: `CLUSTER=RM/QUEUE`, such as "
-        "`default=rm-1/root.peloton`",
+        "clusters of Peloton that may use nodes of an RM, below one of its queues: `CLUSTER=RM/QUEUE`",
     )  # fmt: skip
     groups_resolver: Literal["request", "os", "ldap"] = setting(
         "groups.resolver", "request",
-        "where the groups of a user come from whom a request names without groups: nowhere, the operating system, LDAP",
+        "directory of groups for users whom a request names without groups",
     )  # fmt: skip
     groups_timeout_s: Seconds = setting(
         "groups.timeout", limits.GROUPS_TIMEOUT_S, "time that a request waits for the directory", gt=0, le=5
     )
     groups_known_s: Seconds = setting("groups.cache", limits.GROUPS_KNOWN_S, "time that an answer counts", ge=0)
     groups_unknown_s: Seconds = setting(
-        "groups.cache_unknown", limits.GROUPS_UNKNOWN_S, "time that the answer counts that a user has no groups", ge=0
+        "groups.cache_unknown", limits.GROUPS_UNKNOWN_S, "the same for a user without groups", ge=0
     )
     groups_last_known_s: Seconds = setting(
         "groups.cache_outage", limits.GROUPS_LAST_KNOWN_S,
-        "time that an answer counts while the directory does not answer", ge=0,
+        "the same while the directory does not answer", ge=0,
     )  # fmt: skip
     ldap_url: Texts = setting(
         "groups.ldap.url", (), "servers, tried in turn: `ldap://HOST[:PORT]` or `ldaps://HOST[:PORT]`"
     )
-    ldap_start_tls: bool = setting(
-        "groups.ldap.start_tls", True, "encrypt connections to `ldap://` by StartTLS; `false`: passwords are readable"
-    )
+    ldap_start_tls: bool = setting("groups.ldap.start_tls", True, "encrypt connections to `ldap://` by StartTLS")
     ldap_ca: ReadableFile = setting(
-        "groups.ldap.ca", None, "file: CA certificates that sign those of the servers; none: those of the system"
+        "groups.ldap.ca", None, "file: CA certificates of the servers; none: those of the system"
     )
     ldap_bind_dn: str = setting("groups.ldap.bind_dn", "", "entry to bind as; empty: anonymously")
     ldap_password: ReadableFile = setting("groups.ldap.password_file", None, "file: the password to bind with")
@@ -66,9 +62,9 @@ class RmproxySettings(SchedulerAclSettings):
     ldap_group_name: str = setting("groups.ldap.group_name", "cn", "attribute with the name of a group", min_length=1)
     ldap_primary: str = setting(
         "groups.ldap.primary", "gidNumber",
-        "attribute with the number of the primary group, in users and groups; empty: no group is the primary one",
+        "attribute with the number of the primary group, in users and groups; empty: there is none",
     )  # fmt: skip
-    ldap_nested: bool = setting("groups.ldap.nested", False, "`true`: groups of which a group is a `member` count, too")
+    ldap_nested: bool = setting("groups.ldap.nested", False, "groups of which a group is a `member` count, too")
 
     @field_validator("guests")
     @classmethod
@@ -94,11 +90,11 @@ class RmproxySettings(SchedulerAclSettings):
         return self
 
     max_rms: int = setting(
-        "rms.most", limits.RMS, "most RMs on record, those included that are gone",
+        "rms.most", limits.RMS, "most RMs on record",
         variables=("REMUDA_MAX_RMS",), ge=1,
     )  # fmt: skip
     forget_after_days: float = setting(
         "rms.forget_after_days", limits.FORGET_AFTER_DAYS,
-        "days from the deregistration of an RM to the removal of its data, unless the RM says otherwise",
+        "days from the deregistration of an RM to the removal of its data",
         variables=("REMUDA_FORGET_AFTER_DAYS",), ge=0,
     )  # fmt: skip

@@ -44,44 +44,39 @@ class WebSettings(SchedulerAclSettings):
     )
     client_ca: ReadableFile = setting(
         "web.client_ca", None,
-        "file: CA certificates that sign those of people and their programs, whose names are those of operators",
+        "file: CA certificates of clients, whose names are those of operators",
     )  # fmt: skip
     operators: Annotated[Texts, AfterValidator(_operators)] = setting(
         "web.operators", (),
-        "which operator the owner of a client certificate is, as `NAME=OPERATOR` or `NAME=OPERATOR+GROUP+GROUP` each. "
-        "A certificate that is not listed is the operator of its common name, without groups",
+        "operators by client certificate, as `NAME=OPERATOR` or `NAME=OPERATOR+GROUP+GROUP` each; "
+        "others: their common name",
     )  # fmt: skip
     openid_issuer: Url = setting(
         "web.openid_issuer", None, "URL of an OpenID provider; with it, its tokens count, and people log in there"
     )
     openid_client: str = setting("web.openid_client", "remuda", "client ID at the provider")
     openid_secret: ReadableFile = setting(
-        "web.openid_secret", None, "file: client secret at the provider; without one, the client is a public one"
+        "web.openid_secret", None, "file: client secret at the provider; none: a public client"
     )
-    openid_audience: str = setting(
-        "web.openid_audience", "", "audience of bearer tokens of the provider. Empty: the client ID"
-    )
+    openid_audience: str = setting("web.openid_audience", "", "audience of bearer tokens; empty: the client ID")
     openid_scope: str = setting("web.openid_scope", "openid profile", "scopes that a login asks for")
     openid_name: str = setting("web.openid_name", "sub", "claim with the name of the operator")
     openid_groups: str = setting("web.openid_groups", "groups", "claim with the groups of the operator")
     session_key: ReadableFile = setting(
         "web.session_key", None,
-        "file: key that signs the cookies of logins, the same for all web services. Without it, a login counts at one "
-        "web service until it ends",
+        "file: key that signs the cookies of logins, the same for all web services",
     )  # fmt: skip
     session_s: int = setting(
         "web.session_s", 8 * 3_600, "seconds after which people log in again", ge=60, le=limits.SESSION_S
     )
-    url: Url = setting("web.url", None, "URL by which browsers reach the service, if a proxy gives it another one")
-    prices: ReadableFile = setting(
-        "web.prices", None, "file: prices of resources, with which ledgers show costs; see docs/time.md"
-    )
+    url: Url = setting("web.url", None, "URL by which browsers reach the service behind a proxy")
+    prices: ReadableFile = setting("web.prices", None, "file: prices of resources (docs/time.md)")
     restricted: bool = setting(
         "web.restricted",
         False,
         "operators, but those of scheduler.acl, read only about queues that they may submit to or administer",
     )
-    open: bool = setting("web.open", False, "listen on an address other than loopback for clients without a name")
+    open: bool = setting("web.open", False, "listen beyond loopback for clients without a name")
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:

@@ -41,32 +41,27 @@ class ResmgrSettings(SchedulerAclSettings):
     )
     advertise: str = setting(
         "resmgr.advertise", "",
-        "name or address for engines and people; empty: `resmgr.host`, or the machine's name if that is all addresses",
+        "address for engines and people; empty: `resmgr.host`, or the machine's name",
     )  # fmt: skip
-    certificate: ReadableFile = setting("resmgr.certificate", None, "file: certificate chain of the server")
+    certificate: ReadableFile = setting("resmgr.certificate", None, "file: certificate chain")
     key: ReadableFile = setting("resmgr.key", None, "file: private key of the certificate")
     client_ca: ReadableFile = setting(
-        "resmgr.client_ca", None, "file: CA certificates that sign those of clients; with it, clients need one"
+        "resmgr.client_ca", None, "file: CA certificates of clients; with it, clients need one"
     )
     clients: Annotated[Texts, AfterValidator(_clients)] = setting(
         "resmgr.clients", (),
-        "which roles the owner of a client certificate, or of a key of `remuda peloton add`, has, as `NAME=ROLE` or "
-        "`NAME=ROLE:/PATH` of a pool each: jobs, placement, hosts, pools, read (docs/peloton.md). Empty: every "
-        "certificate may call everything, and no such key may call anything",
+        "roles of client certificates and keys (docs/peloton.md), as `NAME=ROLE` or "
+        "`NAME=ROLE:/PATH` of a pool each. Empty: every certificate may call everything",
     )  # fmt: skip
-    open: bool = setting("resmgr.open", False, "listen on an address other than loopback without client certificates")
+    open: bool = setting("resmgr.open", False, "listen beyond loopback without client certificates")
     cluster: Annotated[str, AfterValidator(_cluster)] = setting(
         "resmgr.cluster", "default", "name of the cluster: each has pools, tasks and a log of its own"
     )
     hosts_file: ReadableFile = setting(
-        "resmgr.hosts_file", None, "file: the hosts, in YAML, where no host manager tells them; watched"
+        "resmgr.hosts_file", None, "file: the hosts, where no host manager describes them; watched"
     )
-    pools_file: ReadableFile = setting(
-        "resmgr.pools_file", None, "file: all pools, in YAML; watched. Pools of clients that it lacks are deleted"
-    )
-    standbys: int = setting(
-        "resmgr.standbys", STANDBYS, "processes that follow the log beside its leader, ready to take over", ge=0
-    )
+    pools_file: ReadableFile = setting("resmgr.pools_file", None, "file: all pools; watched. Other pools are deleted")
+    standbys: int = setting("resmgr.standbys", STANDBYS, "processes that follow the log, ready to take over", ge=0)
 
     admission_s: Seconds = setting(
         "resmgr.admission.period", _PERIODS.admission_s, "between two admission passes without news", gt=0
@@ -82,7 +77,7 @@ class ResmgrSettings(SchedulerAclSettings):
     )
     sustained_over_allocation_count: int = setting(
         "resmgr.preemption.cycles", _RULES.sustained_over_allocation_count,
-        "cycles above its entitlement, one after the other, before a pool gives tasks back", ge=1,
+        "cycles above its entitlement before a pool gives tasks back", ge=1,
     )  # fmt: skip
     placing_timeout_s: Seconds = setting(
         "resmgr.timeouts.placing", _RULES.placing_timeout_s, "an engine has so long for a placement; 0: no limit", ge=0
@@ -121,8 +116,7 @@ class ResmgrSettings(SchedulerAclSettings):
     )
     reconciliation_age_s: Seconds = setting(
         "resmgr.reconciliation.age", _RULES.reconciliation_age_s,
-        "a report of a host manager or a job manager ends what only the resource manager knows, and was there so long "
-        "before it", ge=0,
+        "a report ends runs that only the resource manager knows, and has known for so long", ge=0,
     )  # fmt: skip
     scale_reservations: bool = setting(
         "resmgr.corrections.scale_reservations", False, "scale reservations down where their parent has less"
@@ -140,15 +134,15 @@ class ResmgrSettings(SchedulerAclSettings):
         "resmgr.corrections.count_admitted_only", False, "a pass admits 1,000 gangs of a leaf, and looks at more"
     )
     whole_gangs: bool = setting(
-        "resmgr.corrections.whole_gangs", False, "a gang that waits for its hosts is placed, and goes back, as a whole"
+        "resmgr.corrections.whole_gangs", False, "a gang that waits for hosts is placed, and goes back, as a whole"
     )
     reserve_after_failures: bool = setting(
         "resmgr.corrections.reserve_after_failures", False,
-        "with `resmgr.host_reservation`, a host is reserved also when engines report the failures of all cycles",
+        "reserve a host also when engines report the failures of all cycles",
     )  # fmt: skip
     preempt_all_states: bool = setting(
         "resmgr.corrections.preempt_all_states", False,
-        "tasks that are reserved, placed, launching or launched are preempted, too",
+        "preempt reserved, placed, launching and launched tasks, too",
     )  # fmt: skip
 
     snapshot_facts: int = setting(
@@ -161,10 +155,10 @@ class ResmgrSettings(SchedulerAclSettings):
         "resmgr.snapshots.apart", SNAPSHOT_APART_S, "least time between two snapshots", ge=0
     )
     snapshot_in_child: bool = setting(
-        "resmgr.snapshots.in_child", True, "`false`: the process writes the snapshot itself and pauses meanwhile"
+        "resmgr.snapshots.in_child", True, "`false`: the process writes the snapshot itself and pauses"
     )
     replay_horizon_s: Seconds = setting(
-        "resmgr.replay_horizon", REPLAY_HORIZON_S, "log and inbox keep messages that are younger than this", ge=0
+        "resmgr.replay_horizon", REPLAY_HORIZON_S, "log and inbox keep messages that are younger", ge=0
     )
 
     @model_validator(mode="after")
@@ -197,35 +191,31 @@ class ResmgrSettings(SchedulerAclSettings):
 class PlacementSettings(Settings):
     """Several engines share the work: each takes what the others have not taken."""
 
-    address: str = setting(
-        "placement.resmgr", "", "HOST:PORT of a resource manager; empty: one that runs on the same bus"
-    )
-    ca: ReadableFile = setting("placement.ca", None, "file: CA certificates that sign that of the resource manager")
+    address: str = setting("placement.resmgr", "", "HOST:PORT of a resource manager; empty: one on the same bus")
+    ca: ReadableFile = setting("placement.ca", None, "file: CA certificates of the resource manager")
     certificate: ReadableFile = setting("placement.certificate", None, "file: client certificate chain")
     key: ReadableFile = setting("placement.key", None, "file: private key of the certificate")
     rm: str = setting(
         "placement.rm",
         "",
-        "RM of si.v1 on whose nodes to place, as its core decides; empty: on hosts that are not shared",
+        "RM of si.v1 on whose nodes to place; empty: on hosts that are not shared",
     )
     partition: str = setting("placement.partition", "default", "partition of that RM", min_length=1)
-    queue: str = setting("placement.queue", "root.peloton", "queue of that RM below which those of pools are")
+    queue: str = setting("placement.queue", "root.peloton", "queue of that RM for Peloton's pools")
     cluster: str = setting(
-        "placement.cluster", "default", "cluster of Peloton, as in resmgr.cluster; part of the names of its guests",
+        "placement.cluster", "default", "cluster of Peloton, as in `resmgr.cluster`",
         pattern="^[A-Za-z0-9_-]{1,64}$",
     )  # fmt: skip
     ports: str = setting(
-        "placement.ports", "", "ports of each shared host that tasks may have, as FIRST-LAST; empty: none",
+        "placement.ports", "", "ports of shared hosts that tasks may have, as FIRST-LAST",
         pattern=r"^([0-9]{1,5}-[0-9]{1,5})?$",
     )  # fmt: skip
     task_type: str = setting(
-        "placement.task_type", "any", "which tasks: any, batch, stateless, stateful or daemon",
+        "placement.task_type", "any", "any, batch, stateless, stateful or daemon",
         pattern="^(any|batch|stateless|stateful|daemon)$",
     )  # fmt: skip
-    refresh_s: Seconds = setting("placement.refresh", 0.2, "so old may be what the engine knows of hosts", ge=0)
-    hold_s: Seconds = setting(
-        "placement.hold", 10.0, "a gang without room is tried again for so long, and then reported", ge=0
-    )
+    refresh_s: Seconds = setting("placement.refresh", 0.2, "how old the engine's hosts may be", ge=0)
+    hold_s: Seconds = setting("placement.hold", 10.0, "a gang without room is tried again for so long", ge=0)
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:

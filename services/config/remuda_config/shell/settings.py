@@ -21,30 +21,28 @@ TIMING = {
 
 
 class ConfigSettings(SchedulerAclSettings):
-    queues_file: ReadableFile = setting(
-        "config.file", None, "the `queues.yaml` to serve and watch; none: the built-in default"
-    )
+    queues_file: ReadableFile = setting("config.file", None, "the `queues.yaml` to serve and watch")
     compatibility: Literal["none", "yunikorn-1.4"] = setting(
-        "config.compatibility", "none", "behaviour for RMs without the key `compatibility` in `extraConfig`",
+        "config.compatibility", "none", "for RMs without the key `compatibility` in `extraConfig`",
         variables=("REMUDA_COMPATIBILITY",),
     )  # fmt: skip
     preemption_threshold: int = setting(
         "preemption.threshold", 0,
-        "in per cent: no preemption while less of the cluster is in use; of partitions without one", ge=0, le=100,
+        "in per cent: no preemption while less of the cluster is in use", ge=0, le=100,
     )  # fmt: skip
     preemption_interval: Duration = setting(
         "preemption.interval", "",
-        "time between two attempts to preempt for equal asks; of partitions and RMs without one",
+        "between two attempts to preempt for equal asks",
         default_shown="15s",
     )  # fmt: skip
     timing_starting: Duration = setting(
-        "timing.starting", "", "time that an application is Starting before it counts as Running", default_shown="5m"
+        "timing.starting", "", "an application is Starting so long before it is Running", default_shown="5m"
     )
     timing_completing: Duration = setting(
         "timing.completing", "", "time that an application is Completing before it is Completed", default_shown="30s"
     )
     timing_ended: Duration = setting(
-        "timing.ended", "", "time that the record of an ended or rejected application is kept", default_shown="72h"
+        "timing.ended", "", "records of ended and rejected applications are kept so long", default_shown="72h"
     )
     timing_reservation_delay: Duration = setting(
         "timing.reservation_delay", "", "time that an ask waits before it may reserve a node", default_shown="2s"

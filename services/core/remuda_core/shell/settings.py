@@ -15,12 +15,12 @@ class CoreSettings(Settings):
     keeps_logs: ClassVar[bool] = True
     standbys: int = setting(
         "core.standbys", STANDBYS,
-        "core processes that follow each RM beside its leader, ready to take over; the highest setting of all counts",
+        "cores that follow each RM, ready to take over; the highest setting counts",
         variables=("REMUDA_STANDBYS",), ge=0,
     )  # fmt: skip
     allocations_per_pass: int = setting(
         "core.allocations_per_pass", limits.ALLOCATIONS_PER_PASS,
-        "most allocations of one pass and commit; fewer let other requests come sooner, more waste less on appends",
+        "most allocations of one pass and commit; fewer let other requests come sooner",
         ge=1, le=limits.MOST_ALLOCATIONS_PER_PASS,
     )  # fmt: skip
     snapshot_facts: int = setting(
@@ -33,19 +33,19 @@ class CoreSettings(Settings):
     )  # fmt: skip
     snapshot_apart_s: Seconds = setting(
         "core.snapshots.apart", SNAPSHOT_APART_S,
-        "least time between two snapshots (not after 128 MB of the inbox)",
+        "least time between two snapshots",
         variables=("REMUDA_SNAPSHOT_APART_S",), ge=0,
     )  # fmt: skip
     snapshot_in_child: bool = setting(
         "core.snapshots.in_child", True,
-        "`false`: the core writes the snapshot itself and pauses meanwhile; for systems without `fork`",
+        "`false`: the core writes the snapshot itself and pauses, for systems without `fork`",
         variables=("REMUDA_SNAPSHOT_IN_CHILD",),
     )  # fmt: skip
     replay_horizon_s: Seconds = setting(
-        "core.replay_horizon", REPLAY_HORIZON_S, "logs and inboxes keep messages that are younger than this",
+        "core.replay_horizon", REPLAY_HORIZON_S, "logs and inboxes keep messages that are younger",
         variables=("REMUDA_REPLAY_HORIZON_S",), ge=0,
     )  # fmt: skip
     audit_s: Seconds = setting(
         "core.audit.interval", limits.AUDIT_S,
-        "between two audits of the states that this process follows, one RM after the other; 0: none", ge=0,
+        "between two audits of RMs that this process follows; 0: none", ge=0,
     )  # fmt: skip
