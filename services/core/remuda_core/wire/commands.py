@@ -14,6 +14,7 @@ from remuda_proto.si.v1 import si_pb2 as si
 
 from .. import actions, commands
 from .allocations import read_ask, read_reported, read_unplaced
+from .by_name import ByName
 from .configuration import read_configuration
 from .resources import read_resource, read_tags
 
@@ -144,14 +145,12 @@ ACTIONS: Final[dict[str, type[actions.Action]]] = {
 }
 
 
+CONVERT: Final = ByName({})
+
+
 def read_administer(message: inbox_pb2.Administer) -> Iterable[commands.Command]:
-    """An action has the fields of its message, by name."""
     name = message.WhichOneof("action")
-    action = None
-    if name is not None:
-        fields, kind = getattr(message, name), ACTIONS[name]
-        values = {field: getattr(fields, field) for field in kind.__struct_fields__}
-        action = kind(**{field: dict(one) if field == "amounts" else one for field, one in values.items()})
+    action = CONVERT.of(ACTIONS[name], type(getattr(message, name))).read(getattr(message, name)) if name else None
     yield commands.Administer(
         message.operator, tuple(message.groups), message.scheduler_administrator, message.reason, message.action_id,
         message.force, message.partition, action,

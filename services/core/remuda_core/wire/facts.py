@@ -1,23 +1,24 @@
 """Facts, both ways.
 
-Most facts have the fields of their message, by name, so their types determine how they are read and written. The facts
-that embed a message of si.v1 have functions of their own. Facts are read from the messages of `schema`, in which
-resources and tags are bytes.
+Most facts have the fields of their message, by name (`by_name`). Those that embed an allocation of si.v1 have functions
+of their own. Facts are read from the messages of `schema`, in which resources and tags are bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from remuda_proto.remuda.v1 import log_pb2
+from remuda_proto.si.v1 import si_pb2 as si
 
 from .. import facts
 from ..rules.resource import clamp
+from . import configuration
 from .allocations import read_logged_allocation, read_logged_ask, write_allocation, write_ask
-from .configuration import read_partition, read_queue, read_timing, write_partition, write_queue, write_timing
+from .by_name import ByName, Conversion, same
 from .resources import RESOURCES, TAGS, write_resource
 
 
@@ -26,12 +27,6 @@ def read_fact(message: log_pb2.Fact) -> facts.Fact:
     if name is None:
         raise ValueError("a fact of a kind this version does not know: the log was written by a newer one")
     return FACT_READERS[name](getattr(message, name))
-
-
-def write_accepted(fact: facts.AskAccepted | facts.AskChanged, message: Any) -> None:
-    write_ask(fact.ask, message.ask)
-    if fact.ignored:
-        message.ignored = fact.ignored
 
 
 def write_allocated(fact: facts.Allocated, message: log_pb2.Allocated) -> None:
@@ -46,6 +41,19 @@ def write_allocated(fact: facts.Allocated, message: log_pb2.Allocated) -> None:
         message.question = fact.question
     if fact.devices:
         message.devices.update(fact.devices)
+
+
+def write_accepted(fact: facts.AskAccepted | facts.AskChanged, message: Any) -> None:
+    """In place: copies of asks would take half of the time."""
+    write_ask(fact.ask, message.ask)
+    if fact.ignored:
+        message.ignored = fact.ignored
+
+
+def written_ask(ask: facts.Ask) -> si.AllocationAsk:
+    message = si.AllocationAsk()
+    write_ask(ask, message)
+    return message
 
 
 def written_allocated(fact: facts.Allocated) -> log_pb2.Allocated:
@@ -90,31 +98,17 @@ def read_recovered(message: Any) -> facts.AllocationRecovered:
     return facts.AllocationRecovered(allocation)
 
 
-def write_constraints(constraints: Iterable[facts.Constraint]) -> list[log_pb2.Constraint]:
-    return [
-        log_pb2.Constraint(
-            constraint=c.constraint, where=c.where, reason=c.reason, resource=c.resource, need=clamp(c.need),
-            have=clamp(c.have),
-        )
-        for c in constraints
-    ]  # fmt: skip
-
-
-def read_constraints(messages: Iterable[log_pb2.Constraint]) -> tuple[facts.Constraint, ...]:
-    return tuple(facts.Constraint(m.constraint, m.where, m.reason, m.resource, m.need, m.have) for m in messages)
-
-
-def write_action(action: facts.Action) -> log_pb2.Action:
-    values = {name: getattr(action, name) for name in ACTION_FIELDS}
-    return log_pb2.Action(**{**values, "amounts": write_resource(action.amounts) if action.amounts else None})
-
-
-def read_action(message: Any) -> facts.Action:
-    values = {name: getattr(message, name) for name in ACTION_FIELDS}
-    return facts.Action(**{**values, "amounts": RESOURCES[message.amounts]})
-
-
-ACTION_FIELDS: Final = facts.Action.__struct_fields__
+# What is not as `by_name` has it, by the full name of the message or of the field.
+SPECIAL: Final = {
+    **configuration.SPECIAL,
+    "si.v1.AllocationAsk": Conversion(written_ask, read_logged_ask),
+    "remuda.v1.Action.amounts": Conversion(
+        lambda amounts: write_resource(amounts) if amounts else None, RESOURCES.__getitem__
+    ),
+    "remuda.v1.Allocated": Conversion(written_allocated, read_allocated),
+    "remuda.v1.Constraint.need": Conversion(clamp, same),
+    "remuda.v1.Constraint.have": Conversion(clamp, same),
+}
 
 WRITERS: dict[type[facts.Fact], Callable[[Any, log_pb2.Fact], None]] = {
     facts.AskAccepted: lambda fact, message: write_accepted(fact, message.ask_accepted),
@@ -124,62 +118,24 @@ WRITERS: dict[type[facts.Fact], Callable[[Any, log_pb2.Fact], None]] = {
 }
 
 FACT_READERS: dict[str, Callable[[Any], facts.Fact]] = {
-    "ask_accepted": lambda message: facts.AskAccepted(read_logged_ask(message.ask), message.ignored),
-    "ask_changed": lambda message: facts.AskChanged(read_logged_ask(message.ask), message.ignored),
     "allocated": read_allocated,
     "allocation_recovered": read_recovered,
-}
-
-# By the type of a field of a fact: (to a value of the message, from a value of the message).
-CONVERSIONS: Final[dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]] = {
-    "Resource": (write_resource, RESOURCES.__getitem__),
-    "Tags": (lambda tags: tags, lambda entries: TAGS[tuple(entries[:])]),
-    "tuple[str, ...]": (lambda names: names, tuple),
-    "tuple[int, ...]": (lambda numbers: numbers, tuple),
-    "PartitionSettings": (write_partition, read_partition),
-    "Timing": (write_timing, read_timing),
-    "tuple[Constraint, ...]": (write_constraints, read_constraints),
-    "Allocated": (written_allocated, read_allocated),
-    "Action": (write_action, read_action),
-    "QueueSettings": (write_queue, read_queue),
 }
 
 
 def _by_field_names(kind: type[facts.Fact]) -> None:
     """Make the reader and the writer of a fact whose message has fields of the same names."""
-    field_name = snake(kind.__name__)
-    message_type: Any = getattr(log_pb2, kind.__name__)
-    fields: Mapping[str, str] = {name: kind.__annotations__[name] for name in kind.__struct_fields__}
-    plain = [name for name, type_name in fields.items() if type_name not in CONVERSIONS]
-    converted = [(name, *CONVERSIONS[type_name]) for name, type_name in fields.items() if type_name in CONVERSIONS]
-
-    def write(fact: Any, message: log_pb2.Fact) -> None:
-        values = {name: getattr(fact, name) for name in plain}
-        values.update((name, to(getattr(fact, name))) for name, to, _ in converted)
-        getattr(message, field_name).CopyFrom(message_type(**values))
-
-    WRITERS[kind] = write
-    FACT_READERS[field_name] = _reader(kind, fields)
-
-
-def _reader(kind: type[facts.Fact], fields: Mapping[str, str]) -> Callable[[Any], facts.Fact]:
-    """A compiled reader. A loop over the fields takes a third longer, and a restart reads millions of facts."""
-    names: dict[str, Any] = {"kind": kind}
-    values = []
-    for name, type_name in fields.items():
-        value = f"message.{name}"
-        if type_name in CONVERSIONS:
-            names[f"read_{name}"] = CONVERSIONS[type_name][1]
-            value = f"read_{name}({value})"
-        values.append(value)
-    reader: Callable[[Any], facts.Fact] = eval(f"lambda message: kind({', '.join(values)})", names)  # noqa: S307
-    return reader
+    name = snake(kind.__name__)
+    to_message, from_message = CONVERT.of(kind, getattr(log_pb2, kind.__name__))
+    FACT_READERS.setdefault(name, from_message)
+    WRITERS.setdefault(kind, lambda fact, message: getattr(message, name).CopyFrom(to_message(fact)))
 
 
 def snake(name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
 
 
+CONVERT: Final = ByName(SPECIAL)
 for _kind in facts.kinds().values():
-    if _kind not in WRITERS:
+    if _kind not in (facts.Allocated, facts.AllocationRecovered):
         _by_field_names(_kind)
