@@ -7,7 +7,7 @@ paths, resources are in base units, times are in milliseconds since 1970.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -22,15 +22,61 @@ class Fact(msgspec.Struct, frozen=True, gc=False):
     pass
 
 
-class TimePassed(Fact):
-    """All timers due at `until_ms` have been handled. The facts that they led to come before this one."""
+# What facts are about: the first fields of many
 
-    until_ms: int
+
+class PartitionFact(Fact):
+    partition: str
+
+
+class QueueFact(PartitionFact):
+    queue: str
+
+
+class NodeFact(PartitionFact):
+    node_id: str
+
+
+class ApplicationFact(PartitionFact):
+    application_id: str
+
+
+class AskFact(ApplicationFact):
+    allocation_key: str
+
+    @property
+    def ask_name(self) -> tuple[str, str, str]:
+        return self.partition, self.application_id, self.allocation_key
+
+
+class AskOnNodeFact(AskFact):
+    node_id: str
+
+
+class AllocationFact(AskFact):
+    uuid: str
 
 
 def kinds() -> dict[str, type[Any]]:
     """Every kind of fact by its name."""
-    return {kind.__name__: kind for kind in Fact.__subclasses__()}
+    return {kind.__name__: kind for kind in _leaves(Fact)}
+
+
+def _leaves(kind: type[Fact]) -> Iterator[type[Fact]]:
+    below = kind.__subclasses__()
+    if not below:
+        yield kind
+    for one in below:
+        yield from _leaves(one)
+
+
+# Time
+
+
+class TimePassed(Fact):
+    """All timers due at `until_ms` have been handled. The facts that they led to come before this one."""
+
+    until_ms: int
 
 
 # The connection of a resource manager
@@ -94,53 +140,44 @@ class ConfigurationRefused(Fact):
     reason: str
 
 
-class PartitionAdded(Fact):
-    partition: str
+class PartitionAdded(PartitionFact):
     config: PartitionSettings
 
 
-class PartitionChanged(Fact):
-    partition: str
+class PartitionChanged(PartitionFact):
     config: PartitionSettings
 
 
-class PartitionDraining(Fact):
-    partition: str
+class PartitionDraining(PartitionFact):
+    pass
 
 
-class PartitionRemoved(Fact):
-    partition: str
+class PartitionRemoved(PartitionFact):
+    pass
 
 
-class QueueAdded(Fact):
-    partition: str
-    queue: str
+class QueueAdded(QueueFact):
     leaf: bool
     managed: bool
     config: QueueSettings
 
 
-class QueueChanged(Fact):
-    partition: str
-    queue: str
+class QueueChanged(QueueFact):
     leaf: bool
     managed: bool
     config: QueueSettings
     changed: tuple[str, ...]
 
 
-class QueueDraining(Fact):
-    partition: str
-    queue: str
+class QueueDraining(QueueFact):
+    pass
 
 
-class QueueDrainOverdue(Fact):
+class QueueDrainOverdue(QueueFact):
     """The queue has been draining since `since_ms` and is not empty. `applications`: how many are in it;
     `application_ids` and `users`: of the first of them; `admin_acls`: of the queue and those above that have one, from
     the queue upwards; `next_ms`: when this is reported again."""
 
-    partition: str
-    queue: str
     since_ms: int
     applications: int
     application_ids: tuple[str, ...]
@@ -150,51 +187,40 @@ class QueueDrainOverdue(Fact):
     next_ms: int
 
 
-class QueueRestored(Fact):
-    partition: str
-    queue: str
+class QueueRestored(QueueFact):
+    pass
 
 
-class QueueRemoved(Fact):
-    partition: str
-    queue: str
+class QueueRemoved(QueueFact):
     managed: bool
 
 
 # Nodes and their reservations
 
 
-class NodeAdded(Fact):
-    partition: str
-    node_id: str
+class NodeAdded(NodeFact):
     attributes: Tags
     capacity: Resource
     occupied: Resource
     draining: bool
 
 
-class NodeRejected(Fact):
-    partition: str
-    node_id: str
+class NodeRejected(NodeFact):
     reason: str
 
 
-class NodeChanged(Fact):
-    partition: str
-    node_id: str
+class NodeChanged(NodeFact):
     attributes: Tags
     capacity: Resource
     occupied: Resource
     changed: tuple[str, ...]
 
 
-class NodeDraining(Fact):
+class NodeDraining(NodeFact):
     """The RM drains the node, or the operator does, or it has `left`: the time of its attribute has come; or this
     `window` of maintenance has opened. The node is draining while one of them holds. `running`: how many allocations
     still run there when a known time has come."""
 
-    partition: str
-    node_id: str
     operator: str = ""
     reason: str = ""
     left: bool = False
@@ -202,92 +228,72 @@ class NodeDraining(Fact):
     window: str = ""
 
 
-class NodeLeaving(Fact):
+class NodeLeaving(NodeFact):
     """The operator drains the node from `from_ms` on. Until then only asks whose bound ends before start there."""
 
-    partition: str
-    node_id: str
     from_ms: int
     operator: str
     reason: str = ""
 
 
-class NodeSchedulable(Fact):
+class NodeSchedulable(NodeFact):
     """The RM, or the operator, no longer drains the node, or no longer from a time on; or it has not `left` any more:
     its attribute names a later time, or none; or this `window` has closed. `draining`: it is drained all the same."""
 
-    partition: str
-    node_id: str
     operator: str = ""
     draining: bool = False
     left: bool = False
     window: str = ""
 
 
-class WindowPlanned(Fact):
+class WindowPlanned(PartitionFact):
     """The window of the calendar comes next from `from_ms` until `until_ms`; 0: it does not come again."""
 
-    partition: str
     window: str
     from_ms: int = 0
     until_ms: int = 0
 
 
-class WindowOpened(Fact):
+class WindowOpened(PartitionFact):
     """The window is in force; one that keeps nodes is so from its lead on. Facts about its nodes and queues follow."""
 
-    partition: str
     window: str
     from_ms: int
     until_ms: int
 
 
-class WindowClosed(Fact):
+class WindowClosed(PartitionFact):
     """The window is no longer in force. Facts about its nodes and queues follow."""
 
-    partition: str
     window: str
 
 
-class NodeRemoved(Fact):
-    partition: str
-    node_id: str
+class NodeRemoved(NodeFact):
+    pass
 
 
-class NodeReserved(Fact):
+class NodeReserved(AskOnNodeFact):
     """The node is reserved for one allocation of the ask, which needs `resource`. `by_preemption`: a preemption under
     way makes room for it, also under its quotas."""
 
-    partition: str
-    application_id: str
-    allocation_key: str
-    node_id: str
     resource: Resource
     by_preemption: bool = False
     # When the node has room for the ask at the latest, by the bounds of what runs there; 0: not known.
     promised_ms: int = 0
 
 
-class PromiseChanged(Fact):
+class PromiseChanged(AskOnNodeFact):
     """The reserved ask starts later than it was promised, because of `cause`; or it is promised a time at last, and
     `before_ms` is 0."""
 
-    partition: str
-    application_id: str
-    allocation_key: str
-    node_id: str
     promised_ms: int
     before_ms: int
     cause: str
 
 
-class NodeUnreserved(Fact):
+class NodeUnreserved(AskOnNodeFact):
     """`timed_out`: it was reserved for as long as it may be. The ask waits anew before it reserves a node again."""
 
-    partition: str
-    application_id: str
-    allocation_key: str
-    node_id: str
     resource: Resource
     reason: str
     by_preemption: bool = False
@@ -297,12 +303,10 @@ class NodeUnreserved(Fact):
 # Applications
 
 
-class ApplicationAccepted(Fact):
+class ApplicationAccepted(ApplicationFact):
     """`ignored`: what was ignored of the request, because the work of the application runs already; it would have been
     a reason to reject it otherwise."""
 
-    partition: str
-    application_id: str
     queue: str
     user: str
     groups: tuple[str, ...]
@@ -313,11 +317,9 @@ class ApplicationAccepted(Fact):
     ignored: str = ""
 
 
-class ApplicationRejected(Fact):
+class ApplicationRejected(ApplicationFact):
     """`recorded`: the state keeps a record of the rejection, which queries show."""
 
-    partition: str
-    application_id: str
     reason: str
     recorded: bool = False
     queue: str = ""
@@ -325,16 +327,11 @@ class ApplicationRejected(Fact):
     groups: tuple[str, ...] = ()
 
 
-class RejectionForgotten(Fact):
+class RejectionForgotten(ApplicationFact):
     """The record of the rejected application is removed."""
 
-    partition: str
-    application_id: str
 
-
-class ApplicationStateChanged(Fact):
-    partition: str
-    application_id: str
+class ApplicationStateChanged(ApplicationFact):
     state: str
     reason: str
     at_ms: int
@@ -342,9 +339,7 @@ class ApplicationStateChanged(Fact):
     allocated: Resource
 
 
-class ApplicationRemoved(Fact):
-    partition: str
-    application_id: str
+class ApplicationRemoved(ApplicationFact):
     queue: str
 
 
@@ -369,8 +364,12 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
     allow_preempt_self: bool | None = None
     allow_preempt_other: bool | None = None
 
+    @property
+    def name(self) -> tuple[str, str, str]:
+        return self.partition, self.application_id, self.allocation_key
 
-class AskAccepted(Fact):
+
+class FactWithAsk(Fact):
     """`ignored`: which tags about run times could not be read, and why; they count as absent."""
 
     ask: Ask
@@ -381,28 +380,19 @@ class AskAccepted(Fact):
         return self.ask.partition
 
 
-class AskChanged(Fact):
+class AskAccepted(FactWithAsk):
+    pass
+
+
+class AskChanged(FactWithAsk):
     """`ask.max_allocations`: the number of pending allocations from now on."""
 
-    ask: Ask
-    ignored: str = ""
 
-    @property
-    def partition(self) -> str:
-        return self.ask.partition
-
-
-class AskRejected(Fact):
-    partition: str
-    application_id: str
-    allocation_key: str
+class AskRejected(AskFact):
     reason: str
 
 
-class AskReleased(Fact):
-    partition: str
-    application_id: str
-    allocation_key: str
+class AskReleased(AskFact):
     termination_type: int
     message: str
     resource: Resource
@@ -432,13 +422,10 @@ class Constraint(msgspec.Struct, frozen=True, gc=False):
         return self.constraint, self.where, self.resource
 
 
-class AskWaiting(Fact):
+class AskWaiting(AskFact):
     """`asks`: the number of asks of the application that wait for the same reason. `constraint` and `reason` repeat the
     first of `constraints`."""
 
-    partition: str
-    application_id: str
-    allocation_key: str
     constraint: str
     reason: str
     asks: int
@@ -446,23 +433,16 @@ class AskWaiting(Fact):
     constraints: tuple[Constraint, ...] = ()
 
 
-class AskOutstanding(Fact):
+class AskOutstanding(AskFact):
     """The ask fits its quotas and no node. An AskWaiting has explained another ask of the same kind."""
 
-    partition: str
-    application_id: str
-    allocation_key: str
     reason: str
 
 
 # Allocations and their release
 
 
-class Allocated(Fact):
-    partition: str
-    application_id: str
-    allocation_key: str
-    uuid: str
+class Allocated(AllocationFact):
     node_id: str
     resource: Resource
     priority: int = 0
@@ -478,9 +458,7 @@ class Allocated(Fact):
     devices: Tags = {}
 
 
-class AllocationRecovered(Fact):
-    """An allocation that the RM reported as running. It is booked without scheduling and uses up no ask."""
-
+class FactWithAllocation(Fact):
     allocation: Allocated
 
     @property
@@ -488,85 +466,68 @@ class AllocationRecovered(Fact):
         return self.allocation.partition
 
 
-class DevicesAssigned(Fact):
+class AllocationRecovered(FactWithAllocation):
+    """An allocation that the RM reported as running. It is booked without scheduling and uses up no ask."""
+
+
+class DevicesAssigned(PartitionFact):
     """An allocation that was booked without devices has these from now on: its resource stands on devices since the
     configuration has changed, or its node has devices since an update. `devices`: as in Allocated, of all resources."""
 
-    partition: str
     uuid: str
     devices: Tags
 
 
-class WorkMeasured(Fact):
+class WorkMeasured(PartitionFact):
     """What work on devices is like, by which the node sort policy `fragmentation` sets prices from now on. `shares` of
     one device that are common. `cpu_of_device`: the CPU that common work uses for one. `allocations`: how many the RM
     has had."""
 
-    partition: str
     resource: str
     shares: tuple[int, ...]
     cpu_of_device: int
     allocations: int
 
 
-class DomainAvoided(Fact):
+class DomainAvoided(AskFact):
     """Asks of others are placed in the domain only where no other node has room, until it is avoided no more: the group
     `group` of the application has waited for a domain, and this one is nearest to having room for it. `domain`: the
     values of the attributes from the coarsest level to `level`; of the level `host` the ID of the node.
     `allocation_key`: of an ask of the group. `missing`: how many members have no room there yet."""
 
-    partition: str
-    application_id: str
-    allocation_key: str
     group: str
     level: str
     domain: tuple[str, ...]
     missing: int
 
 
-class DomainAvoidanceEnded(Fact):
+class DomainAvoidanceEnded(AskFact):
     """The domain is avoided for the group no more."""
 
-    partition: str
-    application_id: str
-    allocation_key: str
     group: str
     level: str
     domain: tuple[str, ...]
     reason: str
 
 
-class GuestKept(Fact):
+class GuestKept(FactWithAllocation):
     """An allocation of a guest that has outlived a registration of the RM, which may not have reported the node again
     yet."""
 
-    allocation: Allocated
 
-    @property
-    def partition(self) -> str:
-        return self.allocation.partition
-
-
-class ExistingAllocationRejected(Fact):
+class ExistingAllocationRejected(FactWithAllocation):
     """The RM has reported that the allocation runs on the node it names, and it cannot be booked. Its resource counts
     as occupied there until RejectedAllocationForgotten, or until the node is removed. `name`: its UUID, or without one
     its application and key; unique on the node."""
 
-    allocation: Allocated
     reason: str
     name: str
 
-    @property
-    def partition(self) -> str:
-        return self.allocation.partition
 
-
-class RejectedAllocationForgotten(Fact):
+class RejectedAllocationForgotten(NodeFact):
     """The resource of an allocation that was rejected is no longer occupied on the node. `name`: as in
     ExistingAllocationRejected."""
 
-    partition: str
-    node_id: str
     name: str
     application_id: str
     allocation_key: str
@@ -574,18 +535,11 @@ class RejectedAllocationForgotten(Fact):
     reason: str
 
 
-class AllocationRejected(Fact):
-    partition: str
-    application_id: str
-    allocation_key: str
+class AllocationRejected(AskFact):
     reason: str
 
 
-class AllocationReleased(Fact):
-    partition: str
-    application_id: str
-    allocation_key: str
-    uuid: str
+class AllocationReleased(AllocationFact):
     node_id: str
     resource: Resource
     termination_type: int
@@ -595,32 +549,20 @@ class AllocationReleased(Fact):
     node_removed: bool = False
 
 
-class ReleaseRequested(Fact):
-    partition: str
-    application_id: str
-    allocation_key: str
-    uuid: str
+class ReleaseRequested(AllocationFact):
     termination_type: int
     message: str
 
 
-class ReleaseOverdue(Fact):
+class ReleaseOverdue(AllocationFact):
     """The RM was asked at `asked_ms` to release it, and has not confirmed in time. It no longer counts as preempted."""
 
-    partition: str
-    application_id: str
-    allocation_key: str
-    uuid: str
     node_id: str
     termination_type: int
     asked_ms: int
 
 
-class ReleaseIgnored(Fact):
-    partition: str
-    application_id: str
-    allocation_key: str
-    uuid: str
+class ReleaseIgnored(AllocationFact):
     termination_type: int
     message: str
 
@@ -643,52 +585,34 @@ def termination_type(asked: int) -> int:
 # The replacement of placeholders
 
 
-class ReplacementStarted(Fact):
+class ReplacementStarted(FactWithAllocation):
     """`allocation` is to replace an allocated placeholder, which the RM is asked to release. The RM learns of the
     allocation by PlaceholderReplaced. Until then resources are held if it is on another node than the placeholder."""
 
-    allocation: Allocated
     placeholder: str
     placeholder_key: str
 
-    @property
-    def partition(self) -> str:
-        return self.allocation.partition
 
-
-class PlaceholderReplaced(Fact):
+class PlaceholderReplaced(FactWithAllocation):
     """The RM has released the placeholder, and the allocation takes its place, in one step."""
 
-    allocation: Allocated
     placeholder: str
     placeholder_key: str
     placeholder_node: str
     placeholder_resource: Resource
 
-    @property
-    def partition(self) -> str:
-        return self.allocation.partition
 
-
-class ReplacementCancelled(Fact):
+class ReplacementCancelled(AllocationFact):
     """The replacement was given up, and the ask is pending again."""
 
-    partition: str
-    application_id: str
-    allocation_key: str
-    uuid: str
     placeholder: str
     reason: str
 
 
-class ReplacementAsked(Fact):
+class ReplacementAsked(AskOnNodeFact):
     """The RM is asked whether the allocation `uuid` of the replacement may start on the node. If it agrees it is asked
     to release the placeholder; otherwise the replacement is cancelled."""
 
-    partition: str
-    application_id: str
-    allocation_key: str
-    node_id: str
     uuid: str
     question: int
     answer_by_ms: int
@@ -701,14 +625,10 @@ class ReplacementAsked(Fact):
 # Questions to the RM: whether its predicates let an ask start on a node
 
 
-class PredicateAsked(Fact):
+class PredicateAsked(AskOnNodeFact):
     """The RM is asked whether its predicates let the ask start on the node. Until it answers, one allocation of the ask
     is booked on the node, in the queues and in the application."""
 
-    partition: str
-    application_id: str
-    allocation_key: str
-    node_id: str
     resource: Resource
     kind: str
     question: int
@@ -720,42 +640,29 @@ class PredicateAsked(Fact):
     devices: Tags = {}
 
 
-class PredicateRefused(Fact):
+class PredicateRefused(AskOnNodeFact):
     """The RM refused, or did not answer in time. The booked resources are freed, and the allocation is pending again,
     but not on this node."""
 
-    partition: str
-    application_id: str
-    allocation_key: str
-    node_id: str
     question: int
     reason: str
 
 
-class PredicateWithdrawn(Fact):
+class PredicateWithdrawn(AskOnNodeFact):
     """The question is obsolete. The booked resources are freed, and the allocation is pending again."""
 
-    partition: str
-    application_id: str
-    allocation_key: str
-    node_id: str
     question: int
     reason: str
 
 
-class RefusalsForgotten(Fact):
+class RefusalsForgotten(AskFact):
     """The nodes that the RM refused for this ask may be tried again."""
 
-    partition: str
-    application_id: str
-    allocation_key: str
 
-
-class PredicatesAsked(Fact):
+class PredicatesAsked(PartitionFact):
     """The RM is asked about many nodes for all asks of a predicate class, of which the named ask is one. Until it
     answers, no ask of the class is placed. Nothing is booked."""
 
-    partition: str
     predicate_class: str
     application_id: str
     allocation_key: str
@@ -766,11 +673,10 @@ class PredicatesAsked(Fact):
     answer_by_ms: int
 
 
-class PredicatesAnswered(Fact):
+class PredicatesAnswered(PartitionFact):
     """The verdicts about nodes for a predicate class. For each node until when it holds (0: until the node changes),
     and why the RM refuses it ("": it does not)."""
 
-    partition: str
     predicate_class: str
     question: int
     node_ids: tuple[str, ...]
@@ -778,10 +684,9 @@ class PredicatesAnswered(Fact):
     reasons: tuple[str, ...]
 
 
-class VerdictsExpired(Fact):
+class VerdictsExpired(PartitionFact):
     """The time of these verdicts is over: the RM may be asked again."""
 
-    partition: str
     predicate_class: str
     node_ids: tuple[str, ...]
 
@@ -789,15 +694,11 @@ class VerdictsExpired(Fact):
 # Preemption
 
 
-class PreemptionStarted(Fact):
+class PreemptionStarted(AskOnNodeFact):
     """The victims `uuids` are to be released, so that the ask fits on the node and in its queues. The RM is asked to
     release them next. For a group: so that so many (`counts`) allocations of each of the asks `members` fit on `nodes`,
     which are kept for them, in `domain`, for people; `resource` is what they ask for together."""
 
-    partition: str
-    application_id: str
-    allocation_key: str
-    node_id: str
     queue: str
     resource: Resource
     uuids: tuple[str, ...]
@@ -807,23 +708,17 @@ class PreemptionStarted(Fact):
     counts: tuple[int, ...] = ()
 
 
-class PreemptionEnded(Fact):
+class PreemptionEnded(AskFact):
     """The preemption was given up. The ask may try again."""
 
-    partition: str
-    application_id: str
-    allocation_key: str
     reason: str
 
 
-class PreemptionRefused(Fact):
+class PreemptionRefused(AskFact):
     """No plan was found for the ask, nor for any other ask of the queue with the same resource, required node and
     priority. `set_aside`: nodes are set aside for other asks; the ask is tried again as soon as one no longer is.
     `group`: of a member of a group, application and name of the group; then only for asks of this group."""
 
-    partition: str
-    application_id: str
-    allocation_key: str
     queue: str
     resource: Resource
     required_node: str
@@ -833,12 +728,10 @@ class PreemptionRefused(Fact):
     group: str = ""
 
 
-class QuotaExceeded(Fact):
+class QuotaExceeded(QueueFact):
     """The queue uses `above` more than its maximum `max`, since `since_ms`. It gives that back at `preempt_at_ms`,
     `delay_ms` after this fact, unless it does so before. Replaces what an earlier fact said of the queue."""
 
-    partition: str
-    queue: str
     max: Resource
     above: Resource
     since_ms: int
@@ -846,32 +739,27 @@ class QuotaExceeded(Fact):
     preempt_at_ms: int
 
 
-class QuotaPreempted(Fact):
+class QuotaPreempted(QueueFact):
     """The allocations `uuids` are to be released, because the queue uses `above` more than its maximum. The RM is asked
     to release them next. `reason`: why they are not enough; empty if they are, together with releases that are under
     way. At `next_ms` the queue is looked at again."""
 
-    partition: str
-    queue: str
     above: Resource
     uuids: tuple[str, ...]
     reason: str
     next_ms: int
 
 
-class QuotaExcessEnded(Fact):
+class QuotaExcessEnded(QueueFact):
     """The queue no longer uses more than its maximum, or no longer has to give it back."""
 
-    partition: str
-    queue: str
     reason: str
 
 
-class QuotaLent(Fact):
+class QuotaLent(PartitionFact):
     """Until a time the lender has so much less of its maximum, or of its guarantee, and the borrower so much more.
     Facts with the changed settings of both queues follow."""
 
-    partition: str
     lender: str
     borrower: str
     amounts: Resource
@@ -881,35 +769,28 @@ class QuotaLent(Fact):
     reason: str
 
 
-class QuotaLoanEnded(Fact):
+class QuotaLoanEnded(PartitionFact):
     """Facts with the changed settings of both queues follow, if they are there."""
 
-    partition: str
     lender: str
     borrower: str
     reason: str
 
 
-class BudgetPeriodBegan(Fact):
+class BudgetPeriodBegan(QueueFact):
     """The period of the budget of the queue is over, and the next one counts, `from_ms` to `until_ms`. `used`: what was
     used in the period that is over, in base units * hours, rounded down."""
 
-    partition: str
-    queue: str
     from_ms: int
     until_ms: int
     used: Resource
 
 
-class PreemptionAsked(Fact):
+class PreemptionAsked(AskOnNodeFact):
     """The RM is asked whether the ask could start on the node without the allocations `uuids`. It is asked to release
     them only if it agrees. For a group: the ask is one of its `members`, of each of which so many (`counts`) are to
     start, some on other nodes."""
 
-    partition: str
-    application_id: str
-    allocation_key: str
-    node_id: str
     uuids: tuple[str, ...]
     victim_keys: tuple[str, ...]
     question: int
@@ -918,15 +799,11 @@ class PreemptionAsked(Fact):
     counts: tuple[int, ...] = ()
 
 
-class PreemptionAnswered(Fact):
+class PreemptionAnswered(AskOnNodeFact):
     """The RM answered, or did not answer in time (then `success` is false). The ask is as it was before the question;
     after a refusal it does without this node for a while, or, if the RM spares some of the victims (`spared`: UUIDs),
     without these victims."""
 
-    partition: str
-    application_id: str
-    allocation_key: str
-    node_id: str
     question: int
     success: bool
     reason: str
@@ -978,25 +855,19 @@ class ActionRefused(Fact):
     soft: bool = False
 
 
-class ApplicationMoved(Fact):
+class ApplicationMoved(ApplicationFact):
     """The application is in `queue` now, with all it has."""
 
-    partition: str
-    application_id: str
     queue: str
     from_queue: str
 
 
-class QueueHeld(Fact):
+class QueueHeld(QueueFact):
     """Nothing is allocated or started in the queue and below it. A hold belongs to the path: it outlives the queue."""
 
-    partition: str
-    queue: str
     operator: str
     reason: str
 
 
-class QueueResumed(Fact):
-    partition: str
-    queue: str
+class QueueResumed(QueueFact):
     operator: str

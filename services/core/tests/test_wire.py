@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import get_annotations
 from typing import Any
 
 import pytest
@@ -103,9 +104,10 @@ def values_of(kind: type[Fact]) -> st.SearchStrategy[Fact]:
         bounded = st.builds(lambda fact, bound_ms: replace(fact, execution_timeout_ms=bound_ms), recovered, int64)
         return st.builds(facts.AllocationRecovered, bounded)
     fields = getattr(log_pb2, kind.__name__).DESCRIPTOR.fields_by_name
+    types = {name: of_type for base in kind.__mro__ for name, of_type in get_annotations(base).items()}
     chosen = {}
     for name in kind.__struct_fields__:
-        of_type = kind.__annotations__[name]
+        of_type = types[name]
         chosen[name] = SIZES[fields[name].cpp_type] if of_type == "int" else BY_TYPE[of_type]
     return st.builds(kind, **chosen)
 

@@ -39,7 +39,7 @@ def check_windows(partition: Partition, index: PartitionIndex, now_ms: int) -> N
         again_ms = windows.again_ms.get(node.id)
         assert again_ms is not None, f"node {node.id}: reserved and not looked at"
         if again_ms > now_ms:
-            expected = hole_of(partition, index, node, starts(partition, node, now_ms).at_ms, now_ms)
+            expected = hole_of(index, node, starts(partition, node, now_ms).at_ms, now_ms)
             assert known.get(node.id) == expected, f"node {node.id}: {known.get(node.id)}, expected {expected}"
     gone = known.keys() - {node.id for node in index.reserved_nodes.of} - windows.changed.keys()
     assert not gone, f"holes of nodes that are not reserved: {sorted(gone)}"

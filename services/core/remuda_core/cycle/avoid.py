@@ -64,6 +64,4 @@ def waits_for(index: PartitionIndex, groups: Groups, ask: PendingAsk) -> Start |
 
 
 def ended(known: DomainAvoided, reason: str) -> Fact:
-    return facts.DomainAvoidanceEnded(
-        known.partition, known.application_id, known.allocation_key, known.group, known.level, known.domain, reason
-    )
+    return facts.DomainAvoidanceEnded(*known.ask_name, known.group, known.level, known.domain, reason)

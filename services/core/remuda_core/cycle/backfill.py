@@ -36,8 +36,8 @@ def backfill(
         return 0
     for node in windows.stale(reserved, reserved, now_ms):
         start = starts(partition, node, now_ms)
-        yield from promise_changes(partition, node, start, now_ms)
-        _look(partition, index, candidates, node, start, now_ms)
+        yield from promise_changes(node, start, now_ms)
+        _look(index, candidates, node, start, now_ms)
     windows.rouse(candidates.new, now_ms)
     candidates.new.clear()
     shortest, placed = partition.settings.backfill_order == SHORTEST, 0
@@ -64,16 +64,14 @@ def backfill(
         node = suits.node
         yield from place(state, partition, ask_class.first(), node, now_ms)
         placed += 1
-        _look(partition, index, candidates, node, starts(partition, node, now_ms), now_ms)
+        _look(index, candidates, node, starts(partition, node, now_ms), now_ms)
         if ask_class in candidates and ask_class.ranking.members:
             heappush(heap, (_rank(index, ask_class, shortest), ask_class))
     candidates.changed = bool(heap)
     return placed
 
 
-def _look(
-    partition: Partition, index: PartitionIndex, candidates: Candidates, node: Node, start: Start, now_ms: int
-) -> None:
+def _look(index: PartitionIndex, candidates: Candidates, node: Node, start: Start, now_ms: int) -> None:
     """Note the hole of a reserved node, and when to look again: when the bound of an allocation or the promise is over,
     and at once while the ask may start, or later than was promised."""
     again_ms = [again_at(one, now_ms) for one in node.allocations.values()]
@@ -83,13 +81,13 @@ def _look(
             again_ms.append(now_ms + 1)
     if start.at_ms <= now_ms:
         again_ms.append(now_ms + 1)
-    hole = hole_of(partition, index, node, start.at_ms, now_ms)
+    hole = hole_of(index, node, start.at_ms, now_ms)
     if hole is not None:
         again_ms.append(hole.until_ms)
     index.windows.put(node, hole, min(again_ms, default=NEVER_MS), candidates, now_ms)
 
 
-def hole_of(partition: Partition, index: PartitionIndex, node: Node, starts_ms: int, now_ms: int) -> Hole | None:
+def hole_of(index: PartitionIndex, node: Node, starts_ms: int, now_ms: int) -> Hole | None:
     """What may be used of a reserved node. Not after the promised time, not where a preemption makes room, nor before
     anything is promised."""
     promise, pending = node.promise, node.reservation

@@ -36,9 +36,7 @@ def ask_before_placing(state: State, pending: PendingAsk, node: Node, now_ms: in
     allocation or gives the room back."""
     ask = pending.ask
     return PredicateAsked(
-        ask.partition,
-        ask.application_id,
-        ask.allocation_key,
+        *ask.name,
         node.id,
         ask.resource,
         PLACE,
@@ -125,6 +123,4 @@ def ask_for_more(
 def release_requested(allocation: Allocation, termination_type: int, message: str) -> Fact:
     """The fact that asks the RM to release an allocation, which counts until the RM confirms (semantics section 15)."""
     fact = allocation.fact
-    return ReleaseRequested(
-        fact.partition, fact.application_id, fact.allocation_key, fact.uuid, termination_type, message
-    )
+    return ReleaseRequested(*fact.ask_name, fact.uuid, termination_type, message)

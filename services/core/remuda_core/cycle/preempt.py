@@ -128,9 +128,7 @@ def ask_rm(state: State, found: Plan | GroupPlan, now_ms: int) -> Fact:
     members = found.members if isinstance(found, GroupPlan) else {}
     ask = (found.attempting if isinstance(found, GroupPlan) else found.pending).ask
     return facts.PreemptionAsked(
-        ask.partition,
-        ask.application_id,
-        ask.allocation_key,
+        *ask.name,
         found.node.id,
         found.uuids,
         tuple(victim.fact.allocation_key for victim in found.victims),
@@ -147,14 +145,12 @@ def carry_out(state: State, partition: Partition, found: Plan | GroupPlan) -> It
     ask, queue = found.pending.ask, found.pending.application.queue
     if isinstance(found, GroupPlan):
         yield facts.PreemptionStarted(
-            partition.name, ask.application_id, ask.allocation_key, found.nodes[0].id, queue.path, found.resource,
+            *ask.name, found.nodes[0].id, queue.path, found.resource,
             found.uuids, tuple(node.id for node in found.nodes), found.domain,
             tuple(member.ask.allocation_key for member in found.members), tuple(found.members.values()),
         )  # fmt: skip
     else:
-        yield facts.PreemptionStarted(
-            partition.name, ask.application_id, ask.allocation_key, found.node.id, queue.path, ask.resource, found.uuids
-        )
+        yield facts.PreemptionStarted(*ask.name, found.node.id, queue.path, ask.resource, found.uuids)
     who = f"{ask.application_id}/{ask.allocation_key} in queue {queue.path}"
     for victim in found.victims:
         message = f"preempted for {name_for(victim.fact.application_id, ask.application_id, who)}"
@@ -170,20 +166,16 @@ def keep(partition: Partition, pending: PendingAsk, node: Node) -> Iterator[Fact
     """Reserve the node for the ask. An ask has at most one reservation for each pending repeat: if it has no free
     repeat, it gives up another reservation."""
     if node.reservation is not None:
-        yield unreserved(partition, node.reservation, node, gives_way(node.reservation, pending))
+        yield unreserved(node, gives_way(node.reservation, pending))
     if not pending.free:
-        yield unreserved(
-            partition, pending, partition.nodes[next(iter(pending.reservations))], f"{node.id} is kept instead"
-        )
-    yield reserved(partition, pending, node, by_preemption=not within_quotas(partition, pending))
+        yield unreserved(partition.nodes[next(iter(pending.reservations))], f"{node.id} is kept instead")
+    yield reserved(pending, node, by_preemption=not within_quotas(partition, pending))
 
 
 def refused(partition: Partition, pending: PendingAsk, reason: str) -> Fact:
     ask = pending.ask
     return facts.PreemptionRefused(
-        partition.name,
-        ask.application_id,
-        ask.allocation_key,
+        *ask.name,
         pending.application.queue.path,
         amounts_alike(partition, pending),
         required_node(ask.tags),

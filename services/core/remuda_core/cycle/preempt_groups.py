@@ -333,7 +333,7 @@ def place_freed(state: State, partition: Partition, index: PartitionIndex, now_m
         if isinstance(places, str):
             if not any(any(going(node.allocations.values())) for node in preemption.nodes):
                 known_by = preemption.pending.ask
-                yield facts.PreemptionEnded(partition.name, known_by.application_id, known_by.allocation_key, places)
+                yield facts.PreemptionEnded(*known_by.name, places)
             continue
         for ask, node in places:
             yield from place(state, partition, ask, node, now_ms)

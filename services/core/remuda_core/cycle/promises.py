@@ -115,7 +115,7 @@ def starts(partition: Partition, node: Node, now_ms: int) -> Start:
     return max(of_gang, key=lambda start: start.at_ms)
 
 
-def promise_changes(partition: Partition, node: Node, start: Start, now_ms: int) -> Iterator[Fact]:
+def promise_changes(node: Node, start: Start, now_ms: int) -> Iterator[Fact]:
     """Move the promise of a reserved node if its ask starts later by bounds than it says: by more than a tenth, and at
     most once in PROMISE_CHANGES_MS; or at once, when the promised time is over. Promise a time where there was none."""
     promise, at_ms = node.promise, start.at_ms
@@ -132,9 +132,8 @@ def promise_changes(partition: Partition, node: Node, start: Start, now_ms: int)
     assert pending is not None, "only reserved nodes promise"
     ask = pending.ask
     yield facts.PromiseChanged(
-        partition.name, ask.application_id, ask.allocation_key, node.id, 0 if at_ms >= NEVER_MS else at_ms, before_ms,
-        _cause(promise is None, start, now_ms),
-    )  # fmt: skip
+        *ask.name, node.id, 0 if at_ms >= NEVER_MS else at_ms, before_ms, _cause(promise is None, start, now_ms)
+    )
 
 
 def _cause(first: bool, start: Start, now_ms: int) -> str:

@@ -95,9 +95,7 @@ def take(state: State, pending: PendingAsk, placeholder: Allocation, node: Node,
     yield ReplacementStarted(allocation, placeholder.fact.uuid, placeholder.fact.allocation_key)
     if state.predicates and not accepted(pending, node, now_ms):
         yield ReplacementAsked(
-            allocation.partition,
-            allocation.application_id,
-            allocation.allocation_key,
+            *allocation.ask_name,
             node.id,
             allocation.uuid,
             state.next_question,

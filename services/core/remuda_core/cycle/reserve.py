@@ -51,7 +51,7 @@ def reserve(
             ask_class.set_aside()
             return 0
         if node.reservation is not None:  # an ask bound to this node goes before one that may run elsewhere
-            yield unreserved(partition, node.reservation, node, gives_way(node.reservation, pending))
+            yield unreserved(node, gives_way(node.reservation, pending))
             if demand.open:
                 yield from place(state, partition, pending, node, now_ms)
                 return 1
@@ -59,7 +59,7 @@ def reserve(
         node = node_for(partition, index, demand, pending, now_ms)
         if node is None:
             return 0
-    yield reserved(partition, pending, node, promised_ms(partition, pending, node, now_ms))
+    yield reserved(pending, node, promised_ms(partition, pending, node, now_ms))
     return 1
 
 
@@ -68,7 +68,7 @@ def node_for(
 ) -> Node | None:
     """The node to reserve: with backfill the one that has room first by bounds, if any has; else the one that lacks
     least."""
-    if index.candidates is not None and index.reserving.has_work_left(demand):
+    if index.candidates is not None and index.reserving.has_work_left():
         node, looked_at = earliest_node(partition, index, demand, pending.timed_out_on, now_ms)
         index.reserving.count_work(looked_at)
         if node is not None:
@@ -95,13 +95,9 @@ def within_quotas(partition: Partition, pending: PendingAsk) -> bool:
     )
 
 
-def reserved(
-    partition: Partition, pending: PendingAsk, node: Node, promised_ms: int = 0, *, by_preemption: bool = False
-) -> Fact:
+def reserved(pending: PendingAsk, node: Node, promised_ms: int = 0, *, by_preemption: bool = False) -> Fact:
     ask = pending.ask
-    return facts.NodeReserved(
-        partition.name, ask.application_id, ask.allocation_key, node.id, ask.resource, by_preemption, promised_ms
-    )
+    return facts.NodeReserved(*ask.name, node.id, ask.resource, by_preemption, promised_ms)
 
 
 def promised_ms(partition: Partition, pending: PendingAsk, node: Node, now_ms: int) -> int:
@@ -119,28 +115,23 @@ def gives_way(kept_for: PendingAsk, pending: PendingAsk) -> str:
     return f"{name} has to be on this node" if required_node(ask.tags) else f"{name} has more right to this node"
 
 
-def end_unjustified(partition: Partition, index: PartitionIndex) -> Iterator[Fact]:
+def end_unjustified(index: PartitionIndex) -> Iterator[Fact]:
     """End the reservations of which a condition is gone."""
     for node, reason in index.reserved_nodes.unjustified():
-        yield from ended(partition, node, reason)
+        yield from ended(node, reason)
 
 
-def ended(partition: Partition, node: Node, reason: str, *, timed_out: bool = False) -> Iterator[Fact]:
+def ended(node: Node, reason: str, *, timed_out: bool = False) -> Iterator[Fact]:
     """End the reservation of the node, and a preemption for its ask there."""
-    pending = node.reservation
-    assert pending is not None, "only reserved nodes are looked at"
-    if node.preempting:
-        ask = pending.ask
-        yield facts.PreemptionEnded(partition.name, ask.application_id, ask.allocation_key, reason)
-    yield unreserved(partition, pending, node, reason, timed_out=timed_out)
+    if node.preempting and node.reservation is not None:
+        yield facts.PreemptionEnded(*node.reservation.ask.name, reason)
+    yield unreserved(node, reason, timed_out=timed_out)
 
 
-def unreserved(partition: Partition, pending: PendingAsk, node: Node, reason: str, *, timed_out: bool = False) -> Fact:
-    ask = pending.ask
-    return facts.NodeUnreserved(
-        partition.name, ask.application_id, ask.allocation_key, node.id, ask.resource, reason, node.kept_by_preemption,
-        timed_out,
-    )  # fmt: skip
+def unreserved(node: Node, reason: str, *, timed_out: bool = False) -> Fact:
+    assert node.reservation is not None, "only reserved nodes are looked at"
+    ask = node.reservation.ask
+    return facts.NodeUnreserved(*ask.name, node.id, ask.resource, reason, node.kept_by_preemption, timed_out)
 
 
 class Claim(NamedTuple):
@@ -169,11 +160,11 @@ def take_kept(
         while taken < limit and (claim := _claim(partition, index, ask_class)) is not None:
             pending, node = claim.pending, claim.node
             assert node.reservation is not None, "it is kept"
-            yield from ended(partition, node, gives_way(node.reservation, pending))
+            yield from ended(node, gives_way(node.reservation, pending))
             if claim.fits:
                 yield from place(state, partition, pending, node, now_ms)
             else:
-                yield reserved(partition, pending, node, promised_ms(partition, pending, node, now_ms))
+                yield reserved(pending, node, promised_ms(partition, pending, node, now_ms))
             taken += 1
     return taken
 

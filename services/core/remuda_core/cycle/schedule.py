@@ -61,7 +61,7 @@ def schedule(state: State, index: Index, command: Schedule, now_ms: int) -> Iter
     for partition in partitions:
         one = index.of(state, partition)
         one.begin_pass(now_ms, state.reservation_delay_ms, STEPS_PER_PASS // len(partitions))
-        yield from end_unjustified(partition, one)
+        yield from end_unjustified(one)
     # Steps 1 and 2, again for partitions whose share of the limit was too small.
     left, unused = min(command.limit, state.room), dict[str, int]()
     busy = scheduled = partitions if left > 0 else []
@@ -93,7 +93,7 @@ def schedule(state: State, index: Index, command: Schedule, now_ms: int) -> Iter
         one = index.of(state, partition)
         if one.groups is not None:
             yield from avoid(state, partition, one, one.groups, now_ms)
-        yield from end_unjustified(partition, one)
+        yield from end_unjustified(one)
         if one.preemptors is not None:
             yield from preempt(state, partition, one, one.preemptors, unused.get(partition.name, 0), now_ms)
         if partition.prices is not None:
@@ -114,7 +114,7 @@ def place_reserved(
         reserved, node = found
         pending = reserved.reservation
         assert pending is not None, "a reservation is for an ask"
-        yield unreserved(partition, pending, reserved, f"placed on {node.id}")
+        yield unreserved(reserved, f"placed on {node.id}")
         yield from place(state, partition, pending, node, now_ms)
         placed += 1
     return placed

@@ -233,7 +233,7 @@ def move_application(
     for pending in sorted(application.reserving.values(), key=attrgetter("seq")):
         for node in [partition.nodes[node_id] for node_id in pending.reservations]:
             if not node.preempting:
-                yield unreserved(partition, pending, node, "the application was moved")
+                yield unreserved(node, "the application was moved")
     moved = facts.ApplicationMoved(partition.name, application.id, queue.path, application.queue.path)
     yield from booked_above_quotas(partition, queue.path_to_root, moved, now_ms)
 

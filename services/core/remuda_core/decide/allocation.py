@@ -105,16 +105,7 @@ def freed(
 ) -> Fact:
     fact = allocation.fact
     return facts.AllocationReleased(
-        fact.partition,
-        fact.application_id,
-        fact.allocation_key,
-        fact.uuid,
-        fact.node_id,
-        fact.resource,
-        termination_type,
-        message,
-        reported,
-        node_removed,
+        *fact.ask_name, fact.uuid, fact.node_id, fact.resource, termination_type, message, reported, node_removed
     )
 
 
@@ -146,14 +137,7 @@ def holds_only_placeholders(application: Application) -> bool:
 def replacement_cancelled(replacement: Replacement, reason: str) -> Fact:
     """Cancel a replacement. The ask is pending again; a release of the placeholder that was requested still happens."""
     fact = replacement.fact
-    return facts.ReplacementCancelled(
-        fact.partition,
-        fact.application_id,
-        fact.allocation_key,
-        fact.uuid,
-        replacement.placeholder.fact.uuid,
-        reason,
-    )
+    return facts.ReplacementCancelled(*fact.ask_name, fact.uuid, replacement.placeholder.fact.uuid, reason)
 
 
 def replaced(partition: Partition, replacement: Replacement, now_ms: int) -> Iterator[Fact]:

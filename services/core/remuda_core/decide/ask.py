@@ -46,10 +46,7 @@ def submit_ask(state: State, command: SubmitAsk, now_ms: int) -> Iterator[Fact]:
     problem = command.refused or problem_of_ask(partition, application, ask)
     if problem is not None:
         rejected = facts.AllocationRejected if command.as_allocation else facts.AskRejected
-        yield rejected(
-            names.identity(ask.partition), names.identity(ask.application_id), names.identity(ask.allocation_key),
-            problem,
-        )  # fmt: skip
+        yield rejected(*names.identities(ask.name), problem)
         return
     assert partition is not None and application is not None, "problem_of_ask checks"
     ignored = ""
@@ -61,7 +58,7 @@ def submit_ask(state: State, command: SubmitAsk, now_ms: int) -> Iterator[Fact]:
         problem = problem_of_bound(application, ask, bound_ms, properties) if properties else None
         if problem is not None:
             rejected = facts.AllocationRejected if command.as_allocation else facts.AskRejected
-            yield rejected(ask.partition, ask.application_id, ask.allocation_key, problem)
+            yield rejected(*ask.name, problem)
             return
         if bound_ms and bound_ms != ask.execution_timeout_ms:
             ask = replace(ask, execution_timeout_ms=bound_ms)
@@ -150,10 +147,7 @@ def withdraw(partition: Partition, pending: PendingAsk, termination_type: int, m
     """Withdraw an ask together with its reservations."""
     yield from release_reservations(partition, pending, "the ask is gone")
     ask = pending.ask
-    yield facts.AskReleased(
-        ask.partition, ask.application_id, ask.allocation_key, termination_type, message, ask.resource,
-        pending.pending + pending.asked,
-    )  # fmt: skip
+    yield facts.AskReleased(*ask.name, termination_type, message, ask.resource, pending.pending + pending.asked)
 
 
 def keys_over(application: Application, made: Iterable[Allocation]) -> list[str]:
@@ -176,7 +170,7 @@ def asks_over(
 
 def release_reservations(partition: Partition, pending: PendingAsk, reason: str) -> Iterator[Fact]:
     for node_id in tuple(pending.reservations):
-        yield unreserved(partition, pending, partition.nodes[node_id], reason)
+        yield unreserved(partition.nodes[node_id], reason)
 
 
 def recover_allocation(state: State, command: RecoverAllocation, now_ms: int) -> Iterator[Fact]:
@@ -197,10 +191,7 @@ def recover_allocation(state: State, command: RecoverAllocation, now_ms: int) ->
             return
         problem = problem_of_room(state, 1) or command.refused or problem_of_existing(partition, allocation)
     if problem is not None:
-        yield facts.AllocationRejected(
-            names.identity(allocation.partition), names.identity(allocation.application_id),
-            names.identity(allocation.allocation_key), problem,
-        )  # fmt: skip
+        yield facts.AllocationRejected(*names.identities(allocation.ask_name), problem)
         return
     assert partition is not None, "checked above"
     if (one := rejected_before(partition.nodes[allocation.node_id], allocation)) is not None:
@@ -235,7 +226,7 @@ def resized(partition: Partition, running: Allocation, allocation: Allocated, no
     left_ms = max(1, after(running.at_ms, timeout_ms) - now_ms) if timeout_ms > 0 else 0
     changed = replace(running.fact, resource=allocation.resource, execution_timeout_ms=left_ms)
     if problem := problem_of_size(partition, changed):
-        yield facts.AllocationRejected(partition.name, changed.application_id, changed.allocation_key, problem)
+        yield facts.AllocationRejected(*changed.ask_name, problem)
         return
     yield freed(running, facts.STOPPED_BY_RM, "its size has changed", reported=False)
     yield from booked_above_quotas(

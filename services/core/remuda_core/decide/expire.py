@@ -138,13 +138,7 @@ def release_overdue(
     ):
         fact = allocation.fact
         yield facts.ReleaseOverdue(
-            fact.partition,
-            fact.application_id,
-            fact.allocation_key,
-            fact.uuid,
-            fact.node_id,
-            allocation.releasing,
-            allocation.releasing_ms,
+            *fact.ask_name, fact.uuid, fact.node_id, allocation.releasing, allocation.releasing_ms
         )
 
 
@@ -188,7 +182,7 @@ def reservation_over(
     node = partition.nodes.get(timer.key)
     if node is not None and timer == of_reservation(partition.name, node, state.timing):
         lasted_ms = state.timing.reservation_timeout_ms
-        yield from ended(partition, node, f"it was reserved for {lasted_ms / 1_000:.10g} s", timed_out=True)
+        yield from ended(node, f"it was reserved for {lasted_ms / 1_000:.10g} s", timed_out=True)
 
 
 def preemption_over(
@@ -203,7 +197,7 @@ def preemption_over(
     node = preemption.node
     yield facts.PreemptionEnded(partition.name, application.id, timer.key, f"{what} in {RELEASE_OVERDUE_MS // 1_000} s")
     if node.reservation is preemption.pending:
-        yield unreserved(partition, preemption.pending, node, "preemption has not helped")
+        yield unreserved(node, "preemption has not helped")
 
 
 # Explanations of waiting asks (semantics section 17)
@@ -226,7 +220,7 @@ def explanations(state: State, partition: Partition, index: PartitionIndex, now_
         demand, known = line.ask_class.demand, set(ask.waiting or ())
         constraints = [*full, *standing_constraints(ask, index)]
         if not demand.open and not constraints and (known or line.reported) and unreported > 0:
-            for found in outstanding(partition, line, ask, unreported):
+            for found in outstanding(line, ask, unreported):
                 unreported -= 1
                 yield found
         of_nodes = {key for key in known if key[0] in NO_NODE_FITS}
@@ -253,20 +247,17 @@ def explanations(state: State, partition: Partition, index: PartitionIndex, now_
         if now_ms - line.reported.get(first.key, now_ms - EXPLAIN_AGAIN_MS) < EXPLAIN_AGAIN_MS:
             continue
         yield facts.AskWaiting(
-            partition.name, ask.application.id, ask.ask.allocation_key, first.constraint, first.reason, line.count(),
-            ask.ask.resource, tuple(constraints),
-        )  # fmt: skip
+            *ask.ask.name, first.constraint, first.reason, line.count(), ask.ask.resource, tuple(constraints)
+        )
 
 
-def outstanding(partition: Partition, line: ApplicationAsks, head: PendingAsk, most: int) -> Iterator[Fact]:
+def outstanding(line: ApplicationAsks, head: PendingAsk, most: int) -> Iterator[Fact]:
     """Yield AskOutstanding for asks equal to `head` that no node fits, as many as quotas allow: an autoscaler learns
     how many nodes to add."""
     allowed = pieces_allowed(head)
     looks = OUTSTANDING_LOOKS if allowed is None else min(allowed, OUTSTANDING_LOOKS)
     for ask in line.unannounced(looks, most):
-        yield facts.AskOutstanding(
-            partition.name, ask.application.id, ask.ask.allocation_key, "no node has room for it"
-        )
+        yield facts.AskOutstanding(*ask.ask.name, "no node has room for it")
 
 
 # The function that handles a due timer that is not about an application, by its kind.

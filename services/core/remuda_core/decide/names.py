@@ -13,3 +13,9 @@ def identity(name: str) -> str:
 def plain(partition: str) -> str:
     """[rm-1]default -> default"""
     return partition.partition("]")[2] or partition
+
+
+def identities(of_ask: tuple[str, str, str]) -> tuple[str, str, str]:
+    """The same of all parts of the name of an ask."""
+    partition, application_id, key = of_ask
+    return identity(partition), identity(application_id), identity(key)

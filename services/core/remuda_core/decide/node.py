@@ -221,10 +221,10 @@ def release_reservation(partition: Partition, node: Node, reason: str, but_for: 
     for preemption in [p for p in partition.preemptions.values() if p.node is node or node.kept is p]:
         ask = preemption.pending.ask
         if not but_for or required_node(ask.tags) != but_for:
-            yield facts.PreemptionEnded(partition.name, ask.application_id, ask.allocation_key, reason)
+            yield facts.PreemptionEnded(*ask.name, reason)
     kept_for = node.reservation
     if kept_for is not None and (not but_for or required_node(kept_for.ask.tags) != but_for):
-        yield unreserved(partition, kept_for, node, reason)
+        yield unreserved(node, reason)
 
 
 def undrain(

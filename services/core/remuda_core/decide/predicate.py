@@ -70,9 +70,7 @@ def answer_replacement(partition: Partition, command: AnswerPredicate) -> Iterat
         reason = problem or f"node {replacement.node.id} takes nothing new any more"
     yield replacement_cancelled(replacement, reason)
     if not command.success and fact.allocation_key in replacement.placeholder.application.asks:
-        yield facts.PredicateRefused(
-            fact.partition, fact.application_id, fact.allocation_key, fact.node_id, command.question, reason
-        )
+        yield facts.PredicateRefused(*fact.ask_name, fact.node_id, command.question, reason)
 
 
 def answer_preemption(
@@ -84,7 +82,7 @@ def answer_preemption(
     if asked is None:
         return
     spared = () if command.success or not command.spared else spared_by(partition, asked, frozenset(command.spared))
-    yield preemption_answered(partition, asked, command.success, command.reason, spared)
+    yield preemption_answered(asked, command.success, command.reason, spared)
     is_spared = bool(set(spared) & set(asked.uuids))  # each round spares a victim, so that there is a last
     if not asked.pending.pending or not (is_spared or command.success):
         return
@@ -110,13 +108,9 @@ def preemption_asked(partition: Partition, question: int) -> Preemption | None:
     return next((p for p in partition.preemptions.values() if p.question and p.question == question), None)
 
 
-def preemption_answered(
-    partition: Partition, asked: Preemption, success: bool, reason: str, spared: tuple[str, ...] = ()
-) -> Fact:
+def preemption_answered(asked: Preemption, success: bool, reason: str, spared: tuple[str, ...] = ()) -> Fact:
     ask = asked.pending.ask
-    return facts.PreemptionAnswered(
-        partition.name, ask.application_id, ask.allocation_key, asked.node.id, asked.question, success, reason, spared
-    )
+    return facts.PreemptionAnswered(*ask.name, asked.node.id, asked.question, success, reason, spared)
 
 
 def problem_of_question(question: Question, now_ms: int) -> str | None:
@@ -174,7 +168,7 @@ def unanswered(
     elif int(timer.key) in partition.replacements_asked:
         yield from answer_replacement(partition, AnswerPredicate(partition.name, int(timer.key), False, reason))
     elif asked := preemption_asked(partition, int(timer.key)):
-        yield preemption_answered(partition, asked, False, reason)
+        yield preemption_answered(asked, False, reason)
 
 
 def refusals_old(
@@ -193,16 +187,12 @@ def node_goes(partition: Partition, node: Node) -> Iterator[Fact]:
 
 def refused(question: Question, reason: str) -> Fact:
     fact = question.fact
-    return facts.PredicateRefused(
-        fact.partition, fact.application_id, fact.allocation_key, fact.node_id, fact.question, reason
-    )
+    return facts.PredicateRefused(*fact.ask_name, fact.node_id, fact.question, reason)
 
 
 def withdrawn(question: Question, reason: str) -> Fact:
     fact = question.fact
-    return facts.PredicateWithdrawn(
-        fact.partition, fact.application_id, fact.allocation_key, fact.node_id, fact.question, reason
-    )
+    return facts.PredicateWithdrawn(*fact.ask_name, fact.node_id, fact.question, reason)
 
 
 def answer_predicates(state: State, command: AnswerPredicates, now_ms: int) -> Iterator[Fact]:

@@ -211,7 +211,7 @@ class ReservingDemands:
             self._without_node[demand] = None
         return node
 
-    def has_work_left(self, demand: Demand) -> bool:
+    def has_work_left(self) -> bool:
         """Whether the pass may look at more nodes for reservations."""
         return self._work_left > 0
 
