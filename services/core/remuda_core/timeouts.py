@@ -6,6 +6,9 @@ by the size of the state. Only a snapshot of an earlier version holds timers tha
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, Final
+
 from .limits import ANSWER_WITHIN_MS, REFUSALS_LAST_MS, RELEASE_OVERDUE_MS
 from .rules import lifecycle
 from .rules.windows import opens_ms, window_named
@@ -66,7 +69,7 @@ def of_allocation(allocation: Allocation) -> Timer | None:
 def of_release(allocation: Allocation) -> Timer | None:
     """Reports the release of the allocation as overdue."""
     fact = allocation.fact
-    if not allocation.releasing:
+    if not allocation.releasing or allocation.overdue:
         return None
     at_ms = allocation.releasing_ms + RELEASE_OVERDUE_MS
     return Timer(at_ms, "release", fact.partition, fact.application_id, fact.uuid)
@@ -158,53 +161,95 @@ def of_preemption(preemption: Preemption) -> Timer:
     return Timer(at_ms, "preemption", ask.partition, ask.application_id, ask.allocation_key)
 
 
-def still_applies(state: State, timer: Timer) -> bool:
-    """The subject of the timer exists and still has this timer."""
-    partition = state.partitions.get(timer.partition)
-    if timer.kind in ("draining", "quota"):
-        queue = partition.queues.get(timer.key) if partition is not None else None
-        of_queue = of_draining if timer.kind == "draining" else of_quota
-        return queue is not None and timer == of_queue(timer.partition, queue)
-    if timer.kind == "loan":
+# Which timers there are
+
+
+# By the kind of timer: what it is about, None if that is gone; and the timer that this has.
+Find = Callable[[State, Partition, Timer], Any]
+TimerOf = Callable[[State, Partition, Any], Timer | None]
+
+
+def _application(state: State, partition: Partition, timer: Timer) -> Application | None:
+    return partition.applications.get(timer.application_id)
+
+
+def _queue(state: State, partition: Partition, timer: Timer) -> Queue | None:
+    return partition.queues.get(timer.key)
+
+
+def _node(state: State, partition: Partition, timer: Timer) -> Node | None:
+    return partition.nodes.get(timer.key)
+
+
+def _allocation(state: State, partition: Partition, timer: Timer) -> Allocation | None:
+    return partition.allocations.get(timer.key)
+
+
+def _running(state: State, partition: Partition, timer: Timer) -> Allocation | Application | None:
+    return (_allocation if timer.key else _application)(state, partition, timer)
+
+
+def _ask(state: State, partition: Partition, timer: Timer) -> PendingAsk | None:
+    application = partition.applications.get(timer.application_id)
+    return application.asks.get(timer.key) if application is not None else None
+
+
+def _class(state: State, partition: Partition, timer: Timer) -> PredicateClass | None:
+    return partition.predicate_classes.get(timer.key)
+
+
+OF_SUBJECTS: Final[dict[str, tuple[Find, TimerOf]]] = {
+    "state": (_application, lambda state, partition, one: of_state(partition.name, one, state.timing)),
+    "execution": (
+        _running,
+        lambda _, partition, one: (
+            of_allocation(one) if isinstance(one, Allocation) else of_execution(partition.name, one)
+        ),
+    ),
+    "placeholder": (_application, lambda _, partition, one: of_placeholders(partition.name, one)),
+    "release": (_allocation, lambda _, partition, one: of_release(one)),
+    "draining": (_queue, lambda _, partition, one: of_draining(partition.name, one)),
+    "quota": (_queue, lambda _, partition, one: of_quota(partition.name, one)),
+    "budget": (
+        lambda state, partition, timer: state.budgets.find(BudgetKey(timer.partition, timer.key)),
+        lambda _, partition, one: of_budget(one),
+    ),
+    "refusals": (_ask, lambda _, partition, one: of_refusals(one)),
+    "class_question": (_class, lambda _, partition, one: of_class_question(partition.name, one)),
+    "verdicts": (_class, lambda _, partition, one: of_verdicts(partition.name, one)),
+    "reservation": (_node, lambda state, partition, one: of_reservation(partition.name, one, state.timing)),
+    "leaving": (_node, lambda _, partition, one: of_leaving(partition.name, one)),
+    "window": (lambda _, partition, timer: timer.key, lambda _, partition, one: of_window(partition, one)),
+    "preemption": (
+        lambda _, partition, timer: partition.preemptions.get((timer.application_id, timer.key)),
+        lambda _, partition, one: of_preemption(one),
+    ),
+}
+
+
+def subject_of(state: State, timer: Timer) -> Any:
+    """What the timer is about; None if that is gone, or has another timer now."""
+    if timer.kind == "loan":  # also of a partition that is not there now
         lender, _, borrower = timer.key.partition(" ")
-        loan = state.loans.get(LoanKey(timer.partition, lender, borrower))
-        return loan is not None and timer.at_ms == loan.until_ms
-    if timer.kind == "budget":
-        budget = state.budgets.find(BudgetKey(timer.partition, timer.key))
-        return budget is not None and timer == of_budget(budget)
-    if timer.kind in ("class_question", "verdicts"):
-        found = partition.predicate_classes.get(timer.key) if partition is not None else None
-        of_class = of_class_question if timer.kind == "class_question" else of_verdicts
-        return found is not None and timer == of_class(timer.partition, found)
-    if timer.kind == "window":
-        return partition is not None and timer == of_window(partition, timer.key)
-    if timer.kind == "leaving":
-        leaving = partition.nodes.get(timer.key) if partition is not None else None
-        return leaving is not None and timer == of_leaving(timer.partition, leaving)
-    application = partition.applications.get(timer.application_id) if partition is not None else None
-    if partition is None or application is None:
-        return False
-    allocation = partition.allocations.get(timer.key)
-    pending = application.asks.get(timer.key)
-    node = partition.nodes.get(timer.key)
-    preemption = partition.preemptions.get((timer.application_id, timer.key))
-    if timer.kind == "predicate":
-        number = int(timer.key)
-        return (
-            number in partition.questions
-            or number in partition.replacements_asked
-            or any(number == asked.question for asked in partition.preemptions.values())
-        )
-    if timer.kind == "execution":
-        return timer == (
-            of_allocation(allocation) if allocation is not None else of_execution(timer.partition, application)
-        )
-    expected = {
-        "state": of_state(timer.partition, application, state.timing),
-        "placeholder": of_placeholders(timer.partition, application),
-        "release": of_release(allocation) if allocation is not None else None,
-        "reservation": of_reservation(timer.partition, node, state.timing) if node is not None else None,
-        "refusals": of_refusals(pending) if pending is not None else None,
-        "preemption": of_preemption(preemption) if preemption is not None else None,
-    }
-    return timer == expected[timer.kind]
+        key = LoanKey(timer.partition, lender, borrower)
+        loan = state.loans.get(key)
+        return key if loan is not None and timer == of_loan(key, loan) else None
+    partition = state.partitions.get(timer.partition)
+    if partition is None:
+        return None
+    if timer.kind == "predicate":  # in snapshots of earlier versions not all questions have a time
+        return asked_by(partition, int(timer.key))
+    find, timer_of = OF_SUBJECTS[timer.kind]
+    subject = find(state, partition, timer)
+    return subject if subject is not None and timer == timer_of(state, partition, subject) else None
+
+
+def asked_by(partition: Partition, number: int) -> Question | Replacement | Preemption | None:
+    """What the RM is asked about by the open question of this number."""
+    found = partition.questions.get(number) or partition.replacements_asked.get(number)
+    return found or preemption_asked(partition, number)
+
+
+def preemption_asked(partition: Partition, question: int) -> Preemption | None:
+    """The preemption with this open question; None if there is none."""
+    return next((p for p in partition.preemptions.values() if p.question and p.question == question), None)

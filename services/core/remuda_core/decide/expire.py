@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
 from remuda_proto.constants import NO_NODE_FITS
 
@@ -35,8 +35,8 @@ from ..rules import lifecycle
 from ..rules.acl import admin_acls
 from ..rules.budget import HOUR_MS, period_at
 from ..rules.connection import RUNNING
-from ..state import Application, BudgetKey, Partition, PendingAsk, State, Timer, after
-from ..timeouts import of_budget, of_reservation
+from ..state import Allocation, Application, Budget, Node, Partition, PendingAsk, Preemption, Queue, State
+from ..timeouts import subject_of
 from . import predicate
 from .allocation import idle
 from .ask import withdraw
@@ -51,17 +51,9 @@ def tick(state: State, index: Index, command: Tick, now_ms: int) -> Iterator[Fac
     any_due = False
     for timer in state.timers.due(now_ms):
         any_due = True
-        if timer.kind == "loan":
-            yield from loan_due(state, timer, now_ms)
-            continue
-        partition = state.partitions.get(timer.partition)
-        if timer.kind in OF_PARTITION:
-            if partition is not None:
-                yield from OF_PARTITION[timer.kind](state, partition, timer, now_ms)
-            continue
-        application = partition.applications.get(timer.application_id) if partition is not None else None
-        if partition is not None and application is not None:
-            yield from BY_TIMER_KIND[timer.kind](state, partition, application, timer, now_ms)
+        subject = subject_of(state, timer)
+        if subject is not None:
+            yield from BY_TIMER_KIND[timer.kind](state, state.partitions.get(timer.partition), subject, now_ms)
     if any_due:  # else they would be due again after a restart
         yield facts.TimePassed(now_ms)
     for partition in list(state.partitions.values()):
@@ -71,14 +63,8 @@ def tick(state: State, index: Index, command: Tick, now_ms: int) -> Iterator[Fac
             yield from explanations(state, partition, found, now_ms)
 
 
-def state_ended(
-    state: State, partition: Partition, application: Application, timer: Timer, now_ms: int
-) -> Iterator[Fact]:
+def state_ended(state: State, partition: Partition, application: Application, now_ms: int) -> Iterator[Fact]:
     """End a state of the application that has timed out."""
-    if application.state not in lifecycle.TIMEOUTS:
-        return
-    if after(application.state_at_ms, lifecycle.lasts_ms(application.state, state.timing)) != timer.at_ms:
-        return  # it has entered the state again since, or the configured duration has changed
     if application.state == lifecycle.COMPLETING and application.placeholders:
         yield from give_up_placeholders(partition, application, "the application is completing")
         return  # with the last it is Completed
@@ -94,25 +80,17 @@ def forget_rejections(partition: Partition, before_ms: int) -> Iterator[Fact]:
 
 
 def execution_ended(
-    state: State, partition: Partition, application: Application, timer: Timer, now_ms: int
+    state: State, partition: Partition, running: Allocation | Application, now_ms: int
 ) -> Iterator[Fact]:
     """End an allocation, or a whole application, whose execution has timed out (semantics section 7): ask the RM to
     release it. Asks of the application are withdrawn, so that it does not start again."""
-    if timer.key:
-        allocation = partition.allocations.get(timer.key)
-        if allocation is None or after(allocation.at_ms, allocation.fact.execution_timeout_ms) != timer.at_ms:
-            return
-        over_ms, allocations = allocation.fact.execution_timeout_ms, [allocation]
-    elif (
-        application.state == lifecycle.RUNNING
-        and after(application.state_at_ms, application.execution_limit_ms) == timer.at_ms
-    ):
-        over_ms, allocations = application.execution_limit_ms, list(application.allocations.values())
+    if isinstance(running, Allocation):
+        application, allocations, over_ms = running.application, [running], running.fact.execution_timeout_ms
+    else:
+        application, allocations, over_ms = running, list(running.allocations.values()), running.execution_limit_ms
         message = f"application {application.id} was running for {seconds(over_ms)}"
         for pending in list(application.asks.values()):
             yield from withdraw(partition, pending, facts.TIMEOUT, message)
-    else:
-        return
     yield from give_back(allocations, f"its execution time of {seconds(over_ms)} is over")
     yield from idle(partition, application, now_ms)
 
@@ -125,29 +103,15 @@ def seconds(duration_ms: int) -> str:
 # Overdue releases, queues and reservations (semantics sections 13, 15 and 16)
 
 
-def release_overdue(
-    state: State, partition: Partition, application: Application, timer: Timer, now_ms: int
-) -> Iterator[Fact]:
+def release_overdue(state: State, partition: Partition, allocation: Allocation, now_ms: int) -> Iterator[Fact]:
     """Report a release that the RM has not confirmed in RELEASE_OVERDUE_MS."""
-    allocation = partition.allocations.get(timer.key)
-    if (
-        allocation is not None
-        and allocation.releasing
-        and not allocation.overdue
-        and allocation.releasing_ms + RELEASE_OVERDUE_MS == timer.at_ms
-    ):
-        fact = allocation.fact
-        yield facts.ReleaseOverdue(
-            *fact.ask_name, fact.uuid, fact.node_id, allocation.releasing, allocation.releasing_ms
-        )
+    fact = allocation.fact
+    yield facts.ReleaseOverdue(*fact.ask_name, fact.uuid, fact.node_id, allocation.releasing, allocation.releasing_ms)
 
 
-def queue_drain_overdue(state: State, partition: Partition, timer: Timer, now_ms: int) -> Iterator[Fact]:
+def queue_drain_overdue(state: State, partition: Partition, queue: Queue, now_ms: int) -> Iterator[Fact]:
     """Report a queue that still drains (001, Configuration updates). The next report comes when it has been draining
     for twice as long, after a day at the latest."""
-    queue = partition.queues.get(timer.key)
-    if queue is None or not queue.draining or queue.drain_report_ms != timer.at_ms:
-        return
     since_ms, applications = queue.draining_since_ms, list(queue.applications.values())
     named = applications[:DRAIN_REPORT_NAMES]
     so_far_ms = now_ms - since_ms
@@ -164,40 +128,27 @@ def queue_drain_overdue(state: State, partition: Partition, timer: Timer, now_ms
     )
 
 
-def budget_period_over(state: State, partition: Partition, timer: Timer, now_ms: int) -> Iterator[Fact]:
+def budget_period_over(state: State, partition: Partition, budget: Budget, now_ms: int) -> Iterator[Fact]:
     """Begin the next period of a budget. After a long outage, that in which the time lies."""
-    budget = state.budgets.find(BudgetKey(timer.partition, timer.key))
-    if budget is None or timer != of_budget(budget):
-        return
     period = period_at(budget.settings, now_ms)
     used = {name: budget.used_of(name) // HOUR_MS for name in budget.amounts}
-    yield facts.BudgetPeriodBegan(partition.name, timer.key, period.from_ms, period.until_ms, used)
+    yield facts.BudgetPeriodBegan(*budget.key, period.from_ms, period.until_ms, used)
 
 
-def reservation_over(
-    state: State, partition: Partition, application: Application, timer: Timer, now_ms: int
-) -> Iterator[Fact]:
+def reservation_over(state: State, partition: Partition, node: Node, now_ms: int) -> Iterator[Fact]:
     """Give up a reservation that has lasted for `timing.reservation_timeout`: others get the node, and the ask another
     one."""
-    node = partition.nodes.get(timer.key)
-    if node is not None and timer == of_reservation(partition.name, node, state.timing):
-        lasted_ms = state.timing.reservation_timeout_ms
-        yield from ended(node, f"it was reserved for {lasted_ms / 1_000:.10g} s", timed_out=True)
+    lasted_ms = state.timing.reservation_timeout_ms
+    yield from ended(node, f"it was reserved for {seconds(lasted_ms)}", timed_out=True)
 
 
-def preemption_over(
-    state: State, partition: Partition, application: Application, timer: Timer, now_ms: int
-) -> Iterator[Fact]:
+def preemption_over(state: State, partition: Partition, preemption: Preemption, now_ms: int) -> Iterator[Fact]:
     """Give up a preemption whose ask was not allocated in RELEASE_OVERDUE_MS."""
-    preemption = partition.preemptions.get((application.id, timer.key))
-    if preemption is None or preemption.at_ms + RELEASE_OVERDUE_MS != timer.at_ms:
-        return
     late = sum(1 for uuid in preemption.uuids if uuid in partition.allocations)
     what = f"{late} of {len(preemption.uuids)} releases have not come" if late else "the ask could not be allocated"
-    node = preemption.node
-    yield facts.PreemptionEnded(partition.name, application.id, timer.key, f"{what} in {RELEASE_OVERDUE_MS // 1_000} s")
-    if node.reservation is preemption.pending:
-        yield unreserved(node, "preemption has not helped")
+    yield facts.PreemptionEnded(*preemption.pending.ask.name, f"{what} in {RELEASE_OVERDUE_MS // 1_000} s")
+    if preemption.node.reservation is preemption.pending:
+        yield unreserved(preemption.node, "preemption has not helped")
 
 
 # Explanations of waiting asks (semantics section 17)
@@ -260,18 +211,9 @@ def outstanding(line: ApplicationAsks, head: PendingAsk, most: int) -> Iterator[
         yield facts.AskOutstanding(*ask.ask.name, "no node has room for it")
 
 
-# The function that handles a due timer that is not about an application, by its kind.
-OF_PARTITION: Final[dict[str, Callable[[State, Partition, Timer, int], Iterator[Fact]]]] = {
-    "draining": queue_drain_overdue,
-    "quota": quota_due,
-    "class_question": predicate.class_unanswered,
-    "verdicts": predicate.verdicts_over,
-    "leaving": node_leaves,
-    "budget": budget_period_over,
-    "window": window_due,
-}
-Expire = Callable[[State, Partition, Application, Timer, int], Iterator[Fact]]
-# The function that handles a due timer, by its kind. Each checks first whether the timer still applies.
+# The function that handles a due timer, by its kind. It gets the partition, which may be gone if the timer ends a loan,
+# and what the timer is about (`timeouts.subject_of`).
+Expire = Callable[[State, Any, Any, int], Iterator[Fact]]
 BY_TIMER_KIND: Final[dict[str, Expire]] = {
     "state": state_ended,
     "predicate": predicate.unanswered,
@@ -281,4 +223,12 @@ BY_TIMER_KIND: Final[dict[str, Expire]] = {
     "placeholder": placeholders_ended,
     "preemption": preemption_over,
     "release": release_overdue,
+    "draining": queue_drain_overdue,
+    "quota": quota_due,
+    "class_question": predicate.class_unanswered,
+    "verdicts": predicate.verdicts_over,
+    "leaving": node_leaves,
+    "budget": budget_period_over,
+    "window": window_due,
+    "loan": loan_due,
 }

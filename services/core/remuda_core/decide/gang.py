@@ -13,7 +13,7 @@ from ..rules import lifecycle
 from ..rules.properties import FAIR, sort_policy
 from ..rules.resource import Resource
 from ..settings import QueueSettings
-from ..state import Allocation, Application, Partition, State, Timer
+from ..state import Allocation, Application, Partition, State
 from .allocation import after_release
 from .ask import asks_over, keys_over, nothing_is_asked, withdraw
 
@@ -39,13 +39,9 @@ def problem_of_gang(partition: Partition, path: str, settings: QueueSettings, pl
     return None
 
 
-def placeholders_ended(
-    state: State, partition: Partition, application: Application, timer: Timer, now_ms: int
-) -> Iterator[Fact]:
+def placeholders_ended(state: State, partition: Partition, application: Application, now_ms: int) -> Iterator[Fact]:
     """The placeholders of an application have timed out. A gang that has started continues without them. A gang that
     has not fails (Hard), or continues as a normal application (Soft)."""
-    if application.placeholders_until_ms != timer.at_ms:
-        return
     if application.state in (lifecycle.NEW, lifecycle.ACCEPTED):
         if application.gang_scheduling_style == HARD:
             yield from fail(partition, application, RESERVATION_TIMEOUT, now_ms)

@@ -17,7 +17,7 @@ from .. import facts
 from ..facts import Fact
 from ..rules.resource import Resource
 from ..settings import QueueSettings
-from ..state import Loan, LoanKey, Partition, State, Timer
+from ..state import Loan, LoanKey, Partition, State
 from .quota import settle_quotas
 
 # The setting of which amounts are lent, by whether it is the guarantee.
@@ -65,13 +65,9 @@ def end_loan(state: State, partition: Partition | None, key: LoanKey, reason: st
         yield from change_queues(partition, key, loan, -1, now_ms)
 
 
-def loan_due(state: State, timer: Timer, now_ms: int) -> Iterator[Fact]:
+def loan_due(state: State, partition: Partition | None, key: LoanKey, now_ms: int) -> Iterator[Fact]:
     """End a loan whose time is over, also of a partition that is not there now."""
-    lender, _, borrower = timer.key.partition(" ")
-    key = LoanKey(timer.partition, lender, borrower)
-    loan = state.loans.get(key)
-    if loan is not None and loan.until_ms == timer.at_ms:
-        yield from end_loan(state, state.partitions.get(timer.partition), key, "its time is over", now_ms)
+    yield from end_loan(state, partition, key, "its time is over", now_ms)
 
 
 def loans_that_no_longer_fit(

@@ -20,8 +20,7 @@ from ..rules.devices import problem_of_node
 from ..rules.leaving import problem_of_leaving
 from ..rules.required_node import required_node
 from ..rules.resource import Resource, items_of, problem_of_resource
-from ..state import Node, Partition, State, Timer, with_rejected
-from ..timeouts import of_leaving
+from ..state import Node, Partition, State, with_rejected
 from . import names
 from .allocation import (
     existing_rejected,
@@ -204,11 +203,8 @@ def clear(node: Node, reason: str) -> Iterator[Fact]:
         yield release_requested(allocation, facts.TIMEOUT, reason)
 
 
-def node_leaves(state: State, partition: Partition, timer: Timer, now_ms: int) -> Iterator[Fact]:
+def node_leaves(state: State, partition: Partition, node: Node, now_ms: int) -> Iterator[Fact]:
     """Drain a node whose time to leave has come."""
-    node = partition.nodes.get(timer.key)
-    if node is None or timer != of_leaving(partition.name, node):
-        return
     planned, running = node.drained, len(node.allocations)
     if planned is not None and 0 < planned.from_ms <= now_ms:
         yield from drained(partition, node, planned.operator, planned.reason, running=running)

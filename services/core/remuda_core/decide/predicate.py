@@ -8,6 +8,7 @@ about nodes that have changed since the question. An allocation that fits no lon
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -27,8 +28,11 @@ from ..rules.connection import RUNNING
 from ..rules.devices import split
 from ..rules.leaving import still_ends_before
 from ..rules.required_node import required_node
-from ..state import Application, Node, Partition, PredicateClass, Preemption, Question, State, Timer
+from ..state import Node, Partition, PendingAsk, PredicateClass, Preemption, Question, Replacement, State
+from ..timeouts import preemption_asked
 from .allocation import replacement_cancelled
+
+NOT_ANSWERED: Final = f"the RM has not answered within {ANSWER_WITHIN_MS / 1_000:g} s"
 
 
 def answer_predicate(state: State, index: Index, command: AnswerPredicate, now_ms: int) -> Iterator[Fact]:
@@ -103,11 +107,6 @@ def spared_by(partition: Partition, asked: Preemption, keys: frozenset[str]) -> 
     return tuple(uuid for uuid, a in among.items() if a.fact.allocation_key in keys)
 
 
-def preemption_asked(partition: Partition, question: int) -> Preemption | None:
-    """The preemption with this open question; None if there is none."""
-    return next((p for p in partition.preemptions.values() if p.question and p.question == question), None)
-
-
 def preemption_answered(asked: Preemption, success: bool, reason: str, spared: tuple[str, ...] = ()) -> Fact:
     ask = asked.pending.ask
     return facts.PreemptionAnswered(*ask.name, asked.node.id, asked.question, success, reason, spared)
@@ -158,26 +157,20 @@ def problem_of_devices(node: Node, held: Tags) -> str | None:
 
 
 def unanswered(
-    state: State, partition: Partition, application: Application, timer: Timer, now_ms: int
+    state: State, partition: Partition, asked: Question | Replacement | Preemption, now_ms: int
 ) -> Iterator[Fact]:
     """Take it for a refusal that the RM has not answered a question in time."""
-    reason = f"the RM has not answered within {ANSWER_WITHIN_MS / 1_000:g} s"
-    question = partition.questions.get(int(timer.key))
-    if question is not None:
-        yield refused(question, reason)
-    elif int(timer.key) in partition.replacements_asked:
-        yield from answer_replacement(partition, AnswerPredicate(partition.name, int(timer.key), False, reason))
-    elif asked := preemption_asked(partition, int(timer.key)):
-        yield preemption_answered(asked, False, reason)
+    if isinstance(asked, Question):
+        yield refused(asked, NOT_ANSWERED)
+    elif isinstance(asked, Replacement):
+        yield from answer_replacement(partition, AnswerPredicate(partition.name, asked.question, False, NOT_ANSWERED))
+    else:
+        yield preemption_answered(asked, False, NOT_ANSWERED)
 
 
-def refusals_old(
-    state: State, partition: Partition, application: Application, timer: Timer, now_ms: int
-) -> Iterator[Fact]:
+def refusals_old(state: State, partition: Partition, pending: PendingAsk, now_ms: int) -> Iterator[Fact]:
     """Forget the refusals of an ask REFUSALS_LAST_MS after the last one: all nodes may be tried again."""
-    pending = application.asks.get(timer.key)
-    if pending is not None and pending.refused and pending.refused_at_ms + REFUSALS_LAST_MS == timer.at_ms:
-        yield facts.RefusalsForgotten(partition.name, application.id, timer.key)
+    yield facts.RefusalsForgotten(*pending.ask.name)
 
 
 def node_goes(partition: Partition, node: Node) -> Iterator[Fact]:
@@ -225,16 +218,11 @@ def until_ms(holds_ms: int, now_ms: int) -> int:
     return now_ms + min(max(holds_ms, VERDICT_LASTS_LEAST_MS), VERDICT_LASTS_MOST_MS)
 
 
-def class_unanswered(state: State, partition: Partition, timer: Timer, now_ms: int) -> Iterator[Fact]:
+def class_unanswered(state: State, partition: Partition, found: PredicateClass, now_ms: int) -> Iterator[Fact]:
     """Take it for refusals of all nodes of the question, for a while, that the RM has not answered in time."""
-    found = partition.predicate_classes.get(timer.key)
-    if found is not None and found.question and found.answer_by_ms == timer.at_ms:
-        reason = f"the RM has not answered within {ANSWER_WITHIN_MS / 1_000:g} s"
-        yield answered(partition, found, {}, reason, now_ms)
+    yield answered(partition, found, {}, NOT_ANSWERED, now_ms)
 
 
-def verdicts_over(state: State, partition: Partition, timer: Timer, now_ms: int) -> Iterator[Fact]:
+def verdicts_over(state: State, partition: Partition, found: PredicateClass, now_ms: int) -> Iterator[Fact]:
     """Forget the verdicts of a class whose time is over."""
-    found = partition.predicate_classes.get(timer.key)
-    if found is not None and found.until_ms == timer.at_ms:
-        yield expired(partition, found, now_ms)
+    yield expired(partition, found, now_ms)

@@ -22,7 +22,7 @@ from ..rules.connection import RUNNING
 from ..rules.properties import is_exempt_from_preemption, quota_preemption_delay_ms
 from ..rules.required_node import is_protected
 from ..rules.resource import amounts_above, show
-from ..state import Allocation, Partition, Queue, State, Timer, after
+from ..state import Allocation, Partition, Queue, State, after
 
 
 def settle_quotas(partition: Partition, queues: Iterable[Queue], now_ms: int) -> Iterator[Fact]:
@@ -67,12 +67,9 @@ def ended(partition: Partition, queue: Queue) -> Fact:
     return facts.QuotaExcessEnded(partition.name, queue.path, reason)
 
 
-def quota_due(state: State, partition: Partition, timer: Timer, now_ms: int) -> Iterator[Fact]:
+def quota_due(state: State, partition: Partition, queue: Queue, now_ms: int) -> Iterator[Fact]:
     """Give back what a queue uses above its maximum, whose delay is over. Queues below it that are due come first:
     their releases count for it, too."""
-    queue = partition.queues.get(timer.key)
-    if queue is None or queue.excess is None or queue.excess.preempt_at_ms != timer.at_ms:
-        return
     for below in reversed(list(queue.below())):
         if below.excess is not None and below.excess.preempt_at_ms <= now_ms:
             yield from give_back_excess(state, partition, below, now_ms)

@@ -15,18 +15,15 @@ from .. import facts
 from ..facts import Fact
 from ..rules.windows import is_maintenance, next_span, opens_ms, window_named
 from ..settings import PartitionSettings, QueueSettings, Window
-from ..state import Partition, Queue, State, Timer
-from ..timeouts import of_window
+from ..state import Partition, Queue, State
 from .loans import with_loans
 from .node import follow_windows
 from .quota import settle_quotas
 
 
-def window_due(state: State, partition: Partition, timer: Timer, now_ms: int) -> Iterator[Fact]:
+def window_due(state: State, partition: Partition, name: str, now_ms: int) -> Iterator[Fact]:
     """Open or close the window whose time has come."""
-    if timer != of_window(partition, timer.key):
-        return
-    window, known = window_named(partition.settings, timer.key), partition.windows[timer.key]
+    window, known = window_named(partition.settings, name), partition.windows[name]
     if not known.open and now_ms < known.until_ms:
         yield from _open(partition, window, now_ms)
         return

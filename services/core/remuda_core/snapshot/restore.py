@@ -65,7 +65,7 @@ from ..state import (
 )
 from ..state.accounts import APPLICATION
 from ..state.application import FreePlaceholders
-from ..timeouts import of_budget, of_draining, of_reservation, still_applies
+from ..timeouts import of_budget, of_draining, of_reservation, subject_of
 from . import records
 from .records import Record
 
@@ -372,7 +372,7 @@ def _budget(state: State, record: records.BudgetRecord) -> None:
 def _timer(state: State, record: records.TimerRecord) -> None:
     """Earlier versions kept timers that no longer apply; these are dropped."""
     timer = Timer(record.at_ms, record.kind, record.partition, record.application_id, record.key)
-    if still_applies(state, timer):
+    if subject_of(state, timer) is not None:
         state.timers.put(timer)
 
 
