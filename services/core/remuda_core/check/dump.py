@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from ..rules.resource import Items, Resource, items_of
+from ..rules.resource import items_of
 from ..state import (
     NEVER_MS,
     Account,
+    Allocation,
     Application,
     Budget,
     Node,
@@ -19,37 +21,49 @@ from ..state import (
     PredicateClass,
     Preemption,
     Queue,
+    Replacement,
     State,
     TaskGroup,
 )
 from ..state.accounts import shown
 
+V = TypeVar("V")
+
 
 def dump(state: State) -> dict[str, Any]:
-    """Everything that facts determine: without index, stream positions and clock. Sums have no zeros."""
+    """Everything that facts determine: without index, stream positions and clock. Sums have no zeros. What a version
+    has added is left out where there is none."""
     return {
-        "rm_id": state.rm_id,
-        "registration": state.registration,
-        "registered": state.registered,
-        "rm_state": state.rm_state,
-        "configuration": state.configuration,
-        "next_seq": state.next_seq,
-        "next_allocation": state.next_allocation,
-        "next_question": state.next_question,
-        "holds": sorted((*key, msgspec.to_builtins(hold)) for key, hold in state.holds.items()),
-        "drains": sorted((*key, msgspec.to_builtins(drain)) for key, drain in state.drains.items()),
-        **(
-            {"loans": sorted((*key, msgspec.to_builtins(loan)) for key, loan in state.loans.items())}
-            if state.loans
-            else {}
+        **_fields(
+            state, "rm_id", "registration", "registered", "rm_state", "configuration", "next_seq", "next_allocation",
+            "next_question",
         ),
+        "holds": _by_key(state.holds),
+        "drains": _by_key(state.drains),
+        **({"loans": _by_key(state.loans)} if state.loans else {}),
         "actions": list(state.actions.values()),
         **_accounts(state),
         **({"budgets": [_budget(budget) for _, budget in state.budgets.items()]} if state.budgets else {}),
         "left_guests": msgspec.to_builtins(state.left_guests),
         "timers": sorted(state.timers),
-        "partitions": {name: _partition(partition) for name, partition in state.partitions.items()},
-    }
+        "partitions": _each(_partition, state.partitions),
+    }  # fmt: skip
+
+
+def _fields(of: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(of, name) for name in names}
+
+
+def _sums(of: object, *names: str) -> dict[str, Any]:
+    return {name: items_of(getattr(of, name)) for name in names}
+
+
+def _each(dumped: Callable[[V], dict[str, Any]], values: Mapping[str, V]) -> dict[str, Any]:
+    return {name: dumped(value) for name, value in values.items()}
+
+
+def _by_key(values: Mapping[Any, msgspec.Struct]) -> list[Any]:
+    return sorted((*key, msgspec.to_builtins(value)) for key, value in values.items())
 
 
 def digest(state: State) -> str:
@@ -80,46 +94,36 @@ def _budget(budget: Budget) -> tuple[Any, ...]:
 
 def _partition(partition: Partition) -> dict[str, Any]:
     return {
-        "settings": partition.settings,
-        "draining": partition.draining,
-        "total": _sum(partition.total),
-        "queues": {path: _queue(queue) for path, queue in partition.queues.items()},
-        "nodes": {node_id: _node(node) for node_id, node in partition.nodes.items()},
-        "unreported": {node_id: _node(node) for node_id, node in partition.unreported.items()},
-        "applications": {app_id: _application(application) for app_id, application in partition.applications.items()},
-        "rejected": [{"fact": r.fact, "at_ms": r.at_ms} for r in partition.rejected.values()],
-        "allocations": {
-            uuid: {
-                "fact": a.fact,
-                "at_ms": a.at_ms,
-                "asked_seq": a.asked_seq,
-                "asked_ms": a.asked_ms,
-                "releasing": a.releasing,
-                "releasing_ms": a.releasing_ms,
-                "overdue": a.overdue,
-                "by_preemption": a.by_preemption,
-                "replaced": a.replaced,
-                "ask_over": a.ask_over,
-            }
-            for uuid, a in partition.allocations.items()
-        },
+        **_fields(
+            partition, "settings", "draining", "preemption_refused_ms", "verdicts", "last_asked", "questions_paused"
+        ),
+        **_sums(partition, "total"),
+        "queues": _each(_queue, partition.queues),
+        "nodes": _each(_node, partition.nodes),
+        "unreported": _each(_node, partition.unreported),
+        "applications": _each(_application, partition.applications),
+        "rejected": [_fields(rejected, "fact", "at_ms") for rejected in partition.rejected.values()],
+        "allocations": _each(_allocation, partition.allocations),
         "questions": [question.fact for _, question in sorted(partition.questions.items())],
         "preemptions": sorted(
             (app_id, key, p.node.id, p.uuids, p.at_ms, p.question, *_together(p))
             for (app_id, key), p in partition.preemptions.items()
         ),
-        "preemption_refused_ms": partition.preemption_refused_ms,
         "set_aside": sorted(partition.set_aside),
-        "predicate_classes": {name: _predicate_class(found) for name, found in partition.predicate_classes.items()},
+        "predicate_classes": _each(_predicate_class, partition.predicate_classes),
         "idle_classes": tuple(partition.idle_classes),
         "class_questions": {str(number): found.name for number, found in partition.class_questions.items()},
-        "verdicts": partition.verdicts,
-        "last_asked": partition.last_asked,
-        "questions_paused": partition.questions_paused,
-        **({"work": partition.work, "measured_ms": partition.measured_ms} if partition.work is not None else {}),
+        **(_fields(partition, "work", "measured_ms") if partition.work is not None else {}),
         **({"windows": dict(partition.windows)} if partition.windows else {}),
-        **({"avoided": partition.avoided, "avoided_ms": partition.avoided_ms} if partition.avoided is not None else {}),
+        **(_fields(partition, "avoided", "avoided_ms") if partition.avoided is not None else {}),
     }
+
+
+def _allocation(allocation: Allocation) -> dict[str, Any]:
+    return _fields(
+        allocation, "fact", "at_ms", "asked_seq", "asked_ms", "releasing", "releasing_ms", "overdue", "by_preemption",
+        "replaced", "ask_over",
+    )  # fmt: skip
 
 
 def _together(preemption: Preemption) -> tuple[Any, ...]:
@@ -132,40 +136,29 @@ def _together(preemption: Preemption) -> tuple[Any, ...]:
 
 def _queue(queue: Queue) -> dict[str, Any]:
     return {
-        "leaf": queue.leaf,
-        "managed": queue.managed,
-        "settings": queue.settings,
-        "draining_since_ms": queue.draining_since_ms,
-        "drain_report_ms": queue.drain_report_ms,
-        "excess": queue.excess,
+        **_fields(
+            queue, "leaf", "managed", "settings", "draining_since_ms", "drain_report_ms", "excess", "priority",
+            "running",
+        ),
+        **_sums(queue, "allocated", "asked", "preempting"),
         "children": sorted(queue.children),
         "applications": sorted(queue.applications),
-        "allocated": _sum(queue.allocated),
-        "asked": _sum(queue.asked),
-        "preempting": _sum(queue.preempting),
         "refusals": sorted(queue.refusals.items()),
         "priorities": sorted(queue.priorities.items()),
-        "priority": queue.priority,
-        "running": queue.running,
-        "trackers": sorted((t.kind, t.name, _sum(t.used), t.running, t.members) for t in queue.trackers.values()),
-    }
+        "trackers": sorted((t.kind, t.name, items_of(t.used), t.running, t.members) for t in queue.trackers.values()),
+    }  # fmt: skip
 
 
 def _node(node: Node) -> dict[str, Any]:
     return {
-        "attributes": node.attributes,
-        "capacity": node.capacity,
-        "occupied": _sum(node.occupied),
-        "rejected": [{"name": one.name, "fact": one.fact, "reason": one.reason} for one in node.rejected.values()],
-        "draining": node.draining,
-        "drained_by_rm": node.drained_by_rm,
+        **_fields(node, "attributes", "capacity", "draining", "drained_by_rm", "kept_by_preemption"),
+        **_sums(node, "occupied", "allocated"),
+        "rejected": [_fields(one, "name", "fact", "reason") for one in node.rejected.values()],
         **({"left": True} if node.left else {}),
         **({"leaves_ms": node.leaves_ms} if node.leaves_ms < NEVER_MS else {}),
         **({"windows": sorted(node.in_windows)} if node.in_windows else {}),
-        "kept_by_preemption": node.kept_by_preemption,
         **({"reserved_ms": node.reserved_ms} if node.reservation is not None else {}),
         **({"promise": node.promise} if node.promise is not None else {}),
-        "allocated": _sum(node.allocated),
         "allocations": sorted(node.allocations),
         "arriving": sorted(node.arriving),
     }
@@ -173,93 +166,48 @@ def _node(node: Node) -> dict[str, Any]:
 
 def _application(application: Application) -> dict[str, Any]:
     return {
+        **_fields(
+            application, "user", "groups", "tags", "seq", "at_ms", "execution_timeout_ms", "placeholder_ask",
+            "gang_scheduling_style", "state", "state_at_ms", "log", "states_left_out", "placeholders",
+            "placeholders_coming", "placeholders_until_ms", "resumed", "priority", "counts_as_running", "open_claims",
+        ),
+        **_sums(application, "allocated", "allocated_placeholder"),
         "queue": application.queue.path,
-        "user": application.user,
-        "groups": application.groups,
-        "tags": application.tags,
-        "seq": application.seq,
-        "at_ms": application.at_ms,
-        "execution_timeout_ms": application.execution_timeout_ms,
-        "placeholder_ask": application.placeholder_ask,
-        "gang_scheduling_style": application.gang_scheduling_style,
-        "state": application.state,
-        "state_at_ms": application.state_at_ms,
-        "log": application.log,
-        "states_left_out": application.states_left_out,
-        "asks": {
-            key: {
-                "ask": a.ask,
-                "pending": a.pending,
-                "seq": a.seq,
-                "at_ms": a.at_ms,
-                "reservations": tuple(a.reservations),
-                "asked": a.asked,
-                **({"expected_ms": a.expected_ms} if a.expected_ms else {}),
-                **_refused(a),
-                "preempted_at_ms": a.preempted_at_ms,
-                **({"spared": dict(a.spared)} if a.spared else {}),
-                "waiting": sorted((a.waiting or {}).items()),
-                "past": a.past,
-            }
-            for key, a in application.asks.items()
-        },
+        "asks": _each(_ask, application.asks),
         "allocations": sorted(application.allocations),
-        "allocated": _sum(application.allocated),
-        "allocated_placeholder": _sum(application.allocated_placeholder),
-        "peak": _sum(application.peak or {}),
-        "placeholders": application.placeholders,
-        "placeholders_coming": application.placeholders_coming,
-        "placeholders_until_ms": application.placeholders_until_ms,
-        "task_groups": {name: _task_group(group) for name, group in application.task_groups.items()},
-        "replacements": {
-            uuid: {
-                "fact": r.fact,
-                "placeholder": r.placeholder.fact.uuid,
-                "ask": _ask(r.pending),
-                "question": r.question,
-            }
-            for uuid, r in application.replacements.items()
-        },
-        "resumed": application.resumed,
+        "peak": items_of(application.peak or {}),
+        "task_groups": _each(_task_group, application.task_groups),
+        "replacements": _each(_replacement, application.replacements),
         "priorities": sorted(application.priorities.items()),
-        "priority": application.priority,
-        "counts_as_running": application.counts_as_running,
-        "open_claims": application.open_claims,
+    }  # fmt: skip
+
+
+def _ask(ask: PendingAsk) -> dict[str, Any]:
+    return {
+        **_fields(
+            ask, "ask", "pending", "seq", "at_ms", "asked", "refusal", "refused_at_ms", "preempted_at_ms", "past"
+        ),
+        "reservations": tuple(ask.reservations),
+        **({"expected_ms": ask.expected_ms} if ask.expected_ms else {}),
+        "refused": sorted(ask.refused),
+        **({"spared": dict(ask.spared)} if ask.spared else {}),
+        "waiting": sorted((ask.waiting or {}).items()),
+    }
+
+
+def _replacement(replacement: Replacement) -> dict[str, Any]:
+    return {
+        **_fields(replacement, "fact", "question"),
+        "placeholder": replacement.placeholder.fact.uuid,
+        "ask": _fields(replacement.pending, "ask", "seq", "at_ms"),
     }
 
 
 def _predicate_class(found: PredicateClass) -> dict[str, Any]:
-    return {
-        "asks": found.asks,
-        "accepted": found.accepted,
-        "refused": found.refused,
-        "refusal": found.refusal,
-        "until_ms": found.until_ms,
-        "question": found.question,
-        "asked": tuple(found.asked),
-        "answer_by_ms": found.answer_by_ms,
-    }
-
-
-def _refused(ask: PendingAsk) -> dict[str, Any]:
-    return {"refused": sorted(ask.refused), "refusal": ask.refusal, "refused_at_ms": ask.refused_at_ms}
-
-
-def _ask(pending: PendingAsk) -> dict[str, Any]:
-    return {"ask": pending.ask, "seq": pending.seq, "at_ms": pending.at_ms}
+    fields = _fields(found, "asks", "accepted", "refused", "refusal", "until_ms", "question", "answer_by_ms")
+    return {**fields, "asked": tuple(found.asked)}
 
 
 def _task_group(group: TaskGroup) -> dict[str, Any]:
-    return {
-        "min_resource": group.min_resource,
-        "count": group.count,
-        "replaced": group.replaced,
-        "timed_out": group.timed_out,
-        "coming": group.coming,
-        "leaving": group.leaving,
-        "free": list(group.free.uuids()),
-    }
-
-
-def _sum(resource: Resource) -> Items:
-    return items_of(resource)
+    fields = _fields(group, "min_resource", "count", "replaced", "timed_out", "coming", "leaving")
+    return {**fields, "free": list(group.free.uuids())}
