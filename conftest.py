@@ -24,6 +24,15 @@ from tests.patience import PATIENCE
 # Thousands of tests and modules stay until the end. A search for cycles among them takes a third of collection's time.
 gc.set_threshold(100_000, 50, 50)
 
+
+def _nice(increment: int) -> int:
+    """On a busy machine, what has the lowest priority takes minutes for a tenth of a second of work. What tests do in
+    their own processes and in children of these has one priority."""
+    return os.getpriority(os.PRIO_PROCESS, 0)
+
+
+os.nice = _nice
+
 # Read when grpc is imported. Its handlers abort the children that tests fork (nats-server, a core's snapshots) while
 # another thread is in gRPC. No child uses gRPC.
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"

@@ -17,7 +17,6 @@ from httpx import ASGITransport, AsyncClient
 from cli.tests.test_mistakes import command
 from remuda.access.permissions import MONITOR, ROLES, of_client, of_role, operator_imports, rm_imports
 from remuda.client import past
-from remuda.history import replay
 from remuda.history.answers import Answers
 from remuda.history.kept import KEPT, WAITING, Kept, Replays
 from remuda.history.past import At, Past, Restored
@@ -34,7 +33,6 @@ from remuda_operations.operator_api.messages import Caller
 from remuda_operations.operators import Operator
 from remuda_operations.queries.core import ask_past
 from remuda_proto.remuda.v1 import inbox_pb2
-from remuda_replication import child
 from remuda_web.app import Application
 from remuda_web.bus_source import BusSource
 from remuda_web.callers import set_caller
@@ -145,8 +143,6 @@ def test_the_first_commit_after_which_it_holds(run: Run) -> None:
 
 def test_a_team_complains(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The story of docs/history.md."""
-    monkeypatch.setattr(child, "CHILD_NICENESS", 0)
-    monkeypatch.setattr(replay, "NICENESS", 0)
     wide = QUEUES.replace("vcore: 20", "vcore: 40")
     (tmp_path / "mended.yaml").write_text(wide)
     changed_ms = live.NOON + 10 * live.MINUTE

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ from typing import Any
 import pytest
 
 from remuda.history import page
-from remuda.history import replay as replaying
 from remuda.history.changes import (
     AddedNodes,
     Change,
@@ -35,7 +35,6 @@ from remuda_core import commands
 from remuda_core.settings import Configuration
 from remuda_core.trials.play import copy_of
 from remuda_core.wire.configuration import read_configuration
-from remuda_replication import child
 from tests.identity import live, recorder
 
 QUEUES = """
@@ -53,7 +52,7 @@ partitions:
 """
 A, B = QUEUES.format(20, 30, 4, 60), QUEUES.format(40, 60, 4, 30)
 HOURS, NODES, APPS = 1.0, 4, 6
-SEEDS = range(10)
+SEEDS = range(int(os.environ.get("SEEDS", "3")))  # ten in the suite "identity of archives"
 
 
 @cache
@@ -68,13 +67,6 @@ async def past_of(one: live.Live, directory: Path) -> Past:
     for header, records in recorder.segments(live.RM, one.log, one.inbox):
         await store.put(segment_name(live.RM, header.since_ms, header.first, header.end.seq), encode(header, records))
     return await Past.open(store, live.RM)
-
-
-@pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine a child at the lowest priority takes minutes for what takes a tenth of a second."""
-    monkeypatch.setattr(child, "CHILD_NICENESS", 0)
-    monkeypatch.setattr(replaying, "NICENESS", 0)
 
 
 @pytest.fixture(scope="module", params=SEEDS)
