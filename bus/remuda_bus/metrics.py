@@ -80,18 +80,12 @@ def page(accept: str) -> tuple[str, bytes]:
 
 ProcessCollector(registry=REGISTRY)
 GCCollector(registry=REGISTRY)
-PROCESS = info("remuda_process", "The service and the instance of this process.")
-LOOP_LAG = histogram("remuda_event_loop_lag_seconds", "How late the event loop runs a timer that is due.")
+PROCESS = info("remuda_process", "Service and instance of this process.")
+LOOP_LAG = histogram("remuda_event_loop_lag_seconds", "Lateness of timers in the event loop.")
 ROUND_TRIP_SECONDS = gauge(
-    "remuda_nats_round_trip_seconds", "Time of the last ping to the NATS server and back; NaN: it has not answered."
+    "remuda_nats_round_trip_seconds", "Round trip of the last ping to the NATS server; NaN: no answer."
 )
 NATS_RECONNECTS = counter("remuda_nats_reconnects", "Reconnections to the NATS servers.")
-LISTENER_ERRORS = counter(
-    "remuda_listener_errors", "Messages on which a listener of this process has failed, by their kind.", ("kind",)
-)
-CHANGED_STREAMS = gauge(
-    "remuda_changed_streams", "Streams whose settings are not those that were declared, so that messages may be lost."
-)
-VOID_MESSAGES = counter(
-    "remuda_void_messages", "Void messages that this process has read in logs: of leaders that were too late.", ("rm",)
-)
+LISTENER_ERRORS = counter("remuda_listener_errors", "Messages that this process has failed to handle.", ("kind",))
+CHANGED_STREAMS = gauge("remuda_changed_streams", "Streams whose settings may lose messages.")
+VOID_MESSAGES = counter("remuda_void_messages", "Void messages in logs, of leaders that were too late.", ("rm",))

@@ -27,24 +27,22 @@ class ReplicationMetrics:
         self.leaderships = counter(
             f"{name}_leaderships", f"Times that this process has begun to lead a resource manager{of}.", ("rm",)
         )
-        self.decide_seconds = histogram(
-            f"{name}_decide_seconds", "Time to decide one commit: messages of the inbox, and a pass."
-        )
+        self.decide_seconds = histogram(f"{name}_decide_seconds", "Time to decide one commit.")
         self.inbox_lag_seconds = histogram(
             f"{name}_inbox_lag_seconds",
-            "How long the oldest message of those that a leader takes has been in the inbox.",
+            "Age of the oldest message that a leader takes from the inbox.",
         )
         self.log_lag_seconds = histogram(
             f"{name}_log_lag_seconds", "Time from the decision of a commit until a standby has applied it."
         )
         self.append_seconds = histogram(f"{name}_append_seconds", "Time until a commit is durable in the log.")
         self.commits = counter(f"{name}_commits", "Durable commits.", ("rm",))
-        self.commands = counter(f"{name}_commands", "Messages of the inbox that durable commits answer.", ("rm",))
-        self.facts = counter(f"{name}_facts", "Facts of durable commits, by kind: what was decided.", ("rm", "fact"))
-        self.commit_facts = histogram(f"{name}_commit_facts", "Facts of a durable commit: its size.", METRIC_FACTS)
-        self.snapshots = counter(f"{name}_snapshots", "Snapshots that were written.", ("rm",))
+        self.commands = counter(f"{name}_commands", "Inbox messages answered by durable commits.", ("rm",))
+        self.facts = counter(f"{name}_facts", "Facts of durable commits, by kind.", ("rm", "fact"))
+        self.commit_facts = histogram(f"{name}_commit_facts", "Facts of a durable commit.", METRIC_FACTS)
+        self.snapshots = counter(f"{name}_snapshots", "Snapshots written.", ("rm",))
         self.snapshot_stopped_seconds = histogram(
-            f"{name}_snapshot_stopped_seconds", "How long a snapshot stops the process."
+            f"{name}_snapshot_stopped_seconds", "Pause of the process for a snapshot."
         )
 
     def count_taken(self, oldest: Message) -> None:

@@ -46,7 +46,7 @@ log = structlog.get_logger()
 EVERY_MOST = 1_024
 BEHIND = gauge("remuda_shadow_behind_seconds", "Age of the oldest commit not decided again by the shadow.", ("rm",))
 COMMITS = counter("remuda_shadow_commits", "Commits that the shadow has followed.", ("rm",))
-DIFFERENT = counter("remuda_shadow_different", "Decisions of the shadow that differ from the leader's.", ("rm",))
+DIFFERENT = counter("remuda_shadow_different", "Decisions that differ from the leader's.", ("rm",))
 
 
 async def main(bus: Bus, settings: ShadowSettings) -> None:

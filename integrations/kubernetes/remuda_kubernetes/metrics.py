@@ -11,18 +11,16 @@ from remuda_kubernetes.shim.cache import Cache, PodEntry
 OF = ("namespace", "queue")
 PODS = gauge(
     "remuda_kubernetes_pods",
-    "Pods with an application that have not ended: waiting, placed (not bound yet), bound. `queue`: as the first pod of"
-    " the application names it.",
+    "Pods with an application: waiting, placed (not bound yet), bound. `queue`: as the first pod of "
+    "the application names it.",
     (*OF, "state"),
 )
-BOUND = counter("remuda_kubernetes_bindings", "Pods that were bound, or approved for another scheduler.", OF)
-NOT_BOUND = counter("remuda_kubernetes_failed_bindings", "Bindings and approvals that failed.", OF)
-BINDING_SECONDS = histogram(
-    "remuda_kubernetes_binding_seconds", "Time from the allocation of a pod until the API server has its binding."
-)
+BOUND = counter("remuda_kubernetes_bindings", "Bound or approved pods.", OF)
+NOT_BOUND = counter("remuda_kubernetes_failed_bindings", "Failed bindings and approvals.", OF)
+BINDING_SECONDS = histogram("remuda_kubernetes_binding_seconds", "Time from the allocation of a pod to its binding.")
 DROPPED = counter(
     "remuda_kubernetes_dropped_notes",
-    "Events and conditions that were dropped: too many waited, or were of one object.",
+    "Dropped events and conditions: too many waited, or were of one object.",
 )
 
 

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from remuda_bus.metrics import counter, gauge
 
-SESSIONS = gauge("remuda_grpc_sessions", "Resource managers that are connected to this front end.")
-RPCS = counter("remuda_grpc_failed_rpcs", "RPCs that this front end has ended with an error.", ("code",))
-STORED = counter("remuda_grpc_requests", "Requests on streams that are durable.", ("kind",))
+SESSIONS = gauge("remuda_grpc_sessions", "Connected resource managers.")
+RPCS = counter("remuda_grpc_failed_rpcs", "RPCs that ended with an error.", ("code",))
+STORED = counter("remuda_grpc_requests", "Durable requests on streams.", ("kind",))

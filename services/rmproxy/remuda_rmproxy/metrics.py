@@ -8,37 +8,36 @@ from remuda_bus.metrics import counter, gauge, histogram, rm_label
 # Seconds that an ask waits for its allocation: up to two hours.
 METRIC_WAIT_SECONDS = (*limits.METRIC_SECONDS, 30.0, 60.0, 300.0, 1_800.0, 7_200.0)
 
-REQUESTS = counter("remuda_rmproxy_requests", "Requests of resource managers that are durable in inboxes.", ("rm",))
-DEAD_LETTERS = counter("remuda_rmproxy_dead_letters", "Requests that are refused and stored as dead letters.", ("rm",))
+REQUESTS = counter("remuda_rmproxy_requests", "Requests that are durable in inboxes.", ("rm",))
+DEAD_LETTERS = counter("remuda_rmproxy_dead_letters", "Requests stored as dead letters.", ("rm",))
 CALLBACKS = counter("remuda_rmproxy_callbacks", "Durable callbacks.", ("rm",))
 CALLBACK_SECONDS = histogram(
     "remuda_rmproxy_callback_seconds",
-    "Time from the decision of a commit, by the clock of the core, until its callbacks are durable.",
+    "Time from the decision of a commit until its callbacks are durable.",
 )
 PUBLISH_TO_CALLBACK_SECONDS = histogram(
     "remuda_rmproxy_publish_to_callback_seconds",
-    "Time from the publishing of a request until a callback is durable that answers it, or has the first allocation of"
-    " an ask. Of a request with many items the first ones are measured.",
+    "Time from the publishing of a request until its answer, or the first allocation of an ask, is durable.",
     METRIC_WAIT_SECONDS,
     ("answer",),
 )
 UNDECIDED = gauge(
     "remuda_rmproxy_undecided_seconds",
-    "Age of the oldest request of the resource manager that is in its inbox without a decision; 0: there is none.",
+    "Age of the oldest undecided request in the inbox; 0: none.",
     ("rm",),
 )
 THROTTLED_SECONDS = counter(
     "remuda_rmproxy_throttled_seconds",
-    "How long callbacks waited for a resource manager to acknowledge.",
+    "Time that callbacks waited for acknowledgements.",
     ("rm",),
 )
 UNACKNOWLEDGED = gauge(
     "remuda_rmproxy_unacknowledged_callbacks",
-    "Callbacks that the resource manager had not acknowledged when it was last checked, every 1,000 callbacks.",
+    "Unacknowledged callbacks, checked every 1,000 callbacks.",
     ("rm",),
 )
-REGISTRATIONS = counter("remuda_rmproxy_registrations", "Registrations of resource managers that were accepted.")
-ACTIONS = counter("remuda_rmproxy_operator_actions", "Actions of operators, by outcome.", ("action", "outcome"))
+REGISTRATIONS = counter("remuda_rmproxy_registrations", "Accepted registrations.")
+ACTIONS = counter("remuda_rmproxy_operator_actions", "Actions of operators.", ("action", "outcome"))
 
 
 def show_rm(rm_id: str) -> None:

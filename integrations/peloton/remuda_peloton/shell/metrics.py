@@ -17,20 +17,20 @@ from ..rules.resources import KINDS
 from ..state import State
 
 REPLICATION: Final = ReplicationMetrics("resmgr", " of Peloton")
-RPCS: Final = counter("remuda_resmgr_rpcs", "RPCs that this process has answered.", ("rpc", "result"))
+RPCS: Final = counter("remuda_resmgr_rpcs", "Answered RPCs.", ("rpc", "result"))
 RESULTS: Final = ("answered", "refused", "unavailable")
 READY_GANGS: Final = gauge("remuda_resmgr_ready_gangs", "Gangs that wait for a placement engine.")
 PLACEMENTS: Final = gauge("remuda_resmgr_placements", "Placements that wait for a job manager.")
-RESERVED_HOSTS: Final = gauge("remuda_resmgr_reserved_hosts", "Hosts that are reserved for a task each.")
+RESERVED_HOSTS: Final = gauge("remuda_resmgr_reserved_hosts", "Reserved hosts.")
 TASKS: Final = gauge("remuda_resmgr_tasks", "Tasks, by state.", ("state",))
-ORPHANS: Final = gauge("remuda_resmgr_orphans", "Runs that were replaced and have not ended.")
+ORPHANS: Final = gauge("remuda_resmgr_orphans", "Replaced runs that have not ended.")
 POOLS: Final = gauge("remuda_resmgr_pools", "Resource pools, without root.")
 BY_POOL: Final = ("pool", "kind")
 RESERVATION: Final = gauge("remuda_resmgr_pool_reservation", "Reservation of a pool.", BY_POOL)
 LIMIT: Final = gauge("remuda_resmgr_pool_limit", "Limit of a pool.", BY_POOL)
 ENTITLEMENT: Final = gauge("remuda_resmgr_pool_entitlement", "What a pool may hold.", BY_POOL)
-ALLOCATED: Final = gauge("remuda_resmgr_pool_allocated", "What tasks of a pool and those below it hold.", BY_POOL)
-DEMAND: Final = gauge("remuda_resmgr_pool_demand", "What waits for admission in a pool and those below it.", BY_POOL)
+ALLOCATED: Final = gauge("remuda_resmgr_pool_allocated", "What tasks of a pool hold.", BY_POOL)
+DEMAND: Final = gauge("remuda_resmgr_pool_demand", "What waits for admission in a pool.", BY_POOL)
 OF_POOLS: Final = (RESERVATION, LIMIT, ENTITLEMENT, ALLOCATED, DEMAND)
 
 

@@ -11,36 +11,33 @@ from remuda_bus.metrics import counter, gauge, histogram
 
 from ..sharing import Difference, Held
 
-GANGS: Final = gauge("remuda_resmgr_shared_gangs", "Gangs that the engine of shared hosts has, and has not placed yet.")
+GANGS: Final = gauge("remuda_resmgr_shared_gangs", "Gangs that the engine of shared hosts has not placed yet.")
 RUNS: Final = gauge("remuda_resmgr_shared_runs", "Runs on shared hosts.")
 UNBACKED: Final = gauge("remuda_resmgr_shared_unbacked_runs", "Runs on shared hosts without an allocation.")
-ALLOCATIONS: Final = gauge("remuda_resmgr_shared_allocations", "Allocations of guests in the partition.")
-ASKS: Final = gauge("remuda_resmgr_shared_asks", "Asks of guests that wait in the partition.")
-PLACED: Final = counter("remuda_resmgr_shared_placed_tasks", "Tasks that the engine has placed on shared hosts.")
+ALLOCATIONS: Final = gauge("remuda_resmgr_shared_allocations", "Allocations of guests.")
+ASKS: Final = gauge("remuda_resmgr_shared_asks", "Waiting asks of guests.")
+PLACED: Final = counter("remuda_resmgr_shared_placed_tasks", "Tasks placed on shared hosts.")
 NOT_PLACED: Final = counter(
     "remuda_resmgr_shared_failed_gangs",
-    "Gangs that were reported as failed: never possible there, not_allocated by the core in time, or refused by the "
-    "resource manager of Peloton.",
+    "Failed gangs: never possible there, not_allocated in time, or refused by Peloton's resource manager.",
     ("reason",),
 )
 NEVER, NOT_ALLOCATED, REFUSED = "never", "not_allocated", "refused"
-RELEASED: Final = counter("remuda_resmgr_shared_released_allocations", "Allocations of guests that were given back.")
+RELEASED: Final = counter("remuda_resmgr_shared_released_allocations", "Released allocations of guests.")
 PREEMPTED: Final = counter(
     "remuda_resmgr_shared_preempted_runs",
-    "Requests to preempt a run on a shared host: revoked by the core, or maintenance of the node.",
+    "Requests to preempt a run: revoked by the core, or maintenance of the node.",
     ("cause",),
 )
 REVOKED, MAINTENANCE = "revoked", "maintenance"
 TURN: Final = histogram(
     "remuda_resmgr_shared_turn_seconds",
-    "Time from reading what the partition holds until what differs from the runs was sent.",
+    "Time of one comparison of partition and runs.",
 )
-LAST_TURN: Final = gauge(
-    "remuda_resmgr_shared_turn_timestamp_seconds", "When the engine has last compared both, in seconds since 1970."
-)
+LAST_TURN: Final = gauge("remuda_resmgr_shared_turn_timestamp_seconds", "Last comparison, in seconds since 1970.")
 INTERRUPTIONS: Final = counter(
     "remuda_resmgr_shared_interruptions",
-    "Times that the engine had to begin anew: followed by another one, behind (an answer was), not_ready (the "
+    "Restarts of the engine's turn: followed by another one, behind (an answer was), not_ready (the "
     "partition), bus, rpc or timeout.",
     ("cause",),
 )

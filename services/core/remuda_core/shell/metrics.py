@@ -21,12 +21,12 @@ class CoreMetrics(ReplicationMetrics):
         super().__init__("core")
         self.quota_victims = counter(
             "remuda_core_quota_victims",
-            "Allocations whose release was requested because a queue was above its maximum.",
+            "Allocations whose release was requested by quota preemption.",
             ("rm", "partition", "queue"),
         )
         self.promises_broken = counter(
             "remuda_promises_broken",
-            "Promised starts of reserved asks that were moved to a later time, or given up.",
+            "Promised starts that were delayed or given up.",
             ("rm",),
         )
         self._queues: dict[str, set[tuple[str, str]]] = {}  # label of an RM -> partitions and queues with series
@@ -57,13 +57,13 @@ class CoreMetrics(ReplicationMetrics):
 
 
 REPLICATION = CoreMetrics()
-PASS_SECONDS = histogram("remuda_core_pass_seconds", "Time of a scheduling pass, with its pauses for other work.")
-QUERIES = counter("remuda_core_queries", "Queries that this core has answered.", ("kind",))
-AUDITS = counter("remuda_core_audits", "Audits of followed states, in which all invariants were checked.", ("rm",))
+PASS_SECONDS = histogram("remuda_core_pass_seconds", "Time of a scheduling pass, pauses included.")
+QUERIES = counter("remuda_core_queries", "Queries answered.", ("kind",))
+AUDITS = counter("remuda_core_audits", "Completed audits of followed states.", ("rm",))
 AUDITS_GIVEN_UP = counter("remuda_core_audits_given_up", "Audits that took too long or too much memory.", ("rm",))
 VIOLATIONS = counter("remuda_core_violations", "Audits that have found a violated invariant.", ("rm",))
 VIOLATED_LOG_SEQ = gauge(
-    "remuda_core_violated_log_seq", "The commit of the state in which an invariant was last found violated.", ("rm",)
+    "remuda_core_violated_log_seq", "Commit at which an invariant was last found violated.", ("rm",)
 )
 QUEUE_RESOURCE = gauge(
     "remuda_core_queue_resource",
@@ -73,48 +73,42 @@ QUEUE_RESOURCE = gauge(
 )
 QUEUE_SHARE = gauge(
     "remuda_core_queue_share",
-    "The share by which fair orders compare a queue: the highest part of what is due to it that is allocated.",
+    "Share by which a queue is ranked.",
     ("rm", "partition", "queue"),
 )
 BUDGET_USED = gauge(
     "remuda_budget_used_ratio",
-    "Which part of the budget of a queue is used in the present period, by resource: 1 is all of it.",
+    "Part of a queue's budget that is used in the present period.",
     ("rm", "partition", "queue", "resource"),
 )
-BACKFILLED = counter(
-    "remuda_backfilled", "Allocations on nodes that were reserved for other asks, which they do not delay.", ("rm",)
-)
+BACKFILLED = counter("remuda_backfilled", "Backfilled allocations.", ("rm",))
 ETA_COVERAGE = gauge(
     "remuda_eta_coverage",
-    "Which part of the last forecast intervals of starts have held, which say that four of five do.",
+    "Part of the last 80 % forecast intervals that have held.",
     ("rm",),
 )
-ETA_ERROR = gauge(
-    "remuda_eta_error_seconds", "Median difference of the last forecast starts from the true ones.", ("rm",)
-)
-PENDING = gauge("remuda_core_pending", "Pending allocations, by the first reason that was reported.", ("rm", "reason"))
+ETA_ERROR = gauge("remuda_eta_error_seconds", "Median error of the last forecasts.", ("rm",))
+PENDING = gauge("remuda_core_pending", "Pending allocations, by the first reported reason.", ("rm", "reason"))
 NODES = gauge("remuda_core_nodes", "Nodes: ready, reserved, draining, not_ready.", ("rm", "state"))
 DEVICES = gauge(
     "remuda_core_devices",
-    "What stands on devices, in base units: capacity; free on devices that take asks; whole: of that, on devices with"
-    " nothing on them; fragments: of what is free, what no waiting or common ask can use.",
+    "Amounts on devices, in base units: capacity; free on usable devices; whole: free on empty "
+    "devices; fragments: free and of no use to waiting or common asks.",
     ("rm", "partition", "resource", "state"),
 )
 DOMAINS = gauge(
     "remuda_core_domains",
-    "Domains of a level of the topology: all; used, where something runs; whole, where all nodes are empty and take"
-    " asks.",
+    "Domains of a level: all; used; whole: all nodes are empty and take asks.",
     ("rm", "partition", "level", "state"),
 )
 EMPTY_NODES = gauge(
     "remuda_core_most_empty_nodes",
-    "Empty nodes that take asks in the domain of a level that has most of them: the largest gang of whole nodes that"
-    " may start there.",
+    "Most empty nodes in one domain of a level.",
     ("rm", "partition", "level"),
 )
 GROUPS_WAITING = gauge(
-    "remuda_core_groups_waiting", "Groups of asks that wait for a domain, by their first level.",
+    "remuda_core_groups_waiting", "Groups that wait for a domain, by their first level.",
     ("rm", "partition", "level"),
 )  # fmt: skip
 APPLICATIONS = gauge("remuda_core_applications", "Applications by state.", ("rm", "state"))
-ALLOCATIONS = gauge("remuda_core_allocations", "Allocations there are.", ("rm",))
+ALLOCATIONS = gauge("remuda_core_allocations", "Allocations.", ("rm",))
