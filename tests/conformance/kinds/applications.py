@@ -22,8 +22,8 @@ ENDING: Final = ("Failing", "Failed", "Resuming")
 class BadNameNextRule(Kind):
     """A rule whose queue is impossible does not match
 
-    A placement rule may produce an impossible queue name (a tag with a blank in it) or a queue below a leaf. The
-    reference then rejects the application; remuda tries the next rule.
+    Where a placement rule produces an impossible queue name or a queue below a leaf, the reference rejects the
+    application; remuda tries the next rule.
     """
 
     golden = "differences.txt: A rule whose queue cannot be is passed over"
@@ -97,8 +97,7 @@ def made_by(rule: config_pb2.PlacementRule, application: Json) -> str | None:
 class DrainingQueueTakesNothing(Kind):
     """A draining queue accepts no applications
 
-    A queue that is removed from the configuration drains. The reference goes on accepting applications in it, so it may
-    never be empty.
+    The reference goes on accepting them, so the queue may never be empty.
     """
 
     golden = "configurations.txt: A queue more, a queue less, and back again"
@@ -120,9 +119,8 @@ class DrainingQueueTakesNothing(Kind):
 class RunningWorkIsAccepted(Kind):
     """An application whose work runs is not rejected for what concerns its start
 
-    An RM that reports everything again submits applications with the tag `application.create.force: true`. If a gang no
-    longer fits its queue's maximum or order, the reference rejects the application, and with it the nodes on which its
-    work runs. remuda ignores what only concerns the start.
+    If a gang that an RM reports again no longer fits its queue, the reference rejects it, and with it the nodes on
+    which its work runs.
     """
 
     golden = "recovery.txt: An application whose work runs is not refused for what concerns its start"
@@ -149,8 +147,7 @@ class RunningWorkIsAccepted(Kind):
 class GroupsOfTheRequest(Kind):
     """Groups come from the request
 
-    An application belongs to the groups that the RM names. If the RM names none, the reference looks the user up in the
-    operating system of the scheduler's host.
+    If the RM names none, the reference looks the user up in the operating system of its host.
     """
 
     golden = "access.txt: Groups are those that the RM names; none are looked up"
@@ -170,9 +167,8 @@ class GroupsOfTheRequest(Kind):
 class WhoCountsAsRunning(Kind):
     """An application counts as running while it runs
 
-    An application holds a slot of its queues and its user from its first allocation, or a reservation, until it has
-    ended. In the reference one that has lost all allocations keeps the slot, and one that runs again after Completing,
-    or with placeholders from before a registration, does not count until its next real allocation.
+    In the reference one that has lost all allocations keeps its slot, and one that runs again after Completing, or
+    with placeholders from before a registration, does not count until its next real allocation.
     """
 
     golden = "differences.txt: A reserved slot goes with its application"
@@ -223,8 +219,8 @@ class WhoCountsAsRunning(Kind):
 class EverythingGivenBackCompletes(Kind):
     """An application that has released everything completes
 
-    An application without asks and allocations is Completing, and then Completed. In the reference, one whose
-    allocations are all released at once stays Completing for ever, and counts as running.
+    In the reference, one whose allocations are all released at once stays Completing for ever, and counts as
+    running.
     """
 
     golden = "releases.txt: All of an application"

@@ -21,7 +21,7 @@ from .lookups import ask_of, held, is_draining
 class NoPlaceOnDrainingNodes(Kind):
     """A draining node gets no real allocations of a gang
 
-    The real ask is placed on another node. The reference starts it on the node that an operator is emptying.
+    The reference starts real asks on the node that an operator is emptying.
     """
 
     golden = (
@@ -58,8 +58,7 @@ class NoPlaceOnDrainingNodes(Kind):
 class LargerGoOn(Kind):
     """A real ask that is larger than its placeholder is placed
 
-    remuda releases the placeholder and places the ask like any other. In the reference it waits until the gang times
-    out.
+    In the reference it waits until the gang times out.
     """
 
     golden = "gangs.txt: A real ask that is larger than the places goes elsewhere, and they are given up"
@@ -96,9 +95,8 @@ class LargerGoOn(Kind):
 class PlacesGivenUpAreCounted(Kind):
     """Each released placeholder is counted
 
-    The record of a task group counts placeholders that were replaced, and those that were released unused. The
-    reference does not count those that are too small or released one by one, and counts those twice that are being
-    replaced when the time is over.
+    The record of a task group counts replaced and unused placeholders. The reference does not count those that are
+    too small or released one by one, and counts those twice that are being replaced at the timeout.
     """
 
     golden = "gangs.txt: Places that are too small are given up, one after the other, and are free for others"
@@ -135,8 +133,7 @@ class PlacesGivenUpAreCounted(Kind):
 class RealAsksStay(Kind):
     """A gang that resumes keeps its real asks
 
-    When a Soft gang times out before it has started, remuda withdraws its placeholders, and its real asks stay. The
-    reference withdraws all asks, so the application never runs unless the RM asks again.
+    The reference withdraws all asks, so the application never runs unless the RM asks again.
     """
 
     golden = "gangs.txt: The real asks of a gang that resumes stay"
@@ -168,8 +165,7 @@ def _enters(step: Json, application: str, state: str) -> bool:
 class ClockInAnyState(Kind):
     """The time of a gang starts with its first placeholder, in any state
 
-    Placeholders of an application that has started already time out like others. The reference starts the time only for
-    an application that is Accepted then.
+    The reference starts it only for an application that is Accepted then.
     """
 
     golden = "gangs.txt: The time of a gang starts with its first placeholder, though it has started already"

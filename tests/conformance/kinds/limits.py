@@ -16,8 +16,7 @@ from .lookups import dump_in, held, last_step
 class LimitsHold(Kind):
     """A limit holds exactly
 
-    A user or group never uses more of a queue than its limit allows, per resource, in every queue up to root. The
-    reference lets some combinations exceed it: limits that do not name every resource, on several levels, wildcards
+    The reference lets users exceed limits that do not name every resource, limits on several levels, and wildcards
     beside named users.
     """
 
@@ -32,8 +31,8 @@ class LimitsHold(Kind):
 class NamedIsNotAnyone(Kind):
     """A user who is named has the limit that names him, and no other
 
-    A limit that names a user with a number of applications alone leaves his amounts unlimited. The reference applies
-    the amounts of `*` in the same queue to him.
+    The reference applies the amounts of `*` in the same queue to a user whose limit names a number of applications
+    alone.
     """
 
     golden = (
@@ -114,9 +113,8 @@ def _less(one: Json, other: Json) -> bool:
 class UsageIsWhatIsUsed(Kind):
     """Usage is the sum of allocations
 
-    The usage of a user, or of a group that has a limit, is the sum of the allocations of its applications. The
-    reference books an application for ever in the group that was limited when it arrived, and keeps allocations booked
-    that are released at once while asks are pending.
+    The reference books an application for ever in the group that was limited when it arrived, and keeps allocations
+    booked that are released at once while asks are pending.
     """
 
     golden = "limits.txt: A new configuration has other limits: what runs goes on, and counts where it now has to"

@@ -24,7 +24,7 @@ from .lookups import applications_in, bound_asks, bound_to, sums, victims_of
 class NotReadyTakesNothing(Kind):
     """A node that is not ready gets no allocations
 
-    An RM sets `ready: false` on a node that cannot start anything. The reference counts such nodes and places there.
+    The reference places on nodes with `ready: false`, too.
     """
 
     golden = "nodes.txt: Not ready: nothing new"
@@ -48,8 +48,8 @@ class NotReadyTakesNothing(Kind):
 class BadAllocationsAreOccupied(Kind):
     """A node is accepted although an allocation on it cannot be booked
 
-    The reference rejects a node if one of its reported allocations cannot be booked (unknown application, no UUID), and
-    with it all that runs there. remuda books the others, counts this one as occupied, and tells the RM why.
+    The reference rejects the node, and with it all that runs there. remuda books the others, counts this one as
+    occupied, and tells the RM why.
     """
 
     golden = (
@@ -127,9 +127,8 @@ class BoundAskHoldsUpNobody(Kind):
 class ClusterIsNoQuota(Kind):
     """The free resources of the cluster are no quota
 
-    remuda places an ask that fits its maxima and a node, and lets a bound ask preempt although the cluster is full. The
-    reference does neither for an ask that is larger than the free resources of the partition, for example after a node
-    has shrunk below its usage.
+    The reference neither places an ask that is larger than the free resources of the partition, for example after a
+    node has shrunk below its usage, nor lets a bound one preempt.
     """
 
     golden = (
@@ -158,8 +157,7 @@ class ClusterIsNoQuota(Kind):
 class DrainedIsKeptForNobody(Kind):
     """A node that drains loses its reservation
 
-    An ask for which a draining node was reserved goes elsewhere. In the reference the node stays reserved, and the ask
-    is placed there as soon as it fits.
+    In the reference it stays reserved, and the ask is placed there as soon as it fits.
     """
 
     golden = "nodes.txt: A draining node is reserved only for asks that are bound to it"
@@ -189,8 +187,8 @@ def _unreserved(step: Json, node_id: str) -> set[str]:
 class ReportedIsOnItsNode(Kind):
     """A reported allocation is booked on its node, full or not
 
-    An allocation that the RM reports runs, so its node has so much less. The reference books one that does not fit with
-    its application and queue only, and places on the node what it has no room for.
+    The reference books one that does not fit with its application and queue only, and places on the node what it
+    has no room for.
     """
 
     golden = "recovery.txt: More than there is, and of something the node has not"
@@ -217,8 +215,7 @@ class ReportedIsOnItsNode(Kind):
 class LacksLeast(Kind):
     """The node with the smallest shortfall is reserved
 
-    An ask that fits no node reserves the one with the smallest shortfall. The reference computes the reverse, and takes
-    the first node in its order when all are too small.
+    The reference computes the reverse.
     """
 
     golden = "reservations.txt: An ask that fits no node reserves the one that lacks least"
@@ -247,10 +244,9 @@ class LacksLeast(Kind):
 class ReservationsAreBounded(Kind):
     """Reservations are bounded
 
-    The reference reserves a node for an ask that its nominal capacity fits, without regard to quotas, for any number of
-    nodes, until the ask is placed. remuda reserves only where the ask can be obtained, within its quotas, at most half
-    of the nodes and a quarter for one queue, for an hour, and gives the node to an ask of more right. (Recognised where
-    the reference keeps more than a quarter of the nodes.)
+    The reference reserves a node for an ask that its nominal capacity fits, for any number of nodes and without
+    regard to quotas, until the ask is placed. remuda bounds obtainability, quotas, shares, right and time.
+    (Recognised where the reference keeps more than a quarter of the nodes.)
     """
 
     golden = "reservations.txt: Asks of one queue keep a quarter of the nodes, all asks one half"
@@ -289,8 +285,8 @@ def _reserved(step: Json) -> dict[str, str]:
 class EqualCandidates(Kind):
     """Equal candidates have an order
 
-    The reference takes equal candidates in the order of a hash map. remuda orders equal queues by name, applications by
-    ID, placeholders and victims by age. (Recognised where the reference's own answers varied and all sums are equal in
+    The reference takes them in the order of a hash map. remuda orders equal queues by name, applications by ID,
+    placeholders and victims by age. (Recognised where the reference's own answers varied and all sums are equal in
     the end.)
     """
 

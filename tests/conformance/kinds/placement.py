@@ -21,8 +21,7 @@ DEFAULT: Final = "root.default"
 class LaterNames(Kind):
     """Names may have the characters that later versions allow
 
-    Since 1.6, the reference accepts `:`, `#`, `/` and `@` in the names of queues, and `#` and `/` in those of users.
-    Version 1.4 refuses them.
+    `:`, `#`, `/` and `@` in the names of queues, `#` and `/` in those of users, as since 1.6.
     """
 
     golden = "names.txt: Queues and users may have what addresses and paths are made of"
@@ -66,7 +65,7 @@ def _names_in(text: str) -> Iterator[str]:
 class PlacedByDefault(Kind):
     """An application that no rule places goes to `root.default`
 
-    Since 1.6, the reference does so, too, if that queue exists. Version 1.4 of the scheduler rejects the application.
+    The reference does so since 1.6, if that queue exists. Version 1.4 rejects the application.
     """
 
     golden = "placement.txt: What no rule places goes to root.default, where that is"

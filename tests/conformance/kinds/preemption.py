@@ -14,8 +14,8 @@ from .lookups import bound_to, by_node, held, last_step, victims_of
 class KeptForPreemptor(Kind):
     """Preempted resources go to the ask that preempted
 
-    remuda reserves the node for that ask. In the reference the next cycle gives the room to the ask ranked first,
-    perhaps to the application that was preempted.
+    remuda reserves the node for that ask. The reference gives the room to the ask ranked first, perhaps to the
+    application that was preempted.
     """
 
     golden = "preemption.txt: A queue takes back what is guaranteed to it, the youngest go first"
@@ -89,7 +89,7 @@ def _reservation(path: tuple[str, ...], written: str) -> tuple[str, str]:
 class PreemptsForEach(Kind):
     """An ask preempts for each of its allocations
 
-    An ask may want several allocations: remuda preempts for one after the other. In the reference it preempts once.
+    In the reference an ask for several allocations preempts once.
     """
 
     golden = "preemption.txt: An ask preempts for each of its allocations"
@@ -123,9 +123,8 @@ class PreemptsForEach(Kind):
 class NoMoreThanNeeded(Kind):
     """Preemption takes no more than needed
 
-    remuda preempts the smallest set that makes enough room, on the node where that is smallest. The reference takes
-    victims in order until the ask fits, and keeps those that turn out to be unnecessary. For an ask that is bound to a
-    node, it does not count what is free there.
+    The reference takes victims in order until the ask fits, and keeps those that turn out to be unnecessary. For a
+    bound ask, it does not count what is free on the node.
     """
 
     golden = "preemption.txt: Unnecessary victims are spared"

@@ -19,8 +19,8 @@ NODE_ACTIONS: Final = ("CREATE", "CREATE_DRAIN", "UPDATE", "DRAIN_NODE", "DRAIN_
 class Nonsense(Kind):
     """Invalid elements are rejected
 
-    The reference accepts empty IDs and keys, negative amounts and counts, and its sums are wrong from then on. remuda
-    checks every element of a request, and rejects an invalid one with the field and the value.
+    The reference accepts empty IDs and keys, negative amounts and counts; its sums are wrong from then on. remuda
+    rejects them with the field and the value.
     """
 
     golden = "asks.txt: Every ask refused"
@@ -67,8 +67,7 @@ def _refused(step: Json, what: str, element: Json) -> bool:
 class UnknownReleaseAnswered(Kind):
     """A release of something unknown is acknowledged
 
-    An RM that releases something unknown waits for the answer. The reference sends none; remuda returns the release, as
-    for items that it releases.
+    The reference sends no answer to an RM that waits for one.
     """
 
     golden = "releases.txt: A release of an unknown allocation is acknowledged and changes nothing"
@@ -110,7 +109,7 @@ def _uuid(release: Json, steps: list[Json], names: Mapping[str, str]) -> str:
 class UnknownNodeAnswered(Kind):
     """An action for an unknown node is rejected
 
-    remuda rejects an update, drain or removal of an unknown node, and an unknown action. The reference only logs it.
+    The reference only logs updates, drains and removals of unknown nodes, and unknown actions.
     """
 
     golden = "nodes.txt: Every action refused"
@@ -136,8 +135,8 @@ class UnknownNodeAnswered(Kind):
 class AskUpdated(Kind):
     """An ask can be updated
 
-    An ask with a known allocation key replaces resource, priority and count. The reference ranks and allocates the old
-    ask beside the new one.
+    An ask with a known key replaces resource, priority and count. The reference allocates the old ask beside the
+    new one.
     """
 
     golden = "asks.txt: The same key again replaces the ask; what was allocated stays"
@@ -191,7 +190,7 @@ class AskUpdated(Kind):
 class UpdatedAskKeepsItsAge(Kind):
     """An updated ask keeps its age
 
-    It is ranked as of when its key first came. In the reference it is as old as the correction, and loses its place.
+    In the reference it loses its place.
     """
 
     golden = "asks.txt: A changed ask keeps its age, its new priority counts"
@@ -229,8 +228,8 @@ class AskOver(Kind):
     """An ask is reported as over while it has allocations
 
     When an ask of which nothing is pending is withdrawn, its application is removed, or its gang times out, remuda
-    reports the asks of the allocations that still exist as over. The reference also reports asks whose allocations are
-    gone, and not those that had been withdrawn before.
+    reports the asks of existing allocations as over. The reference also reports asks whose allocations are gone,
+    and not those withdrawn before.
     """
 
     golden = "releases.txt: A removed application gives back all it holds"
@@ -273,8 +272,7 @@ class AskOver(Kind):
 class FailingTakesNoAsks(Kind):
     """A failing application accepts no asks
 
-    Its asks can never be allocated, so remuda rejects them with the reason. The reference accepts and never answers
-    them.
+    The reference accepts and never answers them.
     """
 
     golden = "differences.txt: An ask of a Failing application is rejected"

@@ -15,8 +15,7 @@ from .kind import Kind
 class TemplateInForce(Kind):
     """A new queue has the template that is in force
 
-    A new dynamic queue has the child template of the configuration in force. In the reference a parent that was made on
-    the way keeps a copy for every later queue below it, although an update has changed the template.
+    In the reference a parent that was made on the way keeps a copy for every later queue below it.
     """
 
     golden = "dynamic_queues.txt: A queue below an older dynamic parent has the template that is in force"

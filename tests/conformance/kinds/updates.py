@@ -26,9 +26,8 @@ from .lookups import is_draining, names_application, state_of, taken_alone
 class OnlyChangesAreEvents(Kind):
     """An event reports a change
 
-    remuda derives events from facts. The reference sends events for changes that did not happen: a rejected node is
-    added, a decommissioned one becomes unschedulable once more, kept queues are added again. A changed or draining
-    queue is reported as QUEUE_CONFIG.
+    The reference sends events for changes that did not happen: a rejected node is added, a decommissioned one
+    becomes unschedulable once more. A changed or draining queue is reported as QUEUE_CONFIG.
     """
 
     golden = "nodes.txt: Draining keeps what runs and takes nothing new"
@@ -144,7 +143,7 @@ def _of_rejected_node(case: Case, step: Step, application: str) -> bool:
 class LeafStaysLeaf(Kind):
     """A leaf with applications does not become a parent
 
-    An update that would do so is refused. In the reference its applications stay there and get nothing more.
+    An update that would do so is refused. In the reference its applications get nothing more.
     """
 
     golden = "configurations.txt: Refused: what has applications stays what it is"
@@ -194,9 +193,8 @@ def _queues_of_applications(steps: list[Json]) -> dict[str, str]:
 class RulesFindTheirQueue(Kind):
     """A rule finds the queue that it leads to
 
-    Names of queues are case-insensitive, also in rules; a queue with children is a parent; a rule may hang from one
-    that creates its queue. The reference refuses such configurations, unless the case is right, `parent: true` is set,
-    and each rule has `create`.
+    Names are case-insensitive in rules, too; a queue with children is a parent; a rule may hang from one that
+    creates its queue. The reference wants the right case, `parent: true`, and `create` in each rule.
     """
 
     golden = "names.txt: A rule finds a queue however it is written"
@@ -210,8 +208,8 @@ class RulesFindTheirQueue(Kind):
 class RulesLeadToLeaves(Kind):
     """A rule that can lead to no leaf is refused
 
-    A fixed rule whose queue has children, or does not exist and is not created, never places anything, so the
-    configuration is refused. The reference accepts some of these, and passes over the rule.
+    The reference accepts some fixed rules whose queue has children, or does not exist and is not created, and
+    passes over them.
     """
 
     golden = "queues_yaml.txt: A rule that can lead to no leaf"
@@ -232,7 +230,7 @@ class RulesLeadToLeaves(Kind):
 class RefusedChangesNothing(Kind):
     """A refused configuration changes nothing
 
-    An update is applied as a whole or not at all. The reference applies the part before the mistake, and keeps it.
+    The reference applies the part before the mistake, and keeps it.
     """
 
     golden = "configurations.txt: Refused: what has applications stays what it is"

@@ -53,8 +53,8 @@ def reluctance(ask: Json) -> tuple[bool, bool]:
 class WillingGoFirst(Kind):
     """An ask for one node preempts first what allows it
 
-    On the required node of an ask, remuda takes first what allows it (`allowPreemptSelf`), and originators last, as for
-    any other ask. The reference looks at priority and age alone.
+    remuda takes first what allows it (`allowPreemptSelf`), and originators last. The reference looks at priority
+    and age alone.
     """
 
     golden = "preemption.txt: An ask that is bound to a node preempts first what allows it"
@@ -81,8 +81,8 @@ class WillingGoFirst(Kind):
 class ComparedWhereTheyMeet(Kind):
     """Priorities are compared below the queue where ask and victim meet
 
-    The priorities of an ask and a victim are seen through the offsets and fences of the queues between each and the
-    lowest queue above both. The reference adds the offset of that queue to the priority of the ask alone.
+    Offsets and fences up to there count for both. The reference adds the offset of that queue to the priority of
+    the ask alone.
     """
 
     golden = (
@@ -149,8 +149,8 @@ def offset_of(case: Case, step: int, path: str) -> int:
 class PlacedBeforePreempted(Kind):
     """Preemption is for asks that nothing else helps
 
-    A pass places all asks that find room, and then preempts for those that find none. In the reference an ask that
-    finds no room preempts in its turn, although the next ask of the queue may use up what is guaranteed.
+    remuda preempts when a pass has placed all asks that find room. In the reference an ask preempts in its turn,
+    although the next ask of the queue may use up what is guaranteed.
     """
 
     golden = "preemption.txt: A pass places all asks before it preempts"

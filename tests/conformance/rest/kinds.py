@@ -31,8 +31,8 @@ class Kind:
 class HistoryIsOn(Kind):
     """The history of applications and containers is always kept
 
-    The reference answers 501 where its internal metrics are off. The web interface shows its error page then. The web
-    service keeps a sample a minute, and has none directly after its start.
+    The reference answers 501 where its internal metrics are off, and its web interface fails. The web service keeps
+    a sample a minute.
     """
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
@@ -54,7 +54,7 @@ class ReportedWithoutDelay(Kind):
 class StateLogIsThere(Kind):
     """An application without a state change has an empty `stateLog`
 
-    The reference leaves the list out, and its web interface loses the whole page of applications then.
+    The reference leaves the list out, and its web interface loses the page of applications.
     """
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
@@ -64,8 +64,7 @@ class StateLogIsThere(Kind):
 class NoAllocationLog(Kind):
     """An ask has no log of attempts
 
-    The reference keeps how often its loop failed to allocate the ask, and for which reason. `explain` shows everything
-    that blocks it, with numbers and times.
+    The reference keeps how often its loop failed to allocate the ask. `explain` shows what blocks it.
     """
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
@@ -78,7 +77,7 @@ class NoAllocationLog(Kind):
 class AskedIsEnough(Kind):
     """A user who has asked for something has a usage, of nothing
 
-    In the reference it begins when its loop first tries one of the user's asks, which may be later, or never.
+    In the reference it begins when its loop first tries one of the user's asks, if ever.
     """
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
@@ -95,8 +94,7 @@ class AskedIsEnough(Kind):
 class EventsOfTheHistory(Kind):
     """Event records have the positions of the event history
 
-    Things that happen together have another order there, so a part of the history may hold other records. In the whole
-    history the same things happened, apart from reasons why asks wait.
+    Things that happen together have another order there, so a part of the history may hold other records.
     """
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
@@ -114,8 +112,7 @@ class EventsOfTheHistory(Kind):
 class EventsOfItsRules(Kind):
     """Events follow our rules for quotas, queues and reservations
 
-    A change of a quota, a removed queue and a reservation are events whenever they happen. `make conformance` compares
-    them step by step, and knows the reasons.
+    `make conformance` compares them step by step, and knows the reasons.
     """
 
     OF_RULES: Final = re.compile(r"QUEUE (SET|REMOVE) (?!QUEUE_APP)|NODE (ADD|REMOVE) NODE_RESERVATION ")
@@ -127,7 +124,7 @@ class EventsOfItsRules(Kind):
 class NoExtraConfiguration(Kind):
     """The extra configuration of the RM is not shown
 
-    It may hold secrets. Any client that reads the configuration would see them.
+    It may hold secrets.
     """
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
@@ -147,7 +144,7 @@ class OwnLogLevel(Kind):
 class OwnWords(Kind):
     """A refused configuration is refused in our words
 
-    Reasons name the path of the wrong value and what was expected. Programs look at `allowed`, which is the same.
+    Reasons name the path of the wrong value and what was expected. `allowed` is the same.
     """
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
@@ -158,8 +155,7 @@ class OwnWords(Kind):
 class RejectedWithQueue(Kind):
     """A rejected application shows the queue that it asked for, and our reason
 
-    The reference shows no queue, because the application was placed in none. Operators look for the name that was
-    wrong.
+    The reference shows no queue.
     """
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
@@ -171,7 +167,7 @@ class RejectedWithQueue(Kind):
 class TemplateLimitsApplications(Kind):
     """A child template may hold maxapplications
 
-    The reference ignores `maxapplications` of a child template. Here a dynamic queue has it, and shows it.
+    The reference ignores the value. Here a dynamic queue has and shows it.
     """
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
@@ -184,10 +180,9 @@ class TemplateLimitsApplications(Kind):
 class LaterPaths(Kind):
     """Paths of later versions are served
 
-    Newer web interfaces of the family ask for paths that the reference does not know, such as
-    `scheduler/node-utilizations`, `placementrules` and applications by state. One of their pages asks for the queues of
-    the partition `default` whatever there is: of several RMs that have one the first is shown, and without an RM a root
-    queue alone.
+    Such as `scheduler/node-utilizations`, `placementrules` and applications by state. A page of newer interfaces
+    asks for the queues of the partition `default`: of several RMs that have one the first is shown, and without an
+    RM a root queue alone.
     """
 
     PATHS: Final = re.compile(
@@ -203,7 +198,7 @@ class LaterPaths(Kind):
 class UtilizationIsThere(Kind):
     """A utilization of nodes where nothing is used has an empty list
 
-    The reference answers `{}`, and the page of its own web interface fails.
+    The reference answers `{}`, and its own page fails.
     """
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
@@ -214,7 +209,7 @@ class UtilizationIsThere(Kind):
 class RootIsThePage(Kind):
     """The root shows the web page
 
-    The reference has its web interface on another port, and nothing at `/`.
+    The reference has its web interface on another port.
     """
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
@@ -224,7 +219,7 @@ class RootIsThePage(Kind):
 class HeadHasNoBody(Kind):
     """An answer to HEAD has no body
 
-    HTTP knows none. The recordings hold the text that the reference's handler wrote and its server drops.
+    The recordings hold a text that the reference's server drops.
     """
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
@@ -234,9 +229,9 @@ class HeadHasNoBody(Kind):
 class MetricsOfItsParts(Kind):
     """Metrics describe the scheduler, not the parts of the reference's process
 
-    Metrics of the Go runtime, of its HTTP handler, of the reference's own loops (`…_latency_milliseconds`) and of its
-    counters of submissions and of released containers of a queue do not exist here. A family of a queue exists as soon
-    as the queue does.
+    Metrics of the Go runtime, of its HTTP handler, of the reference's loops (`…_latency_milliseconds`), of
+    submissions and of released containers of a queue do not exist here. A family of a queue exists as soon as the
+    queue does.
     """
 
     PREFIXES: Final = ("go_", "process_", "promhttp_", "yunikorn_runtime_")
@@ -267,9 +262,9 @@ class QuotasUnderThePath(Kind):
 class QueuesByLabel(Kind):
     """Metrics of queues have a label `queue` too
 
-    Later versions of the reference have families `yunikorn_queue_app` and `yunikorn_queue_resource` for all queues.
-    Where families of several queues have the same name (those of `root.a-b` and `root.a_b`), queues overwrite each
-    other in the reference. Here the label keeps them apart, there too.
+    Later versions have families `yunikorn_queue_app` and `yunikorn_queue_resource` for all queues. Where families
+    of several queues have the same name (`root.a-b`, `root.a_b`), the label keeps them apart; in the reference they
+    overwrite each other.
     """
 
     SAMPLE: Final = re.compile(r'(yunikorn_(?:\w+_)?queue_(?:app|resource)){(?:queue="([^"]*)",)?(.*)}')
@@ -292,7 +287,7 @@ class QueuesByLabel(Kind):
 class AcceptedNow(Kind):
     """Accepted applications of a queue are those that have not started
 
-    The reference counts all that were ever accepted, in a gauge that never falls.
+    The reference counts all that were ever accepted.
     """
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
@@ -302,8 +297,8 @@ class AcceptedNow(Kind):
 class CountersOfTheData(Kind):
     """Counters begin with the data of the RM
 
-    Those of the reference begin with its process, which may have served others before. Its gauge of the use of nodes
-    shows one partition, as it was a second ago.
+    Those of the reference begin with its process. Its gauge of the use of nodes shows one partition, as it was a
+    second ago.
     """
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
