@@ -97,7 +97,8 @@ def made_by(rule: config_pb2.PlacementRule, application: Json) -> str | None:
 class DrainingQueueTakesNothing(Kind):
     """A draining queue accepts no applications
 
-    The reference goes on accepting them, so the queue may never be empty.
+    The reference goes on accepting applications in a queue that is removed from the configuration, so it may never
+    be empty.
     """
 
     golden = "configurations.txt: A queue more, a queue less, and back again"
@@ -147,7 +148,8 @@ class RunningWorkIsAccepted(Kind):
 class GroupsOfTheRequest(Kind):
     """Groups come from the request
 
-    If the RM names none, the reference looks the user up in the operating system of its host.
+    An application has the groups that the RM names. If there are none, the reference looks the user up in the
+    operating system.
     """
 
     golden = "access.txt: Groups are those that the RM names; none are looked up"

@@ -21,7 +21,7 @@ from .lookups import ask_of, held, is_draining
 class NoPlaceOnDrainingNodes(Kind):
     """A draining node gets no real allocations of a gang
 
-    The reference starts real asks on the node that an operator is emptying.
+    The real ask is placed on another node. The reference starts it on the node that an operator is emptying.
     """
 
     golden = (
@@ -58,7 +58,8 @@ class NoPlaceOnDrainingNodes(Kind):
 class LargerGoOn(Kind):
     """A real ask that is larger than its placeholder is placed
 
-    In the reference it waits until the gang times out.
+    remuda releases the placeholder and places the ask like any other. In the reference the ask waits until the gang
+    times out.
     """
 
     golden = "gangs.txt: A real ask that is larger than the places goes elsewhere, and they are given up"
@@ -165,7 +166,8 @@ def _enters(step: Json, application: str, state: str) -> bool:
 class ClockInAnyState(Kind):
     """The time of a gang starts with its first placeholder, in any state
 
-    The reference starts it only for an application that is Accepted then.
+    Placeholders of a started application time out like others. The reference starts the time only for an Accepted
+    application.
     """
 
     golden = "gangs.txt: The time of a gang starts with its first placeholder, though it has started already"

@@ -24,7 +24,8 @@ from .lookups import applications_in, bound_asks, bound_to, sums, victims_of
 class NotReadyTakesNothing(Kind):
     """A node that is not ready gets no allocations
 
-    The reference places on nodes with `ready: false`, too.
+    An RM sets `ready: false` on a node that cannot start anything. The reference counts such nodes and places
+    there.
     """
 
     golden = "nodes.txt: Not ready: nothing new"
@@ -157,7 +158,8 @@ class ClusterIsNoQuota(Kind):
 class DrainedIsKeptForNobody(Kind):
     """A node that drains loses its reservation
 
-    In the reference it stays reserved, and the ask is placed there as soon as it fits.
+    Its ask goes elsewhere. In the reference the node stays reserved, and the ask is placed there as soon as it
+    fits.
     """
 
     golden = "nodes.txt: A draining node is reserved only for asks that are bound to it"
@@ -215,7 +217,8 @@ class ReportedIsOnItsNode(Kind):
 class LacksLeast(Kind):
     """The node with the smallest shortfall is reserved
 
-    The reference computes the reverse.
+    An ask that fits no node reserves the one with the smallest shortfall. The reference computes the reverse, and
+    takes the first node when all are too small.
     """
 
     golden = "reservations.txt: An ask that fits no node reserves the one that lacks least"

@@ -89,7 +89,7 @@ def _reservation(path: tuple[str, ...], written: str) -> tuple[str, str]:
 class PreemptsForEach(Kind):
     """An ask preempts for each of its allocations
 
-    In the reference an ask for several allocations preempts once.
+    An ask may want several allocations: remuda preempts for one after the other. In the reference it preempts once.
     """
 
     golden = "preemption.txt: An ask preempts for each of its allocations"

@@ -17,7 +17,8 @@ from .lookups import dump_in, last_step
 class TemplateMaxApplications(Kind):
     """maxapplications of a child template counts
 
-    The reference checks the value, and ignores it.
+    It limits how many applications run in each queue made from the template. The reference checks the value, and
+    ignores it.
     """
 
     golden = "differences.txt: maxapplications of a template limits each queue made from it"
@@ -76,7 +77,8 @@ def _template_limit(case: Case, step: int, path: str) -> int:
 class TemplateStandsOnce(Kind):
     """A template is listed where it is configured
 
-    The reference lists a copy with each parent that is created on the way.
+    A child template is listed at the queue that has it. The reference lists a copy with each parent created on the
+    way.
     """
 
     golden = "dynamic_queues.txt: A template is for what is placed, not for the parents on the way"
@@ -108,7 +110,8 @@ class TemplateStandsOnce(Kind):
 class UpdatesMeanWhatTheySay(Kind):
     """An update applies the whole text
 
-    In the reference removed properties keep their effect, and inherited ones disappear.
+    Queues have the settings of the text, as if they were new. In the reference removed properties keep their
+    effect, and inherited ones disappear.
     """
 
     golden = "configurations.txt: A queue more, a queue less, and back again"
@@ -170,7 +173,7 @@ class QuotasCanBeRemoved(Kind):
 class QuotasAreEvents(Kind):
     """A change of a quota is an event
 
-    The reference sends events for some changes only.
+    Changes come by a configuration or by tags of an application. The reference sends events for some of them only.
     """
 
     golden = "events.txt: A quota that changes by tag, or is removed, is an event"
@@ -209,7 +212,8 @@ class QuotasAreEvents(Kind):
 class RestoredQueueIsActive(Kind):
     """A restored queue is active
 
-    In the reference a draining queue that a later configuration has again is deleted once it is empty.
+    In the reference a draining queue that a later configuration has again stays draining, and is deleted once it is
+    empty.
     """
 
     golden = "configurations.txt: A queue more, a queue less, and back again"
@@ -235,7 +239,8 @@ class RestoredQueueIsActive(Kind):
 class DrainingQueueIsLimited(Kind):
     """A draining queue keeps its limits
 
-    The reference drops them at once.
+    Work in a queue that is removed from the configuration stays under its limits. The reference drops the limits at
+    once.
     """
 
     golden = "differences.txt: A queue that drains keeps its limits"

@@ -67,7 +67,7 @@ def _refused(step: Json, what: str, element: Json) -> bool:
 class UnknownReleaseAnswered(Kind):
     """A release of something unknown is acknowledged
 
-    The reference sends no answer to an RM that waits for one.
+    An RM that releases something unknown waits for an answer. The reference sends none; remuda returns the release.
     """
 
     golden = "releases.txt: A release of an unknown allocation is acknowledged and changes nothing"
@@ -109,7 +109,8 @@ def _uuid(release: Json, steps: list[Json], names: Mapping[str, str]) -> str:
 class UnknownNodeAnswered(Kind):
     """An action for an unknown node is rejected
 
-    The reference only logs updates, drains and removals of unknown nodes, and unknown actions.
+    remuda rejects an update, drain or removal of an unknown node, and an unknown action. The reference only logs
+    it.
     """
 
     golden = "nodes.txt: Every action refused"
@@ -190,7 +191,8 @@ class AskUpdated(Kind):
 class UpdatedAskKeepsItsAge(Kind):
     """An updated ask keeps its age
 
-    In the reference it loses its place.
+    It is ranked as of when its key first came. In the reference it is as old as the correction, and loses its
+    place.
     """
 
     golden = "asks.txt: A changed ask keeps its age, its new priority counts"
@@ -272,7 +274,8 @@ class AskOver(Kind):
 class FailingTakesNoAsks(Kind):
     """A failing application accepts no asks
 
-    The reference accepts and never answers them.
+    Its asks can never be allocated, so remuda rejects them with the reason. The reference accepts and never answers
+    them.
     """
 
     golden = "differences.txt: An ask of a Failing application is rejected"

@@ -143,7 +143,7 @@ def _of_rejected_node(case: Case, step: Step, application: str) -> bool:
 class LeafStaysLeaf(Kind):
     """A leaf with applications does not become a parent
 
-    An update that would do so is refused. In the reference its applications get nothing more.
+    An update that would do so is refused. In the reference its applications stay there and get nothing more.
     """
 
     golden = "configurations.txt: Refused: what has applications stays what it is"
@@ -230,7 +230,7 @@ class RulesLeadToLeaves(Kind):
 class RefusedChangesNothing(Kind):
     """A refused configuration changes nothing
 
-    The reference applies the part before the mistake, and keeps it.
+    An update is applied as a whole or not at all. The reference applies the part before the mistake, and keeps it.
     """
 
     golden = "configurations.txt: Refused: what has applications stays what it is"
