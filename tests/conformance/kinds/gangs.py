@@ -134,7 +134,8 @@ class PlacesGivenUpAreCounted(Kind):
 class RealAsksStay(Kind):
     """A gang that resumes keeps its real asks
 
-    The reference withdraws all asks, so the application never runs unless the RM asks again.
+    remuda withdraws its placeholders alone. The reference withdraws all asks, so the application never runs unless
+    the RM asks again.
     """
 
     golden = "gangs.txt: The real asks of a gang that resumes stay"
