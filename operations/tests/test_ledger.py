@@ -8,6 +8,7 @@ import json
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -125,7 +126,7 @@ async def test_sums_by_queue_of_all_hours(bus: MemoryBus) -> None:
 
 
 @pytest.mark.parametrize("per", reading.PER)
-@pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata"])
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata", "Atlantic/Azores"])
 @pytest.mark.parametrize("since", [-30, 0, 1, 2, 3, 24])
 @pytest.mark.parametrize("until", [-20, 1, 3, 24, 25, 60])
 async def test_whole_days_are_read_as_such_and_nothing_counts_twice(
@@ -164,6 +165,21 @@ def test_rows_are_told_apart_by_application_tags_and_period():
     assert month.until_ms == round(datetime(2026, 11, 30, 23, tzinfo=UTC).timestamp() * 1_000)
     days = [one.from_ms for one in summed(query(per="day", zone="Asia/Kolkata"))]
     assert days == [DAY_MS - 11 * HOUR_MS // 2, DAY_MS + 37 * HOUR_MS // 2]
+
+
+def test_a_queue_has_those_below_it_and_none_that_begins_alike():
+    sums = Sums(query("queue", queue="root.a"))
+    for payload in hours.encode(DAY_MS, [row(f"root.{name}", "u", "app", vcore=1) for name in ("a", "a.b", "ab", "b")]):
+        sums.add_all([payload])
+    assert [one.names["queue"] for one in sums.rows()] == ["root.a", "root.a.b"]
+
+
+def test_a_month_ends_where_the_next_one_begins():
+    begins = [round(datetime(2026 + n // 12, n % 12 + 1, 1, tzinfo=UTC).timestamp() * 1_000) for n in range(10, 14)]
+    sums = Sums(query(per="month", since_ms=0, until_ms=begins[-1]))
+    for month_ms in begins[:-1]:
+        sums.add_all(hours.encode(month_ms + 5 * HOUR_MS, [row("root.a", "u", "app", vcore=1)]))
+    assert [(one.from_ms, one.until_ms) for one in sums.rows()] == list(pairwise(begins))
 
 
 def test_an_operator_sees_rows_of_some_queues_alone():

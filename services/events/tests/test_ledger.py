@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remuda_events import limits
+from remuda_events.ledger import checkpoints
 from remuda_events.ledger.projection import ClosedDay, ClosedHour, Projection
 from remuda_operations.ledger import hours
 from remuda_operations.ledger.hours import HOUR_MS, Row, RowKey
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_replication.log import Position
 
 BEGIN_MS = 500_000 * HOUR_MS
 PARTITION = "[rm-1]default"
@@ -225,6 +227,32 @@ def test_what_is_free_on_a_reserved_node_is_kept():
     assert row("kept", vcore=2_000 * 4 + 1_000 * 6) in project(commits)
 
 
+def reserved_for(application: str, **need: int) -> log_pb2.Fact:
+    made = log_pb2.NodeReserved(partition=PARTITION, application_id=application, allocation_key="k", node_id="n1")
+    made.resource.CopyFrom(resource(**need))
+    return log_pb2.Fact(node_reserved=made)
+
+
+def test_after_a_move_what_is_kept_is_of_the_new_queue():
+    moved = log_pb2.ApplicationMoved(partition=PARTITION, application_id="app", queue="root.b", from_queue="root.a")
+    commits = [
+        at(0, node(vcore=8), accepted("app"), reserved_for("app", vcore=6)),
+        at(1_000, log_pb2.Fact(application_moved=moved)),
+        at(3_000, log_pb2.Fact(node_removed=log_pb2.NodeRemoved(partition=PARTITION, node_id="n1"))),
+        at(HOUR_MS),
+    ]
+    assert project(commits) == [row("kept", vcore=6_000), row("kept", queue="root.b", vcore=12_000)]
+
+
+def test_an_allocation_that_times_out_has_not_failed():
+    commits = [
+        at(0, accepted("app"), allocated("app", "u1", vcore=2)),
+        at(1_000, released("app", "u1", si.TIMEOUT)),
+        at(HOUR_MS),
+    ]
+    assert project(commits) == [row("used", vcore=2_000)]
+
+
 def test_room_that_is_held_by_a_question_is_used():
     asked = log_pb2.PredicateAsked(
         partition=PARTITION,
@@ -258,6 +286,79 @@ def test_what_is_not_reported_meanwhile_is_not_used():
         row("unreported", vcore=8_000),
         row("used", vcore=3_000 + 2 * (HOUR_MS - 5_000)),
     ]
+
+
+def test_what_is_reported_after_more_than_a_day_is_not_told_as_unreported():
+    register = log_pb2.Fact(rm_registered=log_pb2.RmRegistered(rm_id="rm-1", resync="report"))
+    recovered = log_pb2.Fact(
+        allocation_recovered=log_pb2.AllocationRecovered(allocation=allocation("app", "u1", vcore=2))
+    )
+    begun = at(0, accepted("app"), allocated("app", "u1", vcore=2))
+    commits = [begun, at(1_000, register), at(30 * HOUR_MS, accepted("app"), recovered), at(31 * HOUR_MS)]
+    assert project(commits) == [row("used", vcore=2_000 + 2 * HOUR_MS)]
+
+
+def test_a_replay_ends_nothing_and_a_deregistration_or_a_removal_all():
+    replayed = log_pb2.RmRegistered(rm_id="rm-1", resync="replay")
+    stopped = log_pb2.RmStopped(deregistered=True)
+    removed = log_pb2.ApplicationRemoved(partition=PARTITION, application_id="app")
+    for fact, lasted_ms in (
+        (log_pb2.Fact(rm_registered=replayed), HOUR_MS), (log_pb2.Fact(rm_stopped=log_pb2.RmStopped()), HOUR_MS),
+        (log_pb2.Fact(rm_stopped=stopped), 1_000), (log_pb2.Fact(application_removed=removed), 1_000),
+    ):  # fmt: skip
+        commits = [at(0, accepted("app"), allocated("app", "u1", vcore=2)), at(1_000, fact), at(HOUR_MS)]
+        assert project(commits) == [row("used", vcore=2 * lasted_ms)]
+
+
+def test_tags_of_an_ask_count_before_those_of_its_application():
+    checkpointed = "remuda/checkpointed"
+    for of_application, of_ask, lost in (("true", "", 0), ("true", "no", 1_000), ("", "true", 0), ("false", "", 1_000)):
+        made = allocated("app", "u1", vcore=1)
+        tags = {"team": "t", **({checkpointed: of_ask} if of_ask else {})}
+        made.allocated.allocation.allocationTags.update(tags)
+        given = {checkpointed: of_application} if of_application else {}
+        commits = [
+            at(0, accepted("app", "root.a", "alice", 0, team="of all", project="x", **given), made),
+            at(1_000, released("app", "u1", si.PREEMPTED_BY_SCHEDULER)),
+            at(HOUR_MS),
+        ]
+        listed = (("project", "x"), ("team", "t"))
+        wasted = [row("lost", tags=listed, vcore=lost)] if lost else []
+        assert project(commits, "team", "project") == [*wasted, row("used", tags=listed, vcore=1_000)]
+
+
+def test_a_checkpoint_in_between_changes_no_row():
+    """Of what is lost, failed, kept and not reported, too, and of the day."""
+    register = log_pb2.Fact(rm_registered=log_pb2.RmRegistered(rm_id="rm-1", resync="report"))
+    recovered = log_pb2.Fact(
+        allocation_recovered=log_pb2.AllocationRecovered(allocation=allocation("app", "u1", vcore=2))
+    )
+    failing = log_pb2.ApplicationStateChanged(partition=PARTITION, application_id="gang", state="Failing")
+    placeholder = allocated("gang", "u2", placeholder=True, vcore=1)
+    commits = [
+        at(0, node(vcore=8), accepted("app"), accepted("gang", gang=1), allocated("app", "u0", vcore=1), placeholder),
+        at(1_000, log_pb2.Fact(application_state_changed=failing), reserved_for("app", vcore=7)),
+        at(HOUR_MS + 1_000, released("app", "u0", si.PREEMPTED_BY_SCHEDULER), released("gang", "u2")),
+        at(HOUR_MS + 2_000, allocated("app", "u1", vcore=2)),
+        at(HOUR_MS + 3_000, register),
+        at(HOUR_MS + 5_000, accepted("app"), recovered),
+        at(2 * HOUR_MS),
+        at(16 * HOUR_MS),
+    ]
+    always = Projection()
+    straight = [closed for commit in commits for closed in always.apply(commit)]
+    assert isinstance(straight[-1], ClosedDay)
+    kinds = {key.kind for _, rows in straight for key, _ in rows}
+    assert kinds == {"used", "gang", "lost", "failed", "kept", "unreported"}
+    for place in range(len(commits)):
+        first = Projection()
+        found: list[ClosedHour | ClosedDay] = []
+        for commit in commits[:place]:
+            found += first.apply(commit)
+        second, _ = checkpoints.decode(checkpoints.encode(first, Position(1, b"")))
+        for commit in commits[place:]:
+            found += second.apply(commit)
+        assert [(one[0], sorted(one.rows)) for one in found] == [(one[0], sorted(one.rows)) for one in straight]
 
 
 def test_rows_are_told_apart_by_the_listed_tags():

@@ -287,7 +287,7 @@ class Projection:
         allocation = inner.allocation if isinstance(inner, log_pb2.Allocated) else inner
         running = self.begins(allocation, self.at_ms)
         before = self.dropped.pop(allocation.UUID, None)
-        if before is not None and before.at_ms < self.at_ms:
+        if before is not None and 0 < self.at_ms - before.at_ms < limits.UNREPORTED_FOR_MS:
             row = self.row(running.row.key._replace(kind=hours.UNREPORTED))
             row.repeat(before.resource, self.at_ms - before.at_ms)
 
