@@ -11,6 +11,7 @@ from .backfill import BACKFILL
 from .budgets import BUDGETS, LOANS
 from .devices import DEVICES
 from .leaving import LEAVING
+from .ledger import LEDGER
 from .memory import MEMORY
 from .mutate import Mutant
 from .mutate import mutants_of as _of
@@ -421,5 +422,5 @@ GUESTS: Final = (
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     *SHARES, *LIMITS, *LIFE, *EXECUTION, *ACCESS, *PROPERTIES, *QUOTAS, *PLACEMENT, *SUBMIT, *NODES, *QUEUES, *ASKS, *GANGS, *RESERVATIONS, *PASS, *PREEMPTION, *RECOVERY, *EXPLAIN,
-    *ADMINISTRATION, *GUESTS, *PREDICATE_CLASSES, *DEVICES, *TOPOLOGY, *MEMORY, *BACKFILL, *LEAVING, *BUDGETS, *LOANS, *WINDOWS, *PELOTON,
+    *ADMINISTRATION, *GUESTS, *PREDICATE_CLASSES, *DEVICES, *TOPOLOGY, *MEMORY, *BACKFILL, *LEAVING, *BUDGETS, *LOANS, *WINDOWS, *LEDGER, *PELOTON,
 )  # fmt: skip

@@ -17,6 +17,8 @@ ROOT = Path(__file__).parents[2]
 ROOMS = {
     "remuda_core": ROOT / "services" / "core",
     "remuda_config": ROOT / "services" / "config",
+    "remuda_events": ROOT / "services" / "events",
+    "remuda_operations": ROOT / "operations",
     "remuda_proto": ROOT / "proto",
     "remuda_peloton": ROOT / "integrations" / "peloton",
     "remuda_rmproxy": ROOT / "services" / "rmproxy",
