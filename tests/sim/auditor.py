@@ -13,22 +13,26 @@ from remuda_bus import subjects
 from remuda_bus.bus import Message, Reader
 from remuda_bus.memory import MemoryBus
 from remuda_core.check import check, digest
-from remuda_core.commands import Schedule
+from remuda_core.commands import Register, Schedule, Tick
 from remuda_core.core import Core
 from remuda_core.facts import Fact
+from remuda_core.settings import Configuration
 from remuda_core.shell import replay
 from remuda_core.wire import schema
+from remuda_core.wire.configuration import read_configuration
 from remuda_events.event_records import event_records_of
+from remuda_events.ledger.projection import plain
 from remuda_operations.ledger import hours
 from remuda_operations.ledger.bookmark import Bookmark
 from remuda_proto.guests import is_guest
-from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
+from remuda_proto.remuda.v1 import config_pb2, inbox_pb2, log_pb2
 
 from .chain_judge import ChainJudge
 from .story import Story, Violation
 
 CHECK_EVERY = 3  # commits
 SOON_MS = 9_000  # longer than any time-out of the work
+Used = dict[tuple[str, str, str], int]  # by partition, leaf queue and resource
 
 
 class Auditor:
@@ -53,7 +57,9 @@ class Auditor:
         self.log_seq = 0  # of the last commit
         self.totals = {0: _totals(self.core)}  # of the state at each commit
         self.configuration = b""  # as the RM has registered with it
-        self._used: list[tuple[int, dict[tuple[str, str], int]]] = []  # time of each commit, and what is used then
+        self._configurations: dict[str, Configuration] = {}  # by checksum, those in the inbox
+        # The time of each commit, and what is used then.
+        self._used: list[tuple[int, Used]] = []
 
     async def follow_log(self) -> None:
         log = await self._server.read(subjects.LOG.name, subjects.log(self.rm_id))
@@ -70,8 +76,15 @@ class Auditor:
                 command = inbox_pb2.Command.FromString(message.payload)
                 if command.HasField("register"):
                     self.configuration = command.register.configuration.SerializeToString()
+                    self._configured(command.register.configuration)
+                elif command.HasField("configure"):
+                    self._configured(command.configure.configuration)
                 position = f"#{command.request_seq}.{command.request_part}" if command.request_seq else ""
                 self._story.tell(f"{self.rm_id} inbox {message.seq}: {command.WhichOneof('command')} {position}")
+
+    def _configured(self, message: config_pb2.Configuration) -> None:
+        configuration = read_configuration(message)
+        self._configurations[configuration.checksum] = configuration
 
     async def follow_requests(self) -> None:
         requests = await self._server.read(subjects.REQUESTS.name, f"si.v1.rm.{self.rm_id}.*")
@@ -168,6 +181,8 @@ class Auditor:
         for name, core in cores:
             self._same(name, core)
         await self._ledger_is_the_integral()
+        self._budgets_are_the_integral()
+        self._settings_are_those_never_lent()
         await self._nothing_left_to_do()
 
     async def _ledger_is_the_integral(self) -> None:
@@ -176,20 +191,56 @@ class Auditor:
         if entry is None or entry.value is None:
             raise Violation(f"{self.rm_id} has no ledger")
         bookmark = msgspec.json.decode(entry.value, type=Bookmark)
-        found: dict[tuple[str, str], int] = {}
+        found: Used = {}
         for message in await everything(self._server, subjects.LEDGER.name, subjects.ledger(self.rm_id, "*")):
             part = hours.decode(message.payload)
             rows = hours.rows_of(part) if part.hour_ms < bookmark.closed_ms else ()
             for key, amounts in (row for row in rows if row.key.kind in hours.USE):
                 for name, amount in amounts.items():
-                    found[key.partition, name] = found.get((key.partition, name), 0) + amount
-        due: dict[tuple[str, str], int] = {}
-        for (since_ms, used), (until_ms, _) in pairwise([*self._used, (bookmark.closed_ms, {})]):
-            lasted_ms = min(until_ms, bookmark.closed_ms) - max(since_ms, bookmark.begun_ms)
-            for place, amount in used.items() if lasted_ms > 0 else ():
-                due[place] = due.get(place, 0) + amount * lasted_ms
-        if found != {place: amount for place, amount in due.items() if amount}:
+                    place = key.partition, key.queue, name
+                    found[place] = found.get(place, 0) + amount
+        due = self._integral(bookmark.begun_ms, bookmark.closed_ms)
+        if found != due:
             raise Violation(f"{self.rm_id}: the ledger has {found}, the log {due}, {bookmark}")
+
+    def _integral(self, from_ms: int, until_ms: int) -> Used:
+        """What was used, times milliseconds."""
+        sums: Used = {}
+        for (since_ms, used), (next_ms, _) in pairwise([*self._used, (until_ms, {})]):
+            lasted_ms = min(next_ms, until_ms) - max(since_ms, from_ms)
+            for place, amount in used.items() if lasted_ms > 0 else ():
+                sums[place] = sums.get(place, 0) + amount * lasted_ms
+        return {place: amount for place, amount in sums.items() if amount}
+
+    def _budgets_are_the_integral(self) -> None:
+        """Of what the queue and those below have used: the ledger is the same one."""
+        for key, budget in self.core.state.budgets.items():
+            due: dict[str, int] = {}
+            partition = plain(key.partition)
+            until_ms = min(self.core.state.now_ms, budget.until_ms)
+            for (where, path, name), amount in self._integral(budget.from_ms, until_ms).items():
+                if where == partition and f"{path}.".startswith(f"{key.queue}."):
+                    due[name] = due.get(name, 0) + amount
+            found = {name: amount for name in {*due, *budget.past} if (amount := budget.used_of(name))}
+            if found != due:
+                raise Violation(f"{self.rm_id}: {budget} has {found}, the log {due}")
+
+    def _settings_are_those_never_lent(self) -> None:
+        """And those of a core that begins with the configuration in force, at the time of the log."""
+        state = self.core.state
+        left = [timer for timer in state.timers if timer.kind == "loan"]
+        if state.loans or left:
+            raise Violation(f"{self.rm_id}: loans that are over stay: {state.loans}, {left}")
+        if state.configuration is None:
+            return
+        fresh = Core(self.rm_id)
+        fresh.handle(Register(self.rm_id, self._configurations[state.configuration.checksum]), state.now_ms)
+        fresh.handle(Tick(), state.now_ms)
+        for name, partition in fresh.state.partitions.items():
+            for path, queue in partition.queues.items():
+                settings = state.partitions[name].queues[path].settings
+                if settings != queue.settings:
+                    raise Violation(f"{self.rm_id}: {path} has {settings}, configured is {queue.settings}")
 
     async def _each_request_once(self) -> None:
         """Where its requests are handled, or are dead letters: one of the two."""
@@ -233,12 +284,14 @@ class Auditor:
             raise Violation(f"{self.rm_id}: left undone: {facts[:3]}")
 
 
-def _used(core: Core) -> dict[tuple[str, str], int]:
-    """By partition and resource."""
+def _used(core: Core) -> Used:
     return {
-        (partition.name.partition("]")[2], name): amount
+        (plain(partition.name), path, name): amount
         for partition in core.state.partitions.values()
-        for name, amount in partition.queues["root"].allocated.items()
+        for path, queue in partition.queues.items()
+        if queue.leaf
+        for name, amount in queue.allocated.items()
+        if amount
     }
 
 

@@ -14,9 +14,9 @@ from remuda_bus.bus import Message
 from remuda_config.shell.active_configuration import ActiveConfiguration
 from remuda_config.shell.changes import AcceptedText
 from remuda_core import commands, evolve, facts, snapshot
-from remuda_core.decide import BY_COMMAND
+from remuda_core.decide import BY_COMMAND, loans
 from remuda_core.shell.deciding import CommitInProgress
-from remuda_core.state import State
+from remuda_core.state import State, budgets
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.client import ApiError, Client, Expired
 from remuda_kubernetes.api.objects import Pod
@@ -97,6 +97,21 @@ def acted_on_twice(patch: pytest.MonkeyPatch) -> None:
     """The core does not remember that it has allowed an action of an operator."""
     by_fact: dict[Any, Any] = evolve.BY_FACT
     patch.setitem(by_fact, facts.ActionTaken, lambda state, fact: None)
+
+
+def loans_stay_in_settings(patch: pytest.MonkeyPatch) -> None:
+    """A loan that is over leaves both queues with what was lent."""
+    change = loans.change_queues
+
+    def change_as_it_begins(partition: Any, key: Any, loan: Any, times: int, now_ms: int) -> Iterable[Any]:
+        return change(partition, key, loan, times, now_ms) if times > 0 else ()
+
+    patch.setattr(loans, "change_queues", change_as_it_begins)
+
+
+def budgets_forget(patch: pytest.MonkeyPatch) -> None:
+    """What was used before a change does not count."""
+    patch.setattr(budgets, "_gain", lambda *_: None)
 
 
 def told_before_it_is_decided(patch: pytest.MonkeyPatch) -> None:
@@ -317,5 +332,7 @@ MUTANTS: tuple[Mutant, ...] = (
     delivered_twice_handled_twice,
     told_twice_heard_twice,
     acted_on_twice,
+    loans_stay_in_settings,
+    budgets_forget,
     told_before_it_is_decided,
 )

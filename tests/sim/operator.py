@@ -12,6 +12,7 @@ from random import Random
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Refused
 from remuda_core.state import Partition, State
+from remuda_operations.operator_api.methods import plain
 from remuda_operations.operators import NO_GROUPS
 from remuda_proto.remuda.v1 import inbox_pb2
 from remuda_rmproxy.records.status_codes import OUTAGE
@@ -120,7 +121,7 @@ class Operator:
         self._actions += 1
         kind = action.WhichOneof("action")
         assert kind is not None
-        fields = {field.name: value for field, value in getattr(action, kind).ListFields()}
+        fields = {field.name: plain(value) for field, value in getattr(action, kind).ListFields()}
         if kind == "change_ask_priority":
             fields["priority"] = action.change_ask_priority.priority  # 0 is not listed
         options = {"force": self._random.random() < 0.5, "reason": "the simulation wants it"}

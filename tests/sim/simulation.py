@@ -21,6 +21,7 @@ from .cluster import Cluster
 from .connection import PLAYED_WITHIN_S
 from .devices import GpuRm
 from .environment import environment
+from .lending import LendingOperator, LendingRm
 from .loop import Stuck, VirtualLoop
 from .operator import Operator
 from .process import Process, leaves, said
@@ -39,7 +40,7 @@ TIMERS_S = 12.0  # what is set while all is busy is due by then
 def run(seed: int) -> Story:
     """Raises nothing: `violations` of the story says what was wrong."""
     # Not drawn: other seeds mean what they meant.
-    kinds = {1: WithDevices, 3: WithRacks, 5: WithDevices, 6: WithBudgets, 7: WithRacks}
+    kinds = {1: WithDevices, 2: WithLoans, 3: WithRacks, 5: WithDevices, 6: WithBudgets, 7: WithRacks}
     kind = kinds.get(seed % 8, Simulation)
     return simulated(Random(seed), lambda random, story: kind(random, story).run())
 
@@ -85,6 +86,7 @@ def _unhandled(story: Story, context: dict[str, object]) -> None:
 class Simulation(Unrest):
     ASKERS = 2
     RM: type[Rm] = Rm
+    OPERATOR: type[Operator] = Operator
 
     def __init__(self, random: Random, story: Story, *, quiet: bool = False) -> None:
         super().__init__(random, story, DISASTERS, quiet=quiet)
@@ -93,7 +95,7 @@ class Simulation(Unrest):
         self.auditors = {rm.cluster.rm_id: Auditor(self.server, rm.cluster.rm_id, story, clock) for rm in self.rms}
         self.cores = [self._core(f"core-{number + 1}") for number in range(random.choice((2, 2, 3, 4)))]
         self.proxies = [self._process(f"rmproxy-{n}", services.rmproxy) for n in (1, 2)]
-        self.operator = Operator(random, story, list(self.auditors.values()))
+        self.operator = self.OPERATOR(random, story, list(self.auditors.values()))
         about = list(self.auditors)
         self.askers = [Asker(self.server, random, story, about, self.auditors) for _ in range(self.ASKERS)]
         self.processes = [
@@ -265,3 +267,10 @@ class WithBudgets(Simulation):
     """Queues have budgets."""
 
     RM = SpendingRm
+
+
+class WithLoans(Simulation):
+    """Queues lend each other amounts."""
+
+    RM = LendingRm
+    OPERATOR = LendingOperator
