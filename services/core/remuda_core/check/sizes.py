@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable
+from enum import Enum
 from functools import cache
 from typing import Any, Final
 
@@ -122,6 +123,7 @@ PER_OBJECT: Final = {
 }
 
 Containers = (dict, list, deque, set, frozenset, tuple)
+NESTED: Final = (dict, list, deque, set)  # what is counted inside of a container
 
 
 def sizes(state: State, index: Index | None = None) -> Counter[str]:
@@ -145,13 +147,14 @@ def measured(state: State, index: Index | None) -> tuple[Counter[str], Counter[s
         found[kind.__name__] += 1
         for name, full_name in fields(thing):
             value: Any = getattr(thing, name, None)
-            if isinstance(value, Containers):
+            role = role_of(value.__class__)
+            if role is Role.OBJECT:
+                todo.append(value)
+            elif role is not Role.VALUE:
                 counted = 0 if full_name in EXCLUDED else entries(value, todo)
                 if counted:
                     found[full_name] += counted
                     largest[full_name] = max(largest[full_name], counted)
-            elif known(value.__class__):
-                todo.append(value)
     return found, largest
 
 
@@ -161,19 +164,38 @@ def entries(container: Any, todo: list[Any]) -> int:
     inside: list[Any] = list(container)
     if isinstance(container, dict):
         inside += container.values()
+    if all(role_of(kind) is Role.VALUE for kind in {value.__class__ for value in inside}):
+        return counted
     while inside:
         value = inside.pop()
-        kind: Any = type(value)
-        if issubclass(kind, tuple):
-            inside += value
-        elif kind in (dict, list, deque, set):
-            counted += entries(value, todo)
-        elif known(kind):
+        role = role_of(value.__class__)
+        if role is Role.OBJECT:
             todo.append(value)
+        elif value.__class__ in NESTED:
+            counted += entries(value, todo)
+        elif role is Role.TUPLE:
+            inside += value
     return counted
 
 
+class Role(Enum):
+    """VALUE: never changes. TUPLE: counts with the container that has it. OBJECT: of a class of the core."""
+
+    VALUE = 0
+    TUPLE = 1
+    CONTAINER = 2
+    OBJECT = 3
+
+
 @cache
+def role_of(kind: type) -> Role:
+    if issubclass(kind, tuple):
+        return Role.TUPLE
+    if issubclass(kind, Containers):
+        return Role.CONTAINER
+    return Role.OBJECT if known(kind) else Role.VALUE
+
+
 def known(kind: type) -> bool:
     """A class of the core whose objects may change."""
     return kind.__module__.startswith("remuda_core.") and not kind.__module__.startswith(VALUES)
