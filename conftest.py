@@ -52,6 +52,13 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 # Files that take longest. They are played first, so that no process waits for one of them in the end.
 LONGEST = (
     "tests/property/test_laws.py",
+    "tests/property/test_ledger.py",
+    "tests/property/test_backfill.py",
+    "tests/property/test_leaving.py",
+    "tests/property/test_group_preemption.py",
+    "cli/tests/test_history.py",
+    "tests/identity/test_replay.py",
+    "tests/property/test_reservations.py",
     "cli/tests/test_commands.py",
     "tests/property/test_core.py",
     "integrations/peloton/tests/test_reports_in_ranges.py",

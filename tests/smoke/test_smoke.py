@@ -127,6 +127,19 @@ async def by_commands(url: str) -> None:
         ("story", "task-1", "--rm", "over-nats"): "n1",
         ("pools",): "/pool",
     }
-    answers = await finished_each([*arguments, "--nats", url] for arguments in expected)
-    for (arguments, said), (code, printed) in zip(expected.items(), answers, strict=True):
-        assert code == 0 and said in printed, (arguments, printed)
+    wrong: list[object] = []
+
+    async def right() -> bool:
+        """On a busy machine, `status` may miss a service that runs at the lowest priority."""
+        answers = await finished_each([*arguments, "--nats", url] for arguments in expected)
+        wrong[:] = [
+            (arguments, code, printed)
+            for (arguments, said), (code, printed) in zip(expected.items(), answers, strict=True)
+            if code or said not in printed
+        ]
+        return not wrong
+
+    try:
+        await until(right, 60.0)
+    except TimeoutError:
+        raise AssertionError(wrong) from None
