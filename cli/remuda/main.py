@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from .client.names import Named, OfRm
 from .commands import act, administer, archive, configuration, history, keys, pools, settings, show, start
@@ -16,19 +17,10 @@ from .terminal import exit_status, quick_start
 from .terminal.formats import with_formats, with_watch
 
 cli = typer.Typer(name="remuda", no_args_is_help=True, pretty_exceptions_enable=False)
-config_commands = typer.Typer(help="Check, preview and change queue configurations.", no_args_is_help=True)
-settings_commands = typer.Typer(help="Show and check the settings of services.", no_args_is_help=True)
-pool_commands = typer.Typer(help="Preview and change the pools of Peloton's resource manager.", no_args_is_help=True)
-rm_commands = typer.Typer(help="Add, remove, forget and divide resource managers.", no_args_is_help=True)
-peloton_commands = typer.Typer(
-    help="Add, list and remove clients of Peloton's resource manager over NATS.", no_args_is_help=True
-)
-kubernetes_commands = typer.Typer(help="Check a Kubernetes cluster for what remuda needs.", no_args_is_help=True)
-archive_commands = typer.Typer(help="Show and check an archive of logs and inboxes.", no_args_is_help=True)
-operator_commands = typer.Typer(help="Add, list and remove operators; set their groups.", no_args_is_help=True)
 
+Function = Callable[..., Any]
 # By the heading in the help.
-COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
+COMMANDS: dict[str, tuple[Function, ...]] = {
     "Start": (start.init, start.up, start.run, start.demo, start.load),
     "Show": (
         show.status, show.top, show.queues, show.applications, show.nodes, show.topology, show.usage, show.budget,
@@ -40,6 +32,44 @@ COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Administer": (
         administer.rebuild, administer.resume, administer.log, administer.backup, administer.restore,
         administer.declare, keys.keys, keys.cluster_keys,
+    ),
+}  # fmt: skip
+# Those with commands of their own, which are below "Administer": their help, and their commands by name.
+GROUPS: dict[str, tuple[str, dict[str, Function]]] = {
+    "config": (
+        "Check, preview and change queue configurations.",
+        {
+            "check": show.check, "preview": configuration.preview, "import": configuration.import_files,
+            "get": configuration.get, "history": configuration.history, "show": configuration.show,
+            "diff": configuration.diff, "apply": configuration.apply, "set": configuration.set_keys,
+            "unset": configuration.unset_keys, "add-queue": configuration.add_queue,
+            "remove-queue": configuration.remove_queue, "rollback": configuration.rollback,
+            "confirm": configuration.confirm,
+        },
+    ),
+    "settings": ("Show and check the settings of services.", {"show": settings.show, "check": settings.check}),
+    "pool": (
+        "Preview and change the pools of Peloton's resource manager.",
+        {"apply": pools.apply, "preview": pools.preview, "set": pools.set_keys, "delete": pools.delete},
+    ),
+    "rm": (
+        "Add, remove, forget and divide resource managers.",
+        {"add": keys.add, "remove": keys.remove, "forget": administer.forget, "divide": administer.divide},
+    ),
+    "operator": (
+        "Add, list and remove operators; set their groups.",
+        {
+            "add": keys.add_operator, "list": keys.list_operators, "groups": keys.set_groups,
+            "front-end": keys.set_front_end, "log-levels": keys.set_log_levels, "remove": keys.remove_operator,
+        },
+    ),
+    "archive": (
+        "Show and check an archive of logs and inboxes.", {"list": archive.list_archive, "verify": archive.verify},
+    ),
+    "kubernetes": ("Check a Kubernetes cluster for what remuda needs.", {"check": administer.check_cluster}),
+    "peloton": (
+        "Add, list and remove clients of Peloton's resource manager over NATS.",
+        {"add": keys.add_client, "list": keys.list_clients, "remove": keys.remove_client},
     ),
 }  # fmt: skip
 # What `remuda --help` says: a line for commands that belong together, by the same headings. The help of a command says
@@ -100,54 +130,21 @@ DEFAULT_RM = (
 LISTING_ONCE = (show.events, show.check, archive.list_archive)
 
 
-def _with_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    if function in LISTING:
-        return with_watch(with_formats(function))
-    return with_formats(function) if function in LISTING_ONCE else function
-
-
-def _class_of(function: Callable[..., Any]) -> type[Named]:
-    return OfRm if function in DEFAULT_RM else Named
+def _add(application: typer.Typer, name: str, function: Function, names: type[TyperCommand], panel: str | None) -> None:
+    """`names`: the class of the command, unless its RM may be left out."""
+    shown = with_formats(function) if function in (*LISTING, *LISTING_ONCE) else function
+    command = application.command(name, cls=OfRm if function in DEFAULT_RM else names, rich_help_panel=panel)
+    command(with_watch(shown) if function in LISTING else shown)
 
 
 for panel, functions in COMMANDS.items():
     for function in functions:
-        named = cli.command(function.__name__.replace("_", "-"), cls=_class_of(function), rich_help_panel=panel)
-        named(_with_options(function))
-config_commands.command("check")(_with_options(show.check))
-config_commands.command("preview", cls=OfRm)(configuration.preview)
-for name, function in configuration.COMMANDS.items():
-    config_commands.command(name, cls=Named)(_with_options(function))
-settings_commands.command("show")(_with_options(settings.show))
-settings_commands.command("check")(settings.check)
-pool_commands.command("apply")(pools.apply)
-pool_commands.command("preview")(pools.preview)
-pool_commands.command("set")(pools.set_keys)
-pool_commands.command("delete")(pools.delete)
-archive_commands.command("list")(_with_options(archive.list_archive))
-archive_commands.command("verify")(archive.verify)
-rm_commands.command("add")(keys.add)
-rm_commands.command("remove")(keys.remove)
-rm_commands.command("forget")(administer.forget)
-rm_commands.command("divide")(administer.divide)
-operator_commands.command("add")(keys.add_operator)
-operator_commands.command("list")(_with_options(keys.list_operators))
-operator_commands.command("groups")(keys.set_groups)
-operator_commands.command("front-end")(keys.set_front_end)
-operator_commands.command("log-levels")(keys.set_log_levels)
-operator_commands.command("remove")(keys.remove_operator)
-kubernetes_commands.command("check")(_with_options(administer.check_cluster))
-peloton_commands.command("add")(keys.add_client)
-peloton_commands.command("list")(_with_options(keys.list_clients))
-peloton_commands.command("remove")(keys.remove_client)
-cli.add_typer(config_commands, name="config", rich_help_panel="Administer")
-cli.add_typer(settings_commands, name="settings", rich_help_panel="Administer")
-cli.add_typer(pool_commands, name="pool", rich_help_panel="Administer")
-cli.add_typer(rm_commands, name="rm", rich_help_panel="Administer")
-cli.add_typer(operator_commands, name="operator", rich_help_panel="Administer")
-cli.add_typer(archive_commands, name="archive", rich_help_panel="Administer")
-cli.add_typer(kubernetes_commands, name="kubernetes", rich_help_panel="Administer")
-cli.add_typer(peloton_commands, name="peloton", rich_help_panel="Administer")
+        _add(cli, function.__name__.replace("_", "-"), function, Named, panel)
+for group_name, (described, commands) in GROUPS.items():
+    group = typer.Typer(help=described, no_args_is_help=True)
+    for name, function in commands.items():
+        _add(group, name, function, Named if group_name == "config" else TyperCommand, None)
+    cli.add_typer(group, name=group_name, rich_help_panel="Administer")
 
 
 def app() -> None:

@@ -4,12 +4,14 @@ imports what it does not use: processes start often, on small machines all at on
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 
 import pytest
 
 from remuda.extras import MODULES
+from remuda.local.services import SERVICES, main_of
 
 # Packages that the command line needs beside the bus, typer and their own. `remuda run` has to do without them.
 OF_COMMAND_LINE = {
@@ -87,3 +89,8 @@ for service in SERVICES:
 """
     run = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=60)
     assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_every_service_can_be_started(service: str) -> None:
+    assert inspect.iscoroutinefunction(main_of(service))

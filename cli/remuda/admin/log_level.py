@@ -10,7 +10,7 @@ from remuda_bus import subjects
 from ..access.permissions import SERVICES
 from ..client.connections import bus_at
 from ..errors import UserError
-from ..local.services import PACKAGES
+from ..local.services import package_of
 from ..terminal import event_loop
 from ..terminal.output import console
 
@@ -34,7 +34,7 @@ def log_level(
     if module and logger:
         raise UserError("a module and --logger exclude each other")
     if module:
-        logger = f"{PACKAGES.get(service, f'remuda_{service}')}.{module}"
+        logger = f"{package_of(service)}.{module}"
     subject = subjects.log_level(service) if rm is None else subjects.question(rm, "log_level")
     found = event_loop.run(lambda: _change(url, service, subject, level, logger, for_s))
     if as_json:

@@ -5,7 +5,6 @@ user of the operating system."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -279,10 +278,3 @@ def import_files(
 def _request(message: str, base: int | None, staged_for: str | None, overwrite: bool = False) -> dict[str, Any]:
     for_ms = int(arguments.duration_s(staged_for) * 1_000) if staged_for is not None else 0
     return {"message": message, "base": base, "for_ms": for_ms, "overwrite": overwrite}
-
-
-COMMANDS: dict[str, Callable[..., Any]] = {
-    "import": import_files, "get": get, "history": history, "show": show, "diff": diff, "apply": apply,
-    "set": set_keys, "unset": unset_keys, "add-queue": add_queue, "remove-queue": remove_queue,
-    "rollback": rollback, "confirm": confirm,
-}  # fmt: skip

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from remuda_bus.bus import Bus
 
@@ -16,16 +17,35 @@ if TYPE_CHECKING:  # commands that only need the names start sooner without pyda
     from remuda_replication.process import Settings
 
 Main = Callable[[Bus, Any], Awaitable[None]]  # of a service, with settings of its own
+
+
+class _Parts(NamedTuple):
+    """`main`: the module that has it. `settings`: the module of the model, and its name. `extra`: of the distribution,
+    which the service needs."""
+
+    main: str
+    settings: str
+    extra: str = ""
+
+
+_ARCHIVE, _PELOTON = "remuda_archive.settings.ArchiveSettings", "remuda_peloton.shell.settings"
+_PARTS: Final = {
+    "rmproxy": _Parts("remuda_rmproxy.shell", "remuda_rmproxy.settings.RmproxySettings"),
+    "core": _Parts("remuda_core.shell.main", "remuda_core.shell.settings.CoreSettings"),
+    "config": _Parts("remuda_config.shell.service", "remuda_config.shell.settings.ConfigSettings"),
+    "events": _Parts("remuda_events.shell", "remuda_events.settings.EventsSettings"),
+    "grpc": _Parts("remuda_grpc.shell", "remuda_grpc.settings.GrpcSettings"),
+    "web": _Parts("remuda_web.shell", "remuda_web.settings.WebSettings"),
+    "archive": _Parts("remuda_archive.shell", _ARCHIVE, "archive"),
+    "history": _Parts("remuda.history.shell", _ARCHIVE, "archive"),
+    "shadow": _Parts("remuda.history.shadow", "remuda.history.shadow_settings.ShadowSettings", "archive"),
+    "kubernetes": _Parts("remuda_kubernetes.shell", "remuda_kubernetes.settings.KubernetesSettings", "kubernetes"),
+    "resmgr": _Parts("remuda_peloton.shell.main", f"{_PELOTON}.ResmgrSettings", "peloton"),
+    "placement": _Parts("remuda_peloton.shell.placement", f"{_PELOTON}.PlacementSettings", "peloton"),
+}
+SERVICES: Final = tuple(_PARTS)
 REQUIRED: Final = ("rmproxy", "core", "config", "events")
 STARTED: Final = (*REQUIRED, "grpc", "web")  # by `remuda up`
-SERVICES: Final = (*STARTED, "archive", "history", "shadow", "kubernetes", "resmgr", "placement")
-# The packages of services whose name is not that of the service.
-PACKAGES: Final = {"history": "remuda", "shadow": "remuda", "resmgr": "remuda_peloton", "placement": "remuda_peloton"}
-# The extras of the distribution that services need.
-EXTRAS: Final = {
-    "archive": "archive", "history": "archive", "shadow": "archive", "kubernetes": "kubernetes", "resmgr": "peloton",
-    "placement": "peloton",
-}  # fmt: skip
 
 
 def check_service(name: str) -> str:
@@ -34,64 +54,23 @@ def check_service(name: str) -> str:
     return name
 
 
+def package_of(service: str) -> str:
+    return _PARTS[service].main.partition(".")[0]
+
+
 def check_extras(loaded: Mapping[str, Loaded[Settings]]) -> None:
     """Whether what these services import is installed. Raises UserError that names the missing extra."""
     for service, found in loaded.items():
-        if service in EXTRAS:
-            extras.need(EXTRAS[service], f"service {service}")
+        if extra := _PARTS[service].extra:
+            extras.need(extra, f"service {service}")
         if found.settings.traces_endpoint:
             extras.need("telemetry", f"{service}: traces.endpoint {found.settings.traces_endpoint}")
 
 
 def settings_of(service: str) -> type[Settings]:
     """The model of the settings of a service. Imports only this service, to save memory."""
-    if service in ("archive", "history"):
-        from remuda_archive.settings import ArchiveSettings
-
-        return ArchiveSettings
-    if service == "shadow":
-        from ..history.shadow_settings import ShadowSettings
-
-        return ShadowSettings
-    if service == "core":
-        from remuda_core.shell.settings import CoreSettings
-
-        return CoreSettings
-    if service == "events":
-        from remuda_events.settings import EventsSettings
-
-        return EventsSettings
-    if service == "rmproxy":
-        from remuda_rmproxy.settings import RmproxySettings
-
-        return RmproxySettings
-    if service == "config":
-        from remuda_config.shell.settings import ConfigSettings
-
-        return ConfigSettings
-    if service == "grpc":
-        from remuda_grpc.settings import GrpcSettings
-
-        return GrpcSettings
-    if service == "web":
-        from remuda_web.settings import WebSettings
-
-        return WebSettings
-    if service == "kubernetes":
-        from remuda_kubernetes.settings import KubernetesSettings
-
-        return KubernetesSettings
-    if service == "resmgr":
-        from remuda_peloton.shell.settings import ResmgrSettings
-
-        return ResmgrSettings
-    if service == "placement":
-        from remuda_peloton.shell.settings import PlacementSettings
-
-        return PlacementSettings
-    from remuda_replication.process import Settings as OfAllServices
-
-    return OfAllServices
+    module, _, name = _PARTS[service].settings.rpartition(".")
+    return cast("type[Settings]", getattr(import_module(module), name))
 
 
 def check_settings(
@@ -114,50 +93,4 @@ def check_settings(
 
 def main_of(service: str) -> Main:
     """Imports only this service."""
-    if service == "archive":
-        from remuda_archive.shell import main as archive
-
-        return archive
-    if service == "history":
-        from ..history.shell import main as history
-
-        return history
-    if service == "shadow":
-        from ..history.shadow import main as shadow
-
-        return shadow
-    if service == "core":
-        from remuda_core.shell.main import main as core
-
-        return core
-    if service == "rmproxy":
-        from remuda_rmproxy.shell import main as rmproxy
-
-        return rmproxy
-    if service == "config":
-        from remuda_config.shell.service import main as config
-
-        return config
-    if service == "grpc":
-        from remuda_grpc.shell import main as grpc
-
-        return grpc
-    if service == "web":
-        from remuda_web.shell import main as web
-
-        return web
-    if service == "kubernetes":
-        from remuda_kubernetes.shell import main as kubernetes
-
-        return kubernetes
-    if service == "resmgr":
-        from remuda_peloton.shell.main import main as resmgr
-
-        return resmgr
-    if service == "placement":
-        from remuda_peloton.shell.placement import main as placement
-
-        return placement
-    from remuda_events.shell import main as events
-
-    return events
+    return cast(Main, import_module(_PARTS[service].main).main)
