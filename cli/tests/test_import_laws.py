@@ -9,7 +9,6 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from ruamel.yaml.comments import CommentedMap
 
 from cli.tests.test_import import CASES, files, queues
 from remuda.drafts import tree
@@ -37,9 +36,9 @@ LIMITS = st.lists(
 )
 
 
-def _queue(below: st.SearchStrategy[list[CommentedMap]]) -> st.SearchStrategy[CommentedMap]:
+def _queue(below: st.SearchStrategy[list[tree.Queue]]) -> st.SearchStrategy[tree.Queue]:
     return st.builds(
-        tree.queue, NAMES, guaranteed=AMOUNTS, maximum=AMOUNTS, maxapplications=COUNTS, limits=LIMITS, queues=below,
+        tree.Queue, NAMES, guaranteed=AMOUNTS, maximum=AMOUNTS, maxapplications=COUNTS, limits=LIMITS, queues=below,
         submitacl=st.sampled_from(["*", "", "ann", "ann, ben ops", "*,ann", "a b c", "ü"]),
         properties=st.dictionaries(
             st.sampled_from(["priority.offset", "other"]), st.sampled_from(["1", "-", ""]), max_size=2
@@ -59,8 +58,8 @@ def paths(queue: config_pb2.QueueConfig) -> Iterator[config_pb2.QueueConfig]:
 
 
 @given(TREES)
-def test_any_draft_can_be_settled(below: list[CommentedMap]) -> None:
-    draft = tree.document(tree.partition(below))
+def test_any_draft_can_be_settled(below: list[tree.Queue]) -> None:
+    draft = tree.document(below)
     before = tree.text_of(draft)
     notes = Notes()
     settle(draft, notes)
@@ -71,8 +70,8 @@ def test_any_draft_can_be_settled(below: list[CommentedMap]) -> None:
 
 
 @given(TREES)
-def test_a_text_that_is_valid_stays_what_it_is(below: list[CommentedMap]) -> None:
-    draft = tree.document(tree.partition(below))
+def test_a_text_that_is_valid_stays_what_it_is(below: list[tree.Queue]) -> None:
+    draft = tree.document(below)
     settle(draft, Notes())
     text = tree.text_of(draft)
     made = translate([File("queues.yaml", text)], None)

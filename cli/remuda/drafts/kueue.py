@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.comments import CommentedMap
 
 from . import tree
 from .amounts import Amounts, kubernetes_amount, resource_name
+from .kubernetes import Object, mapping, with_names
 from .notes import Notes
 from .sources import Document, NotReadable
 
@@ -26,23 +27,6 @@ _OF_EVERY_POD = ("vcore", "memory", "pods", "ephemeral-storage")
 _NEVER = "Never"
 _QUOTA = ("nominalQuota", "borrowingLimit", "lendingLimit", "min", "max", "guaranteed", "ceiling")
 _HOST = "kubernetes.io/hostname"  # of the level `host`, which every topology has
-
-
-@dataclass(slots=True)
-class _Object:
-    """An object of Kubernetes. Missing parts are empty."""
-
-    document: Document
-    kind: str
-    name: str
-    namespace: str
-    spec: Mapping[str, Any]
-
-    def at(self, *path: str) -> str:
-        return self.document.at_path(path)
-
-    def in_spec(self, *path: str) -> str:
-        return self.at("spec", *path)
 
 
 @dataclass(slots=True)
@@ -59,7 +43,7 @@ class _Node:
     """A cohort, or a ClusterQueue (which has no `below`). `source` None: a cohort that exists by its name alone."""
 
     name: str
-    source: _Object | None
+    source: Object | None
     quotas: dict[str, _Quota] = field(default_factory=dict)
     above: _Node | None = None
     below: list[_Node] = field(default_factory=list)
@@ -109,7 +93,7 @@ def recognises(document: Document) -> bool:
 
 def translate(documents: list[Document], notes: Notes) -> CommentedMap:
     """Translates objects of Kueue into a draft of queues.yaml. Raises NotReadable."""
-    objects = [_object(document) for document in documents if recognises(document)]
+    objects = [Object.of(document) for document in documents if recognises(document)]
     queues = [one for one in objects if one.kind == "ClusterQueue"]
     if not queues and not any(one.kind == "Cohort" for one in objects):
         raise NotReadable(
@@ -118,21 +102,8 @@ def translate(documents: list[Document], notes: Notes) -> CommentedMap:
     return _Translation(objects, notes).draft()
 
 
-def _object(document: Document) -> _Object:
-    content = document.content
-    metadata, spec = content.get("metadata"), content.get("spec")
-    metadata = metadata if isinstance(metadata, Mapping) else {}
-    name = metadata.get("name")
-    if not name:
-        raise NotReadable(f"{document.at(content)}: {content.get('kind')} without metadata.name")
-    return _Object(
-        document, str(content.get("kind")), str(name), str(metadata.get("namespace") or "default"),
-        spec if isinstance(spec, Mapping) else {},
-    )  # fmt: skip
-
-
 class _Translation:
-    def __init__(self, objects: list[_Object], notes: Notes) -> None:
+    def __init__(self, objects: list[Object], notes: Notes) -> None:
         self._objects = objects
         self._notes = notes
         self._cohorts: dict[str, _Node] = {}
@@ -149,56 +120,41 @@ class _Translation:
         self._covered = {name for node in (*self._cohorts.values(), *self._queues.values()) for name in node.quotas}
         self._read_local_queues()
         tops = [one for one in (*self._cohorts.values(), *self._queues.values()) if one.above is None]
-        queues = self._below(tops, tree.ROOT, {}, 8)
-        partition = tree.partition(list(queues), preemption=self._preempts(), topology=self._levels())
-        if isinstance(partition["queues"][0].get("queues"), CommentedSeq):
-            self._comment(partition["queues"][0]["queues"], tops, 10)
+        queues = self._below(tops, tree.ROOT, {})
+        made = tree.document(queues, preemption=self._preempts(), topology=self._levels())
         self._note_objects()
-        return tree.document(partition)
+        return made
 
-    def _of(self, kind: str) -> Iterator[_Object]:
+    def _of(self, kind: str) -> Iterator[Object]:
         return (one for one in self._objects if one.kind == kind)
 
     # The tree.
 
     def _connect(self) -> None:
-        for node in list(self._queues.values()):
-            spec = node.source.spec if node.source else {}
-            self._hang(node, str(spec.get("cohortName") or spec.get("cohort") or ""))
-        for node in list(self._cohorts.values()):
-            spec = node.source.spec if node.source else {}
-            self._hang(node, str(spec.get("parentName") or spec.get("parent") or ""))
+        for nodes, keys in ((self._queues, ("cohortName", "cohort")), (self._cohorts, ("parentName", "parent"))):
+            for node in list(nodes.values()):
+                spec = node.source.spec if node.source else {}
+                self._hang(node, str(spec.get(keys[0]) or spec.get(keys[1]) or ""))
 
     def _hang(self, node: _Node, cohort: str) -> None:
         if not cohort:
             return
         above = self._cohorts.setdefault(cohort, _Node(cohort, None, is_cohort=True))
-        around: _Node | None = above
-        while around is not None:
-            if around is node:
-                assert node.source is not None
-                key = "parentName" if "parentName" in node.source.spec else "parent"
-                self._notes.none(
-                    node.source.in_spec(key), f"cohort {node.name}", "it is above itself", f"It is below {tree.ROOT}."
-                )
-                return
-            around = around.above
+        if tree.is_below(above, node):
+            assert node.source is not None
+            key = "parentName" if "parentName" in node.source.spec else "parent"
+            self._notes.none(
+                node.source.in_spec(key), f"cohort {node.name}", "it is above itself", f"It is below {tree.ROOT}."
+            )
+            return
         node.above = above
         above.below.append(node)
 
-    def _below(self, nodes: list[_Node], path: str, most: Amounts, depth: int) -> Iterator[CommentedMap]:
-        taken: set[str] = set()
-        for node in nodes:
-            name = tree.plain_name(node.name, taken)
-            if name != node.name and node.source is not None:
-                self._notes.near(
-                    node.source.at("metadata", "name"), f"name {node.name}", "a queue cannot be called so",
-                    f"It is {path}.{name}.",
-                )  # fmt: skip
-            yield self._queue(node, name, f"{path}.{name}", most, depth)
+    def _below(self, nodes: list[_Node], path: str, most: Amounts) -> list[tree.Queue]:
+        return [self._queue(node, name, path, most) for node, name in with_names(nodes, path, self._notes)]
 
-    def _queue(self, node: _Node, name: str, path: str, most: Amounts, depth: int) -> CommentedMap:
-        resources = node.resources()
+    def _queue(self, node: _Node, name: str, above: str, most: Amounts) -> tree.Queue:
+        path, resources = f"{above}.{name}", node.resources()
         maximum = {resource: node.maximum(resource) for resource in sorted(resources)}
         if not node.is_cohort:
             maximum.update(
@@ -208,29 +164,21 @@ class _Translation:
         guaranteed = {resource: node.nominal(resource) for resource in sorted(node.quotas)}
         if node.is_cohort:  # its own quota is for all below, beside what each of them has
             guaranteed = {resource: _promised(node, resource) for resource, amount in guaranteed.items() if amount}
-        made = tree.queue(
-            name, guaranteed=guaranteed, maximum=own, properties=self._properties(node),
-            parent=node.is_cohort and not node.below,
-            queues=self._below(node.below, path, {**most, **maximum}, depth + 4),
+        comment = f"{'Cohort' if node.is_cohort else 'ClusterQueue'} {node.name}"
+        if node.local_queues:
+            comment += f"; LocalQueues {', '.join(node.local_queues)}"
+        made = tree.Queue(
+            name, comment, guaranteed, own, properties=self._properties(node),
+            queues=self._below(node.below, path, {**most, **maximum}), parent=node.is_cohort and not node.below,
         )  # fmt: skip
-        if node.is_cohort:
-            if node.below:
-                self._comment(made["queues"], node.below, depth + 6)
-        else:
+        if not node.is_cohort:
             self._paths[node.name] = path
         self._note_queue(node, path)
         return made
 
-    def _comment(self, queues: CommentedSeq, nodes: list[_Node], indent: int) -> None:
-        for place, node in enumerate(nodes):
-            comment = f"{'Cohort' if node.is_cohort else 'ClusterQueue'} {node.name}"
-            if node.local_queues:
-                comment += f"; LocalQueues {', '.join(node.local_queues)}"
-            tree.annotate(queues, place, comment, indent)
-
     # Quotas.
 
-    def _quotas(self, one: _Object) -> dict[str, _Quota]:
+    def _quotas(self, one: Object) -> dict[str, _Quota]:
         parts: dict[str, list[_Quota]] = {}
         flavors: dict[str, list[str]] = {}
         for flavor, resource, written in _flavor_resources(one.spec):
@@ -253,7 +201,7 @@ class _Translation:
                 )  # fmt: skip
         return {name: _added(quotas) for name, quotas in parts.items()}
 
-    def _amount(self, one: _Object, resource: Any, key: str, name: str) -> int | None:
+    def _amount(self, one: Object, resource: Any, key: str, name: str) -> int | None:
         if resource.get(key) is None:
             return None
         try:
@@ -269,7 +217,7 @@ class _Translation:
         for one in self._of("Topology"):
             labels = [str(level.get("nodeLabel")) for level in _maps(one.spec.get("levels"))]
             labels = [label for label in labels if label != _HOST]
-            place = one.at("metadata", "name")
+            place = one.place_of_name
             if not labels:
                 self._notes.near(
                     place, f"Topology {one.name}", "its only level is the host, which every topology has",
@@ -312,11 +260,9 @@ class _Translation:
                     "The maximum of each other queue counts what is not lent; two borrowers may exceed it until "
                     f"{path} takes it back by preemption.",
                 )  # fmt: skip
-        preemption = spec.get("preemption")
-        if isinstance(preemption, Mapping):
-            self._note_preemption(one, preemption)
-        fair = spec.get("fairSharing")
-        if isinstance(fair, Mapping) and str(fair.get("weight", 1)) != "1":
+        self._note_preemption(one, mapping(spec.get("preemption")))
+        fair = mapping(spec.get("fairSharing"))
+        if str(fair.get("weight", 1)) != "1":
             notes.near(
                 one.in_spec("fairSharing"), f"fairSharing weight {fair.get('weight')}",
                 "shares are those of the guaranteed resources",
@@ -360,11 +306,10 @@ class _Translation:
         if not node.is_cohort:
             self._note_namespaces(one)
 
-    def _note_preemption(self, one: _Object, preemption: Mapping[str, Any]) -> None:
+    def _note_preemption(self, one: Object, preemption: Mapping[str, Any]) -> None:
         within = str(preemption.get("withinClusterQueue") or _NEVER)
         reclaim = str(preemption.get("reclaimWithinCohort") or _NEVER)
-        borrowing = preemption.get("borrowWithinCohort")
-        policy = str((borrowing if isinstance(borrowing, Mapping) else {}).get("policy") or _NEVER)
+        policy = str(mapping(preemption.get("borrowWithinCohort")).get("policy") or _NEVER)
         if within != _NEVER:
             self._notes.none(
                 one.in_spec("preemption", "withinClusterQueue"), f"withinClusterQueue {within}",
@@ -388,7 +333,7 @@ class _Translation:
                 "a queue preempts for its guaranteed resources, never beyond them", "Raise what is guaranteed to it.",
             )  # fmt: skip
 
-    def _note_namespaces(self, one: _Object) -> None:
+    def _note_namespaces(self, one: Object) -> None:
         selector = one.spec.get("namespaceSelector")
         if selector is None:
             self._notes.near(
@@ -415,28 +360,28 @@ class _Translation:
                 self._note_flavor(one)
             elif one.kind == "WorkloadPriorityClass":
                 self._notes.elsewhere(
-                    one.at("metadata", "name"), f"WorkloadPriorityClass {one.name}",
+                    one.place_of_name, f"WorkloadPriorityClass {one.name}",
                     "pods have the priority of their class",
                     f"Make a PriorityClass with the value {one.document.content.get('value')} for them.",
                 )  # fmt: skip
             elif one.kind not in ("ClusterQueue", "Cohort", "Workload", "Topology"):
                 self._notes.none(
-                    one.at("metadata", "name"), f"{one.kind} {one.name}", "remuda has no such object",
+                    one.place_of_name, f"{one.kind} {one.name}", "remuda has no such object",
                     _INSTEAD.get(one.kind, "Nothing takes its place."),
                 )  # fmt: skip
 
-    def _note_local_queue(self, one: _Object) -> None:
+    def _note_local_queue(self, one: Object) -> None:
         path = self._paths.get(str(one.spec.get("clusterQueue")))
         label = f"LocalQueue {one.namespace}/{one.name}"
         if path is None:
             self._notes.none(
-                one.at("metadata", "name"), label,
+                one.place_of_name, label,
                 f"its ClusterQueue {one.spec.get('clusterQueue')} is not in the files",
                 "Import them together.",
             )  # fmt: skip
             return
         self._notes.elsewhere(
-            one.at("metadata", "name"), label, "pods name the queue itself",
+            one.place_of_name, label, "pods name the queue itself",
             f"Label pods `yunikorn.apache.org/queue: {path}` in place of `kueue.x-k8s.io/queue-name: {one.name}`.",
         )  # fmt: skip
         if one.spec.get("stopPolicy") not in (None, "None"):
@@ -451,7 +396,7 @@ class _Translation:
                 f"Make queues below {path}, with guaranteed resources or with `fair.weight`.",
             )  # fmt: skip
 
-    def _note_flavor(self, one: _Object) -> None:
+    def _note_flavor(self, one: Object) -> None:
         for key, why, instead in _OF_FLAVORS:
             if one.spec.get(key):
                 self._notes.none(one.in_spec(key), f"{key} of ResourceFlavor {one.name}", why, instead)
@@ -487,11 +432,8 @@ def _flavor_resources(spec: Mapping[str, Any]) -> Iterator[tuple[str, str, Mappi
     """Flavor, resource and quota, for each resource of each flavor."""
     for resource in _maps(spec.get("resources") or spec.get("requestableResources")):  # v1alpha1 and v1alpha2
         for flavor in _maps(resource.get("flavors")):
-            quota = flavor.get("quota")
-            yield (
-                str(flavor.get("name") or flavor.get("resourceFlavor")), str(resource.get("name")),
-                quota if isinstance(quota, Mapping) else {},
-            )  # fmt: skip
+            name = str(flavor.get("name") or flavor.get("resourceFlavor"))
+            yield name, str(resource.get("name")), mapping(flavor.get("quota"))
     for group in _maps(spec.get("resourceGroups")):
         for flavor in _maps(group.get("flavors")):
             for resource in _maps(flavor.get("resources")):
@@ -520,5 +462,5 @@ def _promised(node: _Node, resource: str) -> int:
 
 def _reclaims(node: _Node) -> bool:
     """Whether a ClusterQueue takes back what others have borrowed."""
-    preemption = node.source.spec.get("preemption") if node.source else None
-    return isinstance(preemption, Mapping) and str(preemption.get("reclaimWithinCohort") or _NEVER) != _NEVER
+    preemption = mapping(node.source.spec.get("preemption")) if node.source else {}
+    return str(preemption.get("reclaimWithinCohort") or _NEVER) != _NEVER

@@ -10,7 +10,7 @@ from remuda_proto.names import GROUP
 from . import tree
 from .amounts import Amounts
 from .notes import Notes
-from .slurm_accounts import Accounts, Nodes, Order, bounds_of, limits_of, run_times, within
+from .slurm_accounts import Accounts, Nodes, Order, bounded, bounds_of, least_of, limits_of, run_times, within
 from .slurm_files import Entry, Slurm, is_set, is_slurm, read, seconds
 from .slurm_notes import BESIDE_ACCOUNTS, OF_PARTITIONS, note_keys, note_qos, note_settings
 from .sources import File, NotReadable
@@ -35,26 +35,26 @@ def translate(files: list[File], notes: Notes, capacity: Amounts) -> CommentedMa
     order = Order(_half_life(found, notes), _backfills(found, notes))
     if found.associations:
         accounts = Accounts(found, notes, capacity or nodes.total(), order)
-        partition, of_queues = accounts.partition(preempts, _packs(found)), accounts.qos()
+        draft, of_queues = accounts.draft(preempts, _packs(found)), accounts.qos()
         _note_partitions(found, nodes, notes)
     else:
-        partition = _Partitions(found, nodes, notes, order).partition(preempts, _packs(found))
+        draft = _Partitions(found, nodes, notes, order).draft(preempts, _packs(found))
         of_queues = {one.keys.get("qos", "") for one in found.partitions}
     for one in found.qos.values():
         note_qos(one, one.name in of_queues, notes)
-    return tree.document(partition)
+    return draft
 
 
 def _packs(found: Slurm) -> bool:
     """Slurm fills nodes, unless the least loaded ones come first."""
-    parameters = found.settings.get("selecttypeparameters", ("", ""))[0].upper()
+    parameters = found.setting("selecttypeparameters").upper()
     by_load = [one.keys.get("lln", "").upper() == "YES" for one in found.partitions]
     return bool(found.settings or found.partitions) and "CR_LLN" not in parameters and not (by_load and all(by_load))
 
 
 def _half_life(found: Slurm, notes: Notes) -> int:
     """Seconds; 0: past use does not count. Slurm's default is a week."""
-    if not found.settings.get("prioritytype", ("", ""))[0].endswith("multifactor"):
+    if not found.setting("prioritytype").endswith("multifactor"):
         return 0
     weight, place = found.settings.get("priorityweightfairshare", ("0", ""))
     if weight == "0":
@@ -112,38 +112,31 @@ class _Partitions:
         self._is_open = not any(map(_restricted, found.partitions))
         self._never = [one.keys.get("preemptmode", "").upper() == "OFF" for one in found.partitions]
 
-    def partition(self, preempts: bool | None, packs: bool) -> CommentedMap:
+    def draft(self, preempts: bool | None, packs: bool) -> CommentedMap:
         if preempts is None and all(self._never):  # so `scontrol` shows a cluster without preemption
             preempts = False
-        by_tier = bool(preempts) and self._found.settings.get("preempttype", ("", ""))[0].endswith("partition_prio")
+        by_tier = bool(preempts) and self._found.setting("preempttype").endswith("partition_prio")
         taken: set[str] = set()
-        names = [tree.plain_name(one.name, taken) for one in self._found.partitions]
-        queues = [
-            self._queue(one, name, by_tier, preempts is not False)
-            for one, name in zip(self._found.partitions, names, strict=True)
-        ]
-        rules = [{"name": "provided"}]
-        for one, name in zip(self._found.partitions, names, strict=True):
+        queues, rules = [], [{"name": "provided"}]
+        for one in self._found.partitions:
+            queues.append(self._queue(one, tree.plain_name(one.name, taken), by_tier, preempts is not False))
             if one.keys.get("default", "").upper() == "YES":
-                rules.append({"name": "fixed", "value": f"{tree.ROOT}.{name}"})
-        made = tree.partition(
+                rules.append({"name": "fixed", "value": f"{tree.ROOT}.{queues[-1].name}"})
+        self._note_nodes()
+        return tree.document(
             queues, submitacl="*" if self._is_open else "", rules=rules, preemption=preempts, packs_nodes=packs,
             root=self._order.of_root(), backfills=self._order.backfills,
         )  # fmt: skip
-        for place, one in enumerate(self._found.partitions):
-            tree.annotate(made["queues"][0]["queues"], place, f"Partition {one.name}: {self._described(one)}", 10)
-        self._note_nodes()
-        return made
 
     def _described(self, one: Entry) -> str:
         count = len(self._nodes.of(one))
         return f"{count} node{'' if count == 1 else 's'}" if count else "nodes are not in the files"
 
-    def _queue(self, one: Entry, name: str, by_tier: bool, preempts: bool) -> CommentedMap:
+    def _queue(self, one: Entry, name: str, by_tier: bool, preempts: bool) -> tree.Queue:
         bounds = bounds_of(self._found.qos.get(one.keys.get("qos", "")), self._notes)
         whole = self._nodes.capacity(one)
         most = {} if self._nodes.is_everything(one) else whole
-        most = {key: min(most.get(key, amount), amount) for key, amount in {**most, **bounds.most}.items()}
+        most = least_of(most, bounds.most)
         properties = {}
         if self._has_tiers:
             properties.update({"priority.policy": "fence", "priority.offset": str(_tier(one))})
@@ -151,14 +144,12 @@ class _Partitions:
             properties["preemption.policy"] = "disabled"
         longest = seconds(one.keys.get("maxtime", "")), bounds.longest_s
         properties.update(run_times(seconds(one.keys.get("defaulttime", "")), *longest), **self._order.of_leaf())
-        guaranteed = {key: min(amount, most.get(key, amount)) for key, amount in whole.items()}
-        users = {key: min(amount, most.get(key, amount)) for key, amount in bounds.per_user.items()}
-        path = f"{tree.ROOT}.{name}"
-        self._note(one, path)
-        return tree.queue(
-            name, guaranteed=guaranteed if by_tier and _tier(one) > self._lowest else None, maximum=most,
-            maxapplications=bounds.jobs, properties=properties, submitacl=self._access(one),
-            limits=limits_of({}, users, within(bounds.jobs_per_user, bounds.jobs)),
+        self._note(one, f"{tree.ROOT}.{name}")
+        return tree.Queue(
+            name, f"Partition {one.name}: {self._described(one)}",
+            bounded(whole, most) if by_tier and _tier(one) > self._lowest else {}, most,
+            bounds.jobs, properties, self._access(one),
+            limits=limits_of({}, bounded(bounds.per_user, most), within(bounds.jobs_per_user, bounds.jobs)),
         )  # fmt: skip
 
     def _access(self, one: Entry) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.comments import CommentedMap
 
 from remuda_config.limits import MAX_RULES
 from remuda_proto.names import USER
@@ -92,28 +92,20 @@ class Accounts:
         self._root = self._tree(own)
         self._used_qos: dict[str, list[str]] = {}
 
-    def partition(self, preempts: bool | None, packs: bool) -> CommentedMap:
+    def draft(self, preempts: bool | None, packs: bool) -> CommentedMap:
         self._note_associations()
         inherited = self._passed_on(self._root, _Inherited(), is_root=True)
-        queues = list(self._below(self._root, tree.ROOT, inherited, self._capacity, 8))
+        queues = list(self._below(self._root, tree.ROOT, inherited, self._capacity))
         rules: list[dict[str, Any]] = [{"name": "provided"}, *self._default_accounts()]
         root: dict[str, Any] = {"maxapplications": inherited.jobs} if inherited.jobs else {}
-        made = tree.partition(
-            queues,
-            submitacl="" if self._has_users else "*",
-            rules=rules,
-            preemption=preempts,
-            packs_nodes=packs,
-            root={**root, **self._order.of_root()},
-            backfills=self._order.backfills,
-        )
-        if queues:
-            self._comment(made["queues"][0]["queues"], self._children(self._root), 10)
         self._note_used_qos()
-        return made
+        return tree.document(
+            queues, submitacl="" if self._has_users else "*", rules=rules, preemption=preempts, packs_nodes=packs,
+            root={**root, **self._order.of_root()}, backfills=self._order.backfills,
+        )  # fmt: skip
 
     def qos(self) -> set[str]:
-        """Returns the QOS whose limits queues have, of the partition that was made."""
+        """Returns the QOS whose limits queues have, of the draft that was made."""
         return set(self._used_qos)
 
     # The tree.
@@ -126,16 +118,15 @@ class Accounts:
         root = accounts.pop("root", None) or _Account(Association("", self._clusters[0], "root", "", "", {}))
         for account in accounts.values():
             parent = accounts.get(account.association.parent, root)
-            if _is_below(parent, account):
+            if tree.is_below(parent, account):
                 parent = root
             parent.below.append(account)
         for one in own:
             if one.user:
                 of = accounts.get(one.account, root)
                 if of is root and one.account != "root":
-                    of = accounts[one.account] = _Account(
-                        Association(one.place, one.cluster, one.account, "root", "", {})
-                    )
+                    made = Association(one.place, one.cluster, one.account, "root", "", {})
+                    of = accounts[one.account] = _Account(made)
                     root.below.append(of)
                 of.users.append(one)
         return root
@@ -146,13 +137,10 @@ class Accounts:
         if not account.below or not users:
             return account.below
         own = Association(account.association.place, self._clusters[0], _DIRECT, account.name, "", {})
-        weight = sum(_share(one.keys) for one in users)
-        own.keys["fairshare"] = str(weight)
+        own.keys["fairshare"] = str(sum(_share(one.keys) for one in users))
         return [*account.below, _Account(own, users=users, is_direct=True)]
 
-    def _below(
-        self, account: _Account, path: str, inherited: _Inherited, room: Amounts, depth: int
-    ) -> Iterator[CommentedMap]:
+    def _below(self, account: _Account, path: str, inherited: _Inherited, room: Amounts) -> Iterator[tree.Queue]:
         children = self._children(account)
         taken: set[str] = set()
         weights = {str(place): _share(one.keys) for place, one in enumerate(children)}
@@ -165,14 +153,11 @@ class Accounts:
                     f"They have a queue {path}.{name}.",
                 )  # fmt: skip
             share = {key: amounts[str(place)] for key, amounts in parts.items()}
-            yield self._queue(one, name, f"{path}.{name}", inherited, share, depth)
+            yield self._queue(one, name, f"{path}.{name}", inherited, share)
 
-    def _queue(
-        self, account: _Account, name: str, path: str, inherited: _Inherited, share: Amounts, depth: int
-    ) -> CommentedMap:
+    def _queue(self, account: _Account, name: str, path: str, inherited: _Inherited, share: Amounts) -> tree.Queue:
         passed = self._passed_on(account, inherited)
         own = {key: amount for key, amount in passed.most.items() if inherited.most.get(key) != amount}
-        guaranteed = {key: min(amount, passed.most.get(key, amount)) for key, amount in share.items()}
         children = self._children(account)
         limits: list[CommentedMap] = []
         access = None
@@ -185,22 +170,15 @@ class Accounts:
             )  # fmt: skip
             properties |= {**run_times(None, passed.longest_s), **self._order.of_leaf()}
             own = least_of(own, bounds.most)
-            guaranteed = {key: min(amount, passed.most.get(key, amount)) for key, amount in share.items()}
             limits = self._user_limits(account, passed, bounds)
             access = self._access(account, path)
-        made = tree.queue(
-            name, guaranteed=guaranteed, maximum=own, maxapplications=passed.jobs, submitacl=access,
-            adminacl=self._coordinators(account), limits=limits, properties=properties,
-            queues=self._below(account, path, passed, guaranteed, depth + 4) if children else (),
+        guaranteed = bounded(share, passed.most)
+        comment = f"Account {account.name}" if not account.is_direct else "Users of the account itself"
+        return tree.Queue(
+            name, f"{comment}, FairShare {_share(account.keys)}", guaranteed, own, passed.jobs, properties, access,
+            self._coordinators(account), limits,
+            list(self._below(account, path, passed, guaranteed)) if children else (),
         )  # fmt: skip
-        if children:
-            self._comment(made["queues"], children, depth + 6)
-        return made
-
-    def _comment(self, queues: CommentedSeq, accounts: list[_Account], indent: int) -> None:
-        for place, one in enumerate(accounts):
-            text = f"Account {one.name}" if not one.is_direct else "Users of the account itself"
-            tree.annotate(queues, place, f"{text}, FairShare {_share(one.keys)}", indent)
 
     def _passed_on(self, account: _Account, above: _Inherited, is_root: bool = False) -> _Inherited:
         """The tighter one of what the account has and what is above it."""
@@ -212,12 +190,11 @@ class Accounts:
                 "the resources of root are those of the nodes", "Limit the queues below it.",
             )  # fmt: skip
             most = {}
-        qos = [one for one in keys.get("qos", "").split(",") if is_set(one)]
         return _Inherited(
             least_of(above.most, most), seconds(keys.get("maxwall", "")) or above.longest_s,
             least(above.jobs, count_of(keys, "grpjobs")),
             count_of(keys, "maxjobs") or above.jobs_per_user,
-            keys.get("defaultqos") or (qos[0] if len(qos) == 1 else "" if qos else above.qos),
+            _qos_of(account, above.qos),
         )  # fmt: skip
 
     def _weight(self, account: _Account) -> dict[str, str]:
@@ -228,14 +205,14 @@ class Accounts:
     # Users.
 
     def _user_limits(self, account: _Account, passed: _Inherited, bounds: Bounds) -> list[CommentedMap]:
-        everyone = {key: min(amount, passed.most.get(key, amount)) for key, amount in bounds.per_user.items()}
+        everyone = bounded(bounds.per_user, passed.most)
         jobs = within(least(passed.jobs_per_user, bounds.jobs_per_user), passed.jobs)
         named = {}
         for one in account.users:
             most = limit_of(one, "grptres", self._notes)
             own = least(count_of(one.keys, "grpjobs"), count_of(one.keys, "maxjobs"))
             if (most or own) and USER.matches(one.user):
-                amounts = least_of(everyone, {k: min(v, passed.most.get(k, v)) for k, v in most.items()})
+                amounts = least_of(everyone, bounded(most, passed.most))
                 named[one.user] = (amounts, within(least(own, bounds.jobs_per_user), passed.jobs) if own else jobs)
         return limits_of(named, everyone, jobs)
 
@@ -272,12 +249,8 @@ class Accounts:
             if named:
                 yield {"name": "fixed", "value": path, "filter": tree.flow({"users": named})}
         for path in list(self._paths)[MAX_RULES - 1 :]:
-            self._notes.none(
-                path,
-                "DefaultAccount",
-                f"there are at most {MAX_RULES} placement rules",
-                "Have applications name the queue.",
-            )
+            why = f"there are at most {MAX_RULES} placement rules"
+            self._notes.none(path, "DefaultAccount", why, "Have applications name the queue.")
 
     # Quality of service.
 
@@ -295,8 +268,7 @@ class Accounts:
 
     def _leaves(self, account: _Account, qos: str) -> Iterator[str]:
         """The QOS of each leaf."""
-        listed = [one for one in account.keys.get("qos", "").split(",") if is_set(one)]
-        own = account.keys.get("defaultqos") or (listed[0] if len(listed) == 1 else "" if listed else qos)
+        own = _qos_of(account, qos)
         children = self._children(account)
         if not children:
             yield own
@@ -372,8 +344,10 @@ def _share(keys: Keys) -> int:
     return count_of(keys, "fairshare") or (0 if keys.get("fairshare") == "0" else 1)
 
 
-def _is_below(one: _Account, other: _Account) -> bool:
-    return one is other or any(_is_below(one, child) for child in other.below)
+def _qos_of(account: _Account, above: str) -> str:
+    """The QOS of jobs that name none."""
+    listed = [one for one in account.keys.get("qos", "").split(",") if is_set(one)]
+    return account.keys.get("defaultqos") or (listed[0] if len(listed) == 1 else "" if listed else above)
 
 
 def _listed(paths: list[str]) -> str:
@@ -495,3 +469,8 @@ def within(count: int, most: int) -> int:
 
 def least_of(one: Amounts, other: Amounts) -> Amounts:
     return {key: min(one.get(key, amount), amount) for key, amount in {**one, **other}.items()}
+
+
+def bounded(amounts: Amounts, most: Amounts) -> Amounts:
+    """Returns the amounts, at most those of `most` that it names."""
+    return {key: min(amount, most.get(key, amount)) for key, amount in amounts.items()}

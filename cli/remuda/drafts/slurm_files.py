@@ -95,6 +95,9 @@ class Slurm:
     qos: dict[str, Entry] = field(default_factory=dict)
     includes: list[Entry] = field(default_factory=list)
 
+    def setting(self, key: str) -> str:
+        return self.settings.get(key, ("", ""))[0]
+
 
 def is_slurm(text: str) -> bool:
     return _SLURM.search(text) is not None or any(_header(line) for line in text.splitlines()[:50])
@@ -170,12 +173,12 @@ class _Reading:
             kind, value = pairs[0]
             if kind not in _ENTRIES:
                 if is_indented and last is not None:  # of `scontrol show`
-                    last.keys.update(_set(pairs))
+                    last.keys.update(pairs)
                 else:
                     found.settings.update((key, (text, place)) for key, text in pairs)
                     last = None
                 continue
-            keys = {**defaults.get(kind, {}), **_set(pairs[1:])}
+            keys = {**defaults.get(kind, {}), **dict(pairs[1:])}
             if value.upper() == "DEFAULT":
                 defaults[kind], last = keys, None
                 continue
@@ -213,10 +216,6 @@ def _pairs(place: str, line: str) -> list[tuple[str, str]]:
     except ValueError as error:
         raise NotReadable(f"{place}: {error}") from None
     return [(key.lower(), value) for key, equals, value in (word.partition("=") for word in words) if equals and key]
-
-
-def _set(pairs: Iterable[tuple[str, str]]) -> Keys:
-    return dict(pairs)
 
 
 # sacctmgr dump

@@ -151,7 +151,7 @@ def note_settings(found: Slurm, notes: Notes) -> None:
             "Priority comes first, then the share, then age; with a half-life, what has waited `fair.patience` (48 h) "
             "goes before the share.",
         )  # fmt: skip
-    if found.settings.get("selecttype", ("", ""))[0] == "select/linear":
+    if found.setting("selecttype") == "select/linear":
         notes.near(
             found.settings["selecttype"][1], "SelectType select/linear", "asks get what they ask for, not whole nodes",
             "Ask for as much as a node has.",

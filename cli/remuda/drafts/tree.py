@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.scalarstring import SingleQuotedScalarString
@@ -17,19 +18,69 @@ from .sources import yaml
 
 ROOT = "root"
 COMMENT_COLUMNS = 100
-Properties = Mapping[str, str]
 # What to do about topologies of nodes, in notes.
 NAME_LEVELS = "Name its levels in `topology` by attributes that the resource manager reports with each node."
 PACK_APPLICATIONS = "`nodesortpolicy.pack: application` keeps an application on few nodes."
 
 
-def partition(
-    queues: list[CommentedMap], *, submitacl: str = "*", rules: Iterable[Mapping[str, Any]] = (),
+@dataclass(slots=True)
+class Queue:
+    """A queue with the keys that it needs. Amounts are in base units; a guaranteed amount of 0 is none, a maximum of 0
+    admits nothing. `comment`: above the queue. `parent`: it is none of the leaves, although it has no queue below.
+    """
+
+    name: str
+    comment: str = ""
+    guaranteed: Mapping[str, int] = field(default_factory=dict)
+    maximum: Mapping[str, int] = field(default_factory=dict)
+    maxapplications: int = 0
+    properties: Mapping[str, str] = field(default_factory=dict)
+    submitacl: str | None = None
+    adminacl: str = ""
+    limits: Sequence[CommentedMap] = ()
+    queues: Sequence[Queue] = ()
+    parent: bool = False
+
+    def keys(self, columns: int) -> CommentedMap:
+        """`columns`: before its dash."""
+        made = CommentedMap(name=self.name)
+        if self.parent:
+            made["parent"] = True
+        guaranteed = {key: amount for key, amount in self.guaranteed.items() if amount}
+        resources = {key: flow(written(of)) for key, of in (("guaranteed", guaranteed), ("max", self.maximum)) if of}
+        if resources:
+            made["resources"] = CommentedMap(resources)
+        if self.maxapplications:
+            made["maxapplications"] = self.maxapplications
+        if self.properties:
+            made["properties"] = CommentedMap((key, _quoted(value)) for key, value in self.properties.items())
+        for key, access in (("submitacl", self.submitacl), ("adminacl", self.adminacl or None)):
+            if access is not None:
+                made[key] = SingleQuotedScalarString(access)
+        if self.limits:
+            made["limits"] = CommentedSeq(self.limits)
+        if self.queues:
+            made["queues"] = _listed(self.queues, columns + 4)
+        return made
+
+
+def _listed(queues: Sequence[Queue], columns: int) -> CommentedSeq:
+    made = CommentedSeq(one.keys(columns) for one in queues)
+    for place, one in enumerate(queues):
+        if one.comment:
+            plain = "".join(c if c.isprintable() else " " for c in one.comment)
+            lines = "\n".join(textwrap.wrap(plain, max(20, COMMENT_COLUMNS - columns)))
+            made.yaml_set_comment_before_after_key(place, before=lines, indent=columns)
+    return made
+
+
+def document(
+    queues: Sequence[Queue], *, submitacl: str = "*", rules: Iterable[Mapping[str, Any]] = (),
     preemption: bool | None = None, packs_nodes: bool = False, root: Mapping[str, Any] | None = None,
     topology: Iterable[Mapping[str, str]] = (), backfills: bool = False,
 ) -> CommentedMap:  # fmt: skip
-    """A partition `default`. `queues`: those below root. `submitacl`, `root`: keys of the root queue. `preemption`
-    None: the default, which is on. `topology`: its levels."""
+    """A draft with a partition `default`. `queues`: those below root. `submitacl`, `root`: keys of the root queue.
+    `preemption` None: the default, which is on. `topology`: its levels."""
     made = CommentedMap(name="default")
     if packs_nodes:
         made["nodesortpolicy"] = CommentedMap(type="binpacking")
@@ -41,48 +92,11 @@ def partition(
         made["preemption"] = CommentedMap(enabled=preemption)
     if rules := list(rules):
         made["placementrules"] = CommentedSeq(CommentedMap(rule) for rule in rules)
-    top = CommentedMap(name=ROOT)
-    top["submitacl"] = SingleQuotedScalarString(submitacl)
-    top.update(root or {})
+    top = CommentedMap(name=ROOT, submitacl=SingleQuotedScalarString(submitacl), **(root or {}))
     if queues:
-        top["queues"] = CommentedSeq(queues)
+        top["queues"] = _listed(queues, 10)
     made["queues"] = CommentedSeq([top])
-    return made
-
-
-def document(partition: CommentedMap) -> CommentedMap:
-    return CommentedMap(partitions=CommentedSeq([partition]))
-
-
-def queue(
-    name: str, *, guaranteed: Mapping[str, int] | None = None, maximum: Mapping[str, int] | None = None,
-    maxapplications: int = 0, properties: Properties | None = None, submitacl: str | None = None,
-    adminacl: str = "", limits: Iterable[CommentedMap] = (), queues: Iterable[CommentedMap] = (), parent: bool = False,
-) -> CommentedMap:  # fmt: skip
-    """A queue with the keys that it needs. Amounts are in base units; a guaranteed amount of 0 is none, a maximum of 0
-    admits nothing."""
-    made = CommentedMap(name=name)
-    if parent:
-        made["parent"] = True
-    resources = CommentedMap()
-    guaranteed = {key: amount for key, amount in (guaranteed or {}).items() if amount}
-    for key, amounts in (("guaranteed", guaranteed), ("max", maximum or {})):
-        if amounts:
-            resources[key] = flow(written(amounts))
-    if resources:
-        made["resources"] = resources
-    if maxapplications:
-        made["maxapplications"] = maxapplications
-    if properties:
-        made["properties"] = CommentedMap((key, _quoted(value)) for key, value in properties.items())
-    for key, access in (("submitacl", submitacl), ("adminacl", adminacl or None)):
-        if access is not None:
-            made[key] = SingleQuotedScalarString(access)
-    if limits := list(limits):
-        made["limits"] = CommentedSeq(limits)
-    if queues := list(queues):
-        made["queues"] = CommentedSeq(queues)
-    return made
+    return CommentedMap(partitions=CommentedSeq([made]))
 
 
 def limit(
@@ -115,13 +129,6 @@ def flow(value: Mapping[str, Any] | list[Any]) -> Any:
     return made
 
 
-def annotate(queues: CommentedSeq, place: int, comment: str, indent: int) -> None:
-    """Puts a comment above an entry of a list. `indent`: the columns before its dash."""
-    plain = "".join(c if c.isprintable() else " " for c in comment)
-    lines = "\n".join(textwrap.wrap(plain, max(20, COMMENT_COLUMNS - indent)))
-    queues.yaml_set_comment_before_after_key(place, before=lines, indent=indent)
-
-
 def text_of(draft: CommentedMap, head: Iterable[str] = ()) -> str:
     """Returns the text of queues.yaml. `head`: lines of the comment at its top, without `#`."""
     out = io.StringIO()
@@ -146,6 +153,16 @@ def plain_name(name: str, taken: set[str]) -> str:
         made = text[: 64 - len(end)] + end
     taken.add(made.lower())
     return made
+
+
+class _Node(Protocol):
+    @property
+    def below(self) -> Iterable[_Node]: ...
+
+
+def is_below(one: _Node, other: _Node) -> bool:
+    """Whether `one` is `other`, or below it."""
+    return one is other or any(is_below(one, child) for child in other.below)
 
 
 def children(node: Any) -> Iterator[CommentedMap]:

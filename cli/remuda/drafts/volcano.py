@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.comments import CommentedMap
 
 from . import tree
 from .amounts import Amounts, kubernetes_amount, resource_name, shares
+from .kubernetes import Object, mapping, with_names
 from .notes import Notes
 from .sources import Document, NotReadable, inside
 
@@ -38,16 +39,25 @@ _PLUGINS = {
 
 @dataclass(slots=True)
 class _Queue:
-    document: Document
-    name: str
-    annotations: Mapping[str, Any]
-    spec: Mapping[str, Any]
+    source: Object
     below: list[_Queue] = field(default_factory=list)
     guaranteed: Amounts = field(default_factory=dict)
     made: bool = False  # it has no object
 
+    @property
+    def name(self) -> str:
+        return self.source.name
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        return self.source.spec
+
+    @property
+    def annotations(self) -> Mapping[str, Any]:
+        return self.source.annotations
+
     def at(self, *path: str) -> str:
-        return self.document.at_path(path)
+        return self.source.at(*path)
 
     @property
     def weight(self) -> int:
@@ -86,7 +96,7 @@ def translate(documents: list[Document], notes: Notes, capacity: Amounts) -> Com
         if content.get("kind") == "ConfigMap":
             scheduler = _read_scheduler(document, notes)
         elif content.get("kind") == "Queue":
-            one = _queue(document)
+            one = _Queue(Object.of(document))
             queues[one.name] = one
         elif content.get("kind") == "HyperNode":
             notes.near(document.at(content), "HyperNode", "levels are attributes of nodes", tree.NAME_LEVELS)
@@ -97,21 +107,13 @@ def translate(documents: list[Document], notes: Notes, capacity: Amounts) -> Com
     if not queues:
         raise NotReadable(f"{documents[0].file}: no Queue inside: export the Queues, too")
     if _DEFAULT not in queues:
-        queues[_DEFAULT] = _Queue(documents[0], _DEFAULT, {}, {}, made=True)
+        queues[_DEFAULT] = _made(_DEFAULT, documents[0], {})
     return _Translation(queues, scheduler, notes, capacity).draft()
 
 
-def _queue(document: Document) -> _Queue:
-    content = document.content
-    metadata, spec = content.get("metadata"), content.get("spec")
-    metadata = metadata if isinstance(metadata, Mapping) else {}
-    if not metadata.get("name"):
-        raise NotReadable(f"{document.at(content)}: Queue without metadata.name")
-    annotations = metadata.get("annotations")
-    return _Queue(
-        document, str(metadata["name"]), annotations if isinstance(annotations, Mapping) else {},
-        spec if isinstance(spec, Mapping) else {},
-    )  # fmt: skip
+def _made(name: str, document: Document, spec: Mapping[str, Any]) -> _Queue:
+    """A queue that Volcano makes by itself."""
+    return _Queue(Object(document, "Queue", name, "", {}, spec), made=True)
 
 
 def _scheduler_key(content: Mapping[str, Any]) -> str | None:
@@ -157,15 +159,13 @@ class _Translation:
             one.guaranteed = self._guaranteed(one)
         if self._by_weight:
             self._divide(tops, self._capacity)
-        below = list(self._below(tops, tree.ROOT, 8))
         rules = [{"name": "provided"}]
         if any(one.name == _DEFAULT and not one.below for one in tops):
             rules.append({"name": "fixed", "value": f"{tree.ROOT}.{_DEFAULT}"})
-        partition = tree.partition(
-            below, rules=rules, preemption=self._scheduler.reclaims, packs_nodes=self._scheduler.packs
+        queues = self._below(tops, tree.ROOT)
+        return tree.document(
+            queues, rules=rules, preemption=self._scheduler.reclaims, packs_nodes=self._scheduler.packs
         )
-        self._comment(partition["queues"][0]["queues"], tops, 10)
-        return tree.document(partition)
 
     # The tree.
 
@@ -183,7 +183,7 @@ class _Translation:
         tops = []
         for one in self._queues.values():
             parent = self._queues.get(parents.get(one.name) or str(one.spec.get("parent") or ""))
-            if parent is None or _is_below(parent, one):
+            if parent is None or tree.is_below(parent, one):
                 tops.append(one)
             else:
                 parent.below.append(one)
@@ -209,7 +209,7 @@ class _Translation:
         for level, name in enumerate(path[:-1]):
             if name != tree.ROOT and name not in self._queues:
                 weight = int(weights[level]) if level < len(weights) and weights[level].isdecimal() else 1
-                self._queues[name] = _Queue(one.document, name, {}, {"weight": weight, "parent": above}, made=True)
+                self._queues[name] = _made(name, one.source.document, {"weight": weight, "parent": above})
                 if not self._capacity and weight != 1:
                     self._note_missing_weight(one.at("metadata", "annotations", _HIERARCHY_WEIGHTS), name, weight)
             above = name
@@ -219,8 +219,7 @@ class _Translation:
 
     def _guaranteed(self, one: _Queue) -> Amounts:
         deserved = self._amounts(one, "deserved")
-        reserved = one.spec.get("guarantee")
-        guarantee = self._amounts(one, "guarantee", "resource") if isinstance(reserved, Mapping) else {}
+        guarantee = self._amounts(one, "guarantee", "resource")
         if guarantee:
             self._notes.near(
                 one.at("spec", "guarantee"), f"guarantee of Queue {one.name}", "idle resources are free for all",
@@ -257,47 +256,32 @@ class _Translation:
         )  # fmt: skip
 
     def _amounts(self, one: _Queue, *path: str) -> Amounts:
-        node: Any = one.spec
+        node = one.spec
         for part in path:
-            node = node.get(part) if isinstance(node, Mapping) else None
+            node = mapping(node.get(part))
         found: Amounts = {}
-        for key, value in (node if isinstance(node, Mapping) else {}).items():
+        for key, value in node.items():
             name = resource_name(str(key))
             try:
                 found[name] = kubernetes_amount(name, str(value))
             except ValueError as error:
-                raise NotReadable(f"{one.document.at(node, key)}: {key}: {error}") from None
+                raise NotReadable(f"{one.source.document.at(node, key)}: {key}: {error}") from None
         return found
 
     # The draft.
 
-    def _below(self, queues: list[_Queue], path: str, depth: int) -> Iterator[CommentedMap]:
-        taken: set[str] = set()
-        for one in queues:
-            name = tree.plain_name(one.name, taken)
-            here = f"{path}.{name}"
-            if name != one.name:
-                self._notes.near(
-                    one.at("metadata", "name"), f"name {one.name}", "a queue cannot be called so", f"It is {here}."
-                )
-            self._note(one, here)
-            made = tree.queue(
-                name, guaranteed=one.guaranteed, maximum=self._amounts(one, "capability"),
-                properties=self._properties(one), queues=self._below(one.below, here, depth + 4),
-            )  # fmt: skip
-            if one.below:
-                self._comment(made["queues"], one.below, depth + 6)
-            yield made
+    def _below(self, queues: list[_Queue], path: str) -> list[tree.Queue]:
+        return [self._queue(one, name, f"{path}.{name}") for one, name in with_names(queues, path, self._notes)]
 
-    def _comment(self, queues: CommentedSeq, of: list[_Queue], indent: int) -> None:
-        for place, one in enumerate(of):
-            if one.made:
-                comment = f"{one.name}, which Volcano makes by itself"
-            else:
-                comment = f"Queue {one.name}"
-            if self._by_weight and not (one.made and one.weight == 1):
-                comment += f", weight {one.weight}"
-            tree.annotate(queues, place, comment, indent)
+    def _queue(self, one: _Queue, name: str, path: str) -> tree.Queue:
+        self._note(one, path)
+        comment = f"{one.name}, which Volcano makes by itself" if one.made else f"Queue {one.name}"
+        if self._by_weight and not (one.made and one.weight == 1):
+            comment += f", weight {one.weight}"
+        return tree.Queue(
+            name, comment, one.guaranteed, self._amounts(one, "capability"), properties=self._properties(one),
+            queues=self._below(one.below, path),
+        )  # fmt: skip
 
     def _properties(self, one: _Queue) -> dict[str, str]:
         found = {}
@@ -311,8 +295,7 @@ class _Translation:
         if one.made:
             return
         self._note_keys(one)
-        status = one.document.content.get("status")
-        state = status.get("state") if isinstance(status, Mapping) else None
+        state = mapping(one.source.document.content.get("status")).get("state")
         if state in ("Closed", "Closing"):
             self._notes.elsewhere(
                 one.at("status", "state"), f"state {state} of Queue {one.name}", "operators hold a queue",
@@ -320,7 +303,7 @@ class _Translation:
             )  # fmt: skip
         if one.name != _DEFAULT and not one.below:
             self._notes.elsewhere(
-                one.at("metadata", "name"), f"queue {one.name} of jobs and pods",
+                one.source.place_of_name, f"queue {one.name} of jobs and pods",
                 "pods name the queue by its whole path",
                 f"Label pods `yunikorn.apache.org/queue: {path}`.",
             )  # fmt: skip
@@ -341,8 +324,3 @@ _WITHOUT_COUNTERPART = (
     ("extendClusters", "one queue is in one scheduler", "Run a front end for each cluster."),
     ("dequeueStrategy", *_DEQUEUED),
 )
-
-
-def _is_below(one: _Queue, other: _Queue) -> bool:
-    """Whether `one` is `other`, or below it."""
-    return one is other or any(_is_below(one, child) for child in other.below)
