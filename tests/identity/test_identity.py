@@ -72,7 +72,7 @@ async def test_another_decision_is_found(played: Recorder, tmp_path: Path) -> No
     changed.inbox = played.inbox
     changed.log, seq = _with_another_node(played.log)
     found = await compared(await past_of(changed, tmp_path))
-    assert [one.seq for one in found.differences][0] == seq
+    assert [one.log_seq for one in found.differences][0] == seq
     assert "recorded allocated" in str(found.differences[0])
 
 

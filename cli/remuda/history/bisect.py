@@ -41,10 +41,7 @@ class Found(msgspec.Struct, frozen=True):
 async def bisect(past: Past, condition: Condition, since: At | None, until: At = LAST) -> Found:
     """Looks at every commit, because a condition may hold, end and hold again: halving would find any of these times.
     `since`: None: the oldest state of the last part of the archive without a gap. Raises what `Past` raises."""
-    if since is None:
-        begin = [one async for one, _ in past.stretches()][-1]
-    else:
-        begin = await past.restore(since)
+    begin = await past.beginning(since)
     core, first = begin.core, begin.position.seq
     machine, seq, count = CoreMachine(core), first, 0
     if condition.holds(core.state):
@@ -63,7 +60,7 @@ async def bisect(past: Past, condition: Condition, since: At | None, until: At =
 
 async def _with_cause(past: Past, condition: Condition, found: Found, before: int) -> Found:
     """Apply the facts of the commit one by one to the state before it."""
-    begin = await past.restore(At(seq=before)) if before else [one async for one, _ in past.stretches()][-1]
+    begin = await past.beginning(At(seq=before) if before else None)
     async for step in past.steps(begin, At(seq=found.log_seq)):
         commit = step.entry.commit
         decisive = next(_decisive(begin.core, condition, commit), None)

@@ -12,8 +12,7 @@ has placed, released and refused the same; it is counted by itself.
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from google.protobuf.message import Message as Proto
 
@@ -21,13 +20,12 @@ from remuda_bus.bus import Message
 from remuda_core import commands, limits
 from remuda_core.core import Core
 from remuda_core.index.index import Index
-from remuda_core.shell import replay
 from remuda_core.shell.deciding import CommitInProgress
 from remuda_core.trials.play import copy_of
-from remuda_core.wire import schema
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_replication.machine import TimeSlice
 
+from .findings import Difference, Findings
 from .past import LAST, At, Past, Restored, Step
 
 _OWN = {"Tick": commands.Tick, "CleanQueues": commands.CleanQueues}
@@ -36,59 +34,13 @@ _TICK = commands.Tick.__name__
 _EXPLANATIONS = frozenset({"ask_waiting", "ask_outstanding"})
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """The first decision of a commit that is not what was decided then. `recorded`, `decided`: its facts, one a line;
-    None: there is no such decision."""
-
-    seq: int
-    now_ms: int
-    command: str
-    recorded: tuple[str, ...] | None
-    decided: tuple[str, ...] | None
-
-    def __str__(self) -> str:
-        sides = (("recorded", self.recorded), ("decided now", self.decided))
-        for name, one in sides:
-            if one is None:
-                return f"commit {self.seq}, {self.command}: {name} nothing of the kind"
-        recorded, decided = self.recorded or (), self.decided or ()
-        at = next((n for n, pair in enumerate(zip(recorded, decided, strict=False)) if pair[0] != pair[1]), None)
-        at = min(len(recorded), len(decided)) if at is None else at
-        first = [facts[at] if at < len(facts) else "nothing" for facts in (recorded, decided)]
-        return f"commit {self.seq}, {self.command}, fact {at + 1}: recorded {first[0]}; decided now {first[1]}"
-
-
-@dataclass(slots=True)
-class Compared:
+class Compared(Findings):
     """`rebuilt`: commits that agree only with an index that was built anew. `explained`: commits that differ only in
-    which waiting asks their Tick explains. `unread`: commits whose messages of the inbox the archive does not have;
-    they were not decided again. `log_seq`, `at_ms`: the last commit. `by_command`: where decisions differ.
-    `differences`: at most `KEPT`."""
+    which waiting asks their Tick explains. `by_kind`: the commands whose decisions differ."""
 
-    commits: int = 0
     facts: int = 0
     rebuilt: int = 0
     explained: int = 0
-    unread: int = 0
-    different: int = 0
-    log_seq: int = 0
-    at_ms: int = 0
-    by_command: Counter[str] = field(default_factory=Counter)
-    differences: list[Difference] = field(default_factory=list)
-
-    KEPT = 20
-
-    def add(self, other: Compared) -> None:
-        self.commits += other.commits
-        self.facts += other.facts
-        self.rebuilt += other.rebuilt
-        self.explained += other.explained
-        self.unread += other.unread
-        self.different += other.different
-        self.log_seq, self.at_ms = other.log_seq or self.log_seq, other.at_ms or self.at_ms
-        self.by_command += other.by_command
-        self.differences += other.differences[: self.KEPT - len(self.differences)]
 
     def __str__(self) -> str:
         parts = [f"{self.commits:,} commits with {self.facts:,} facts"]
@@ -109,16 +61,12 @@ class Compared:
         return self.different / decided if decided else 0.0
 
 
-async def compare(past: Past, begin: Restored, until: At = LAST, all_of_them: bool = True) -> Compared:
-    """Decide each commit behind the state `begin` on the state that it met. `all_of_them`: also those behind the first
-    difference. `begin` moves on. Raises what `Past` raises."""
+async def compare(past: Past, begin: Restored, until: At = LAST) -> Compared:
+    """Decide each commit behind the state `begin` on the state that it met. `begin` moves on. Raises what `Past`
+    raises."""
     comparison = Comparison(begin.core)
-    async for step in past.steps(begin, until):
+    async for step in past.follow(begin, until):
         await comparison.decide(step)
-        replay.apply(begin.core, schema.Commit.FromString(step.entry.commit.SerializeToString()))
-        if comparison.found.different and not all_of_them:
-            break
-        begin.position, begin.read_behind = step.entry.position, step.entry.seq
     return comparison.found
 
 
@@ -153,11 +101,7 @@ class Comparison:
         if any(not _different(bare, _without_explanations(one)) for one in (decided, decided_anew)):
             found.explained += 1
             return
-        found.different += 1
-        difference = _difference(step.entry.seq, recorded, *pair)
-        found.by_command[difference.command] += 1
-        if len(found.differences) < found.KEPT:
-            found.differences.append(difference)
+        found.note(*_difference(step.entry.seq, *pair))
 
 
 class Decider:
@@ -231,14 +175,17 @@ def _comparable(fact: Proto) -> bytes:
 
 
 def _difference(
-    seq: int, commit: log_pb2.Commit, recorded: log_pb2.Decision | None, decided: log_pb2.Decision | None
-) -> Difference:
+    seq: int, recorded: log_pb2.Decision | None, decided: log_pb2.Decision | None
+) -> tuple[str, Difference]:
+    """The first decision of a commit that is not what was decided then: its command, and in which fact it differs."""
     named = recorded if recorded is not None else decided
     assert named is not None
-    return Difference(seq, commit.now_ms, named.command, _lines(recorded), _lines(decided))
-
-
-def _lines(decision: log_pb2.Decision | None) -> tuple[str, ...] | None:
-    if decision is None:
-        return None
-    return tuple(" ".join(str(fact).split()) for fact in decision.facts)
+    where = f"commit {seq}, {named.command}"
+    if recorded is None or decided is None:
+        side = "recorded" if recorded is None else "decided now"
+        return named.command, Difference(seq, f"{where}: {side} nothing of the kind")
+    both = [[" ".join(str(fact).split()) for fact in one.facts] for one in (recorded, decided)]
+    pairs = zip_longest(*both, fillvalue="nothing")
+    differ = ((at, pair) for at, pair in enumerate(pairs, 1) if pair[0] != pair[1])
+    at, (one, other) = next(differ, (len(recorded.facts) + 1, ("nothing", "nothing")))
+    return named.command, Difference(seq, f"{where}, fact {at}: recorded {one}; decided now {other}")

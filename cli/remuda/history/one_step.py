@@ -24,15 +24,13 @@ from remuda_core.facts import Fact
 from remuda_core.index.index import Index
 from remuda_core.limits import ALLOCATIONS_PER_PASS
 from remuda_core.settings import Configuration
-from remuda_core.shell import replay
-from remuda_core.wire import schema
 from remuda_core.wire.codec import CommitCodec
 from remuda_core.wire.facts import read_fact
 from remuda_core.wire.schema import Fact as FactMessage
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 from remuda_replication.child import Child, end_within
 
-from ..limits import DIFFERENCES_KEPT
+from .findings import Difference, Findings
 from .past import LAST, At, Past, Restored, Step
 
 # A look at a commit that takes longer is given up.
@@ -44,53 +42,11 @@ Decided = dict[Name, list[str]]
 Row = tuple[str, str, list[str], list[str]]  # kind, name, in force, otherwise
 
 
-class Difference(msgspec.Struct, frozen=True):
-    """`kind`: what differs. `name`: of the ask, the application, the node or the allocation. `in_force`, `other`: what
-    each configuration decides about it in this commit; empty: nothing."""
+class OneStep(Findings):
+    """`looked`: the commits that were decided again. `by_kind`: a difference that stays from one look to the next
+    counts once."""
 
-    log_seq: int
-    kind: str
-    name: str
-    in_force: tuple[str, ...]
-    other: tuple[str, ...]
-
-    def __str__(self) -> str:
-        sides = (", ".join(one) or "nothing" for one in (self.in_force, self.other))
-        return f"commit {self.log_seq}, {self.kind}, {self.name}: {' in force, otherwise '.join(sides)}"
-
-
-class OneStep(msgspec.Struct):
-    """`commits`: of the period, up to the commit `log_seq` at `at_ms`. `looked`: those that were decided again.
-    `unread`: those of which the archive does not have the messages. `by_kind`: how many differences; one that stays
-    from one look to the next counts once. `differences`: the first DIFFERENCES_KEPT."""
-
-    commits: int = 0
     looked: int = 0
-    unread: int = 0
-    log_seq: int = 0
-    at_ms: int = 0
-    by_kind: dict[str, int] = {}
-    differences: list[Difference] = []
-
-    @property
-    def different(self) -> int:
-        return sum(self.by_kind.values())
-
-    def add(self, other: OneStep) -> None:
-        """Add what was found in the commits that follow."""
-        self.commits += other.commits
-        self.looked += other.looked
-        self.unread += other.unread
-        self.log_seq, self.at_ms = other.log_seq or self.log_seq, other.at_ms or self.at_ms
-        for kind, count in other.by_kind.items():
-            self.by_kind[kind] = self.by_kind.get(kind, 0) + count
-        self.differences += other.differences[: DIFFERENCES_KEPT - len(self.differences)]
-
-    def note(self, log_seq: int, found: Iterable[Row]) -> None:
-        for kind, name, in_force, other in found:
-            self.by_kind[kind] = self.by_kind.get(kind, 0) + 1
-            if len(self.differences) < DIFFERENCES_KEPT:
-                self.differences.append(Difference(log_seq, kind, name, tuple(in_force), tuple(other)))
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(self.by_kind.items()))
@@ -105,7 +61,7 @@ async def compare_with(
     `Past` raises, and ChildFailed."""
     found = OneStep()
     stays: set[Name] = set()
-    async for step in past.steps(begin, until):
+    async for step in past.follow(begin, until):
         found.commits += 1
         recorded = step.entry.commit
         if not step.is_whole:
@@ -113,12 +69,18 @@ async def compare_with(
         elif begin.core.state.partitions and found.commits % every == 0:
             differ = await _look(begin.core, step, configuration)
             found.looked += 1
-            found.note(step.entry.seq, (one for one in differ if (one[0], one[1]) not in stays))
+            for kind, name, in_force, other in differ:
+                if (kind, name) not in stays:
+                    found.note(kind, _difference(step.entry.seq, kind, name, in_force, other))
             stays = {(kind, name) for kind, name, _, _ in differ}
-        replay.apply(begin.core, schema.Commit.FromString(recorded.SerializeToString()))
-        begin.position, begin.read_behind = step.entry.position, step.entry.seq
         found.log_seq, found.at_ms = step.entry.seq, recorded.now_ms
     return found
+
+
+def _difference(log_seq: int, kind: str, name: str, *decided: list[str]) -> Difference:
+    """`decided`: what the configuration in force and the other one decide; empty: nothing."""
+    sides = " in force, otherwise ".join(", ".join(one) or "nothing" for one in decided)
+    return Difference(log_seq, f"commit {log_seq}, {kind}, {name}: {sides}")
 
 
 async def _look(core: Core, step: Step, configuration: Configuration) -> list[Row]:

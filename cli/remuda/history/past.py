@@ -15,7 +15,9 @@ from remuda_archive.store import Store
 from remuda_bus import subjects
 from remuda_bus.bus import HistoryChanged, Message
 from remuda_core.core import Core
+from remuda_core.shell import replay
 from remuda_core.shell.machine import CoreMachine
+from remuda_core.wire import schema
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_replication.log import START, Chain, LogEntry, Position
 from remuda_replication.machine import TimeSlice
@@ -130,6 +132,26 @@ class Past:
                     if header.after.seq <= snapshot.seq <= end and (found := await self._read(snapshot)) is not None:
                         yield found, At(seq=end)
                         break
+
+    async def beginning(self, since: At | None) -> Restored:
+        """The state at `since`; None: the oldest of the last part of the archive without a gap."""
+        return await self.restore(since) if since is not None else [one async for one, _ in self.stretches()][-1]
+
+    async def parts(self, since: At | None, until: At = LAST) -> AsyncIterator[tuple[Restored, At]]:
+        """The period that begins at `since`, with its state and its end; None: each part of the archive without a
+        gap, up to `until`."""
+        if since is not None:
+            yield await self.restore(since), until
+            return
+        async for begin, end in self.stretches():
+            yield begin, end if until == LAST else until
+
+    async def follow(self, begin: Restored, until: At = LAST) -> AsyncIterator[Step]:
+        """The same as `steps`. Each commit is applied to the state `begin` before the next one is yielded."""
+        async for step in self.steps(begin, until):
+            yield step
+            replay.apply(begin.core, schema.Commit.FromString(step.entry.commit.SerializeToString()))
+            begin.position, begin.read_behind = step.entry.position, step.entry.seq
 
     async def _end_of_stretch(self, number: int) -> int:
         end = self._held.segments[number].end

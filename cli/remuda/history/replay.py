@@ -25,7 +25,7 @@ from .changes import Change, NotThere, check, events_with
 from .exact import Compared, Comparison
 from .goal import Goal, smallest
 from .measures import Measures
-from .past import At, Past, Restored
+from .past import At, Past
 from .spool import ApplicationWaits, largest_differences, means_of, write_means
 from .workload import Extraction, Workload
 from .world import LOSE, REQUEUE, World
@@ -63,7 +63,7 @@ async def period_of(
     """Read a period: arrivals, run times, what happened, and whether deciding it again gives the same. `since`: None:
     all that the archive has without a gap. `on_preemption`: None: as the RM did most often. Raises what `Past`
     raises."""
-    begin, end_ms = await _begin(past, since), await _end_ms(past, until)
+    begin, end_ms = await past.beginning(since), await _end_ms(past, until)
     start = copy_of(begin.core)
     extraction, comparison = Extraction(begin.core), Comparison(begin.core)
     extraction.found.begin_ms, extraction.found.end_ms = begin.now_ms or (await past.span())[0], end_ms
@@ -80,12 +80,6 @@ async def period_of(
     if on_preemption is None:
         on_preemption = LOSE if workload.preempted > 2 * workload.asked_again else REQUEUE
     return Period(start, workload, actual.report(), comparison.found, on_preemption)
-
-
-async def _begin(past: Past, since: At | None) -> Restored:
-    if since is not None:
-        return await past.restore(since)
-    return [one async for one, _ in past.stretches()][-1]
 
 
 async def _end_ms(past: Past, until: At) -> int:

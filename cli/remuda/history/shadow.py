@@ -160,7 +160,7 @@ class Shadow:
         self._path = path_of(settings.directory, rm)
         against = self._against()
         found = read(self._path)
-        self.report = found if found is not None and found.against == against else ShadowReport(rm, against)
+        self.report = found if found is not None and found.against == against else ShadowReport(rm=rm, against=against)
         self.report.is_over = False
         self._failures = 0
 
@@ -186,7 +186,7 @@ class Shadow:
             if past.last_seq > report.log_seq:
                 found = await self._version.json("replay", *self._words(past.last_seq), "--exact")
                 before = report.commits, report.different
-                report.add(found)
+                report.take(found)
                 COMMITS.labels(rm_label(self._rm)).inc(report.commits - before[0])
                 DIFFERENT.labels(rm_label(self._rm)).inc(report.different - before[1])
                 report.problem = ""
@@ -204,7 +204,7 @@ class Shadow:
         self._failures += 1
         log.error("the shadow has not decided, trying again", rm=self._rm, error=why)
         if self._failures > 1 and self.report.log_seq:
-            self.report = ShadowReport(self._rm, self.report.against, effect=self.report.effect)
+            self.report = ShadowReport(rm=self._rm, against=self.report.against, effect=self.report.effect)
         self.report.problem = why
 
     def _words(self, until: int) -> list[str]:

@@ -109,13 +109,13 @@ def replay_exactly(period: Period, given: Options, every: int, as_json: bool) ->
     if given.queues is None:
         found = _over(period, _compared)
         same = "" if found.different else ": the same was decided again"
-        _show_decided(_exact_row(found), f"{found}{same}", as_json)
+        _show_decided({**msgspec.to_builtins(found), "distance": found.distance}, f"{found}{same}", as_json)
         return
     from remuda_core.wire.configuration import read_configuration
 
     configuration = read_configuration(proposed(given.queues, as_json))
     otherwise = _over(period, partial(_one_step, configuration, every))
-    _show_decided(_one_step_row(otherwise), str(otherwise), as_json)
+    _show_decided(msgspec.to_builtins(otherwise), str(otherwise), as_json)
 
 
 def _over(period: Period, work: Callable[[Past, At | None, At], Coroutine[Any, Any, T]]) -> T:
@@ -184,10 +184,7 @@ async def _compared(past: Past, begin: At | None, end: At) -> Compared:
     from ..history.exact import Compared, compare
 
     found = Compared()
-    if begin is not None:
-        return await compare(past, await past.restore(begin), end)
-    async for start, last in past.stretches():
-        until = last if end.seq is None and end.ms is None else end
+    async for start, until in past.parts(begin, end):
         found.add(await compare(past, start, until))
     return found
 
@@ -201,26 +198,11 @@ async def _one_step(
 
     found = OneStep()
     try:
-        if begin is not None:
-            return await compare_with(past, await past.restore(begin), configuration, end, every)
-        async for start, last in past.stretches():
-            until = last if end.seq is None and end.ms is None else end
+        async for start, until in past.parts(begin, end):
             found.add(await compare_with(past, start, configuration, until, every))
     except ChildFailed as error:
         raise UserError(f"a look at a commit was given up: {error}") from None
     return found
-
-
-def _exact_row(found: Compared) -> Report:
-    names = ("commits", "facts", "rebuilt", "explained", "unread", "different", "log_seq", "at_ms", "distance")
-    differences = [{"log_seq": one.seq, "text": str(one)} for one in found.differences]
-    row = {name: getattr(found, name) for name in names}
-    return {**row, "by_kind": dict(found.by_command), "differences": differences}
-
-
-def _one_step_row(found: OneStep) -> Report:
-    differences = [{"log_seq": one.log_seq, "text": str(one)} for one in found.differences]
-    return {**msgspec.to_builtins(found), "different": found.different, "differences": differences}
 
 
 def _show_decided(row: Report, text: str, as_json: bool) -> None:
@@ -428,6 +410,6 @@ def shadow(directory: Path, as_json: bool) -> None:
         over = ", which is over" if report.is_over else ""
         console.print(Text(f"{report.rm}: {report.against}{over}{until}: {report.summary()}"), soft_wrap=True)
         for difference in report.differences[:ROWS]:
-            console.print(Text(f"  {difference['text']}"), soft_wrap=True)
+            console.print(Text(f"  {difference}"), soft_wrap=True)
         if report.effect is not None:
             show_report(report.effect)
