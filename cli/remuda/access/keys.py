@@ -43,7 +43,7 @@ class Keys:
         """Create missing keys of roles. Returns their names."""
         for made in (self.rms_directory, (self.directory / ACCOUNTS).parent):
             made.mkdir(parents=True, exist_ok=True)
-        missing = [role for role in (*ROLES, MONITOR) if not _public(self.directory / role).exists()]
+        missing = [role for role in (*ROLES, MONITOR) if not _file(self.directory / role, PUBLIC).exists()]
         for role in missing:
             _make(self.directory / role)
         self.render()
@@ -51,95 +51,82 @@ class Keys:
 
     def add_rm(self, rm_id: str) -> Path:
         """Create the key of an RM. Returns the path of its seed. Raises UserError if the RM has a key."""
-        subjects.check_rm_id(rm_id)
-        self._check_roles()
-        at = self.rms_directory / subjects.key_of(rm_id)
-        if _public(at).exists():
-            raise UserError(f"{rm_id} has a key already: {_public(at)}; `remuda rm remove {rm_id}` deletes it")
-        _make(at)
-        self.render()
-        return at.with_name(at.name + SEED)
+        return self._add(self._rm(rm_id), rm_id, f"`remuda rm remove {rm_id}` deletes it")
 
     def remove_rm(self, rm_id: str) -> None:
-        at = self.rms_directory / subjects.key_of(subjects.check_rm_id(rm_id))
-        if not _public(at).exists():
-            raise UserError(f"{rm_id} has no key in {self.rms_directory}")
-        _public(at).unlink()
-        at.with_name(at.name + SEED).unlink(missing_ok=True)
-        self.render()
+        self._remove(self._rm(rm_id), rm_id)
 
     def rms(self) -> dict[str, str]:
         """Returns the public key of each RM that has one, by rmID."""
-        found = sorted(self.rms_directory.glob(f"*{PUBLIC}"))
-        return {subjects.rm_of_key(path.name.removesuffix(PUBLIC)): path.read_text().strip() for path in found}
+        return {subjects.rm_of_key(name): key for name, key in _in(self.rms_directory)}
+
+    def _rm(self, rm_id: str) -> Path:
+        return self.rms_directory / subjects.key_of(subjects.check_rm_id(rm_id))
 
     def add_operator(self, operator: Operator) -> Path:
         """Create the key of an operator. Returns the path of its seed. Raises UserError if the operator has a key."""
-        self._check_roles()
-        at = self.operators_directory / operator.token
-        if _public(at).exists():
-            raise UserError(
-                f"{operator.name} has a key already: {_public(at)}; `remuda operator groups` changes the groups"
-            )
-        self.operators_directory.mkdir(exist_ok=True)
-        _write_groups(at, operator)
-        _make(at)
-        self.render()
-        return at.with_name(at.name + SEED)
+        at, hint = self._operator(operator), "`remuda operator groups` changes the groups"
+        return self._add(at, operator.name, hint, operator.groups)
 
     def set_groups(self, operator: Operator) -> None:
         """Replace the groups of an operator. Raises UserError if the operator has no key."""
-        _write_groups(self._operator_key(operator), operator)
+        _write_lines(_file(self._operator_key(operator), GROUPS), operator.groups)
         self.render()
 
     def remove_operator(self, operator: Operator) -> None:
         """Deletes the key of an operator. Raises UserError if the operator has no key."""
         at = self._operator_key(operator)
-        for end in (PUBLIC, SEED, GROUPS):
-            at.with_name(at.name + end).unlink(missing_ok=True)
         left = [name for name in self.log_levels() if name != operator.name]
         _write_lines(self.directory / LOG_LEVELS, left)  # another one of that name is not meant
-        self.render()
+        self._remove(at, operator.name)
 
     def operators(self) -> dict[Operator, str]:
         """Returns the public key of each operator. Raises UserError for a file of groups that cannot be read."""
         found = {}
-        for public in sorted(self.operators_directory.glob(f"*{PUBLIC}")):
-            file = public.with_suffix(GROUPS)
+        for name, key in _in(self.operators_directory):
+            file = _file(self.operators_directory / name, GROUPS)
             try:
-                operator = Operator(decode(public.name.removesuffix(PUBLIC)), tuple(file.read_text().split()))
+                found[Operator(decode(name), tuple(file.read_text().split()))] = key
             except (OSError, ValueError) as error:
                 raise UserError(f"{file}: {error}; `remuda operator groups` writes it") from None
-            found[operator] = public.read_text().strip()
         return found
 
     def add_client(self, name: str) -> Path:
         """Create the key of a client of Peloton's resource manager. Returns the path of its seed. Raises UserError if
         it has a key, ValueError for a name that is not allowed."""
-        at = self.clients_directory / client_token(name)
-        self._check_roles()
-        if _public(at).exists():
-            raise UserError(f"{name} has a key already: {_public(at)}; `remuda peloton remove {name}` deletes it")
-        self.clients_directory.mkdir(exist_ok=True)
-        _make(at)
-        self.render()
-        return at.with_name(at.name + SEED)
+        return self._add(self._client(name), name, f"`remuda peloton remove {name}` deletes it")
 
     def remove_client(self, name: str) -> None:
         """Deletes the key of a client of Peloton's resource manager. Raises UserError if the client has no key,
         ValueError for a name that is not allowed.
         """
-        at = self.clients_directory / client_token(name)
-        if not _public(at).exists():
-            raise UserError(f"{name} has no key in {self.clients_directory}")
-        for end in (PUBLIC, SEED):
-            at.with_name(at.name + end).unlink(missing_ok=True)
-        self.render()
+        self._remove(self._client(name), name)
 
     def clients(self) -> dict[str, str]:
         """Returns the public key of each client of Peloton's resource manager that has one of its own, by name."""
-        found = sorted(self.clients_directory.glob(f"*{PUBLIC}"))
-        return {decode(path.name.removesuffix(PUBLIC)): path.read_text().strip() for path in found}
+        return {decode(name): key for name, key in _in(self.clients_directory)}
+
+    def _client(self, name: str) -> Path:
+        return self.clients_directory / client_token(name)
+
+    def _add(self, at: Path, name: str, hint: str, groups: Iterable[str] | None = None) -> Path:
+        """`groups`: of an operator."""
+        self._check_roles()
+        if (public := _file(at, PUBLIC)).exists():
+            raise UserError(f"{name} has a key already: {public}; {hint}")
+        at.parent.mkdir(exist_ok=True)
+        if groups is not None:
+            _write_lines(_file(at, GROUPS), groups)
+        _make(at)
+        self.render()
+        return _file(at, SEED)
+
+    def _remove(self, at: Path, name: str) -> None:
+        if not _file(at, PUBLIC).exists():
+            raise UserError(f"{name} has no key in {at.parent}")
+        for end in (PUBLIC, SEED, GROUPS):
+            _file(at, end).unlink(missing_ok=True)
+        self.render()
 
     def set_acts_as(self, front_end: str, operators: Sequence[Operator | str]) -> None:
         """Replace the operators in whose names a front end may act; ANYONE: any. Raises UserError for another role."""
@@ -174,38 +161,39 @@ class Keys:
         except FileNotFoundError:
             return []
 
+    def _operator(self, operator: Operator) -> Path:
+        return self.operators_directory / operator.token
+
     def _operator_key(self, operator: Operator) -> Path:
-        at = self.operators_directory / operator.token
-        if not _public(at).exists():
-            raise UserError(f"{operator.name} has no key in {self.operators_directory}; `remuda operator add` makes it")
+        at = self._operator(operator)
+        if not _file(at, PUBLIC).exists():
+            raise UserError(f"{operator.name} has no key in {at.parent}; `remuda operator add` makes it")
         return at
 
     def _check_roles(self) -> None:
-        if not _public(self.directory / ROLES[0]).exists():
+        if not _file(self.directory / ROLES[0], PUBLIC).exists():
             raise UserError(f"{self.directory}: no service keys; `remuda keys {self.directory}` creates them")
 
     def render(self) -> None:
-        """Write the accounts file atomically, so that a server never reads a part of it."""
-        roles = {role: _public(self.directory / role).read_text().strip() for role in (*ROLES, MONITOR)}
+        """Write the accounts file."""
+        roles = {role: _file(self.directory / role, PUBLIC).read_text().strip() for role in (*ROLES, MONITOR)}
         acts_as = {role: self.acts_as(role) for role in FRONT_ENDS}
         everything = accounts(roles, self.rms(), self.operators(), acts_as, self.log_levels(), self.clients())
-        text = json.dumps(everything, indent=1)
-        accounts_file = self.directory / ACCOUNTS
-        draft = accounts_file.with_suffix(".new")
-        draft.write_text(text[1:-1].strip() + "\n")  # without the outer braces, because the file is included
-        draft.replace(accounts_file)
+        text = json.dumps(everything, indent=1)[1:-1]  # without the outer braces, because the file is included
+        _write_lines(self.directory / ACCOUNTS, [text.strip()])
 
 
-def _public(at: Path) -> Path:
-    return at.with_name(at.name + PUBLIC)
+def _file(at: Path, end: str) -> Path:
+    return at.with_name(at.name + end)
 
 
-def _write_groups(at: Path, operator: Operator) -> None:
-    _write_lines(at.with_name(at.name + GROUPS), operator.groups)
+def _in(directory: Path) -> list[tuple[str, str]]:
+    """The public keys in a directory, by the names of their files."""
+    return [(one.name.removesuffix(PUBLIC), one.read_text().strip()) for one in sorted(directory.glob(f"*{PUBLIC}"))]
 
 
 def _write_lines(file: Path, lines: Iterable[str]) -> None:
-    """Atomically: the accounts file is made from it."""
+    """Atomically: a server reads the accounts file, which is made from the others."""
     draft = file.with_name(file.name + ".new")
     draft.write_text("".join(f"{line}\n" for line in lines))
     draft.replace(file)
@@ -213,7 +201,7 @@ def _write_lines(file: Path, lines: Iterable[str]) -> None:
 
 def _make(at: Path) -> None:
     seed = nkeys.encode_seed(secrets.token_bytes(32), nkeys.PREFIX_BYTE_USER)
-    file = os.open(at.with_name(at.name + SEED), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    file = os.open(_file(at, SEED), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(file, "wb") as out:
         out.write(seed + b"\n")
-    _public(at).write_text(nkeys.from_seed(bytearray(seed)).public_key.decode() + "\n")
+    _file(at, PUBLIC).write_text(nkeys.from_seed(bytearray(seed)).public_key.decode() + "\n")

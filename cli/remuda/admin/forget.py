@@ -7,10 +7,7 @@ rmproxy deletes it for a scheduler administrator.
 from __future__ import annotations
 
 import json
-import sys
 import time
-
-import typer
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, Refused
@@ -25,22 +22,19 @@ from ..errors import UserError
 from ..terminal import arguments, event_loop
 from ..terminal.output import console
 from .act import Attempt, act
+from .asking import check_that_it_can_ask, have_typed
 
 GONE = "Stopped"  # the state of an RM without heartbeats for too long, or that has deregistered
 
 
 def forget(url: str, rm: str, yes: bool, although_registered: bool) -> None:
     arguments.rm_id(rm)
-    if not yes and not sys.stdin.isatty():
-        raise UserError(
-            f"rm forget {rm} deletes all data of {rm} and needs a confirmation: run it on a terminal or add --yes"
-        )
+    check_that_it_can_ask(yes, f"rm forget {rm} deletes all data of {rm} and needs a confirmation")
     by_rmproxy = event_loop.run(lambda: is_key_of_an_operator(url, rm))
     if not by_rmproxy:
         event_loop.run(lambda: check_forgettable(url, rm, although_registered))
     console.print(f"This deletes all data of {rm}: log, snapshots, requests, callbacks, events, dead letters.")
-    if not yes and typer.prompt(f"Type {rm} to go on", default="", show_default=False) != rm:
-        raise UserError("cancelled; nothing was changed")
+    have_typed(rm, yes)
     if by_rmproxy:
         attempt = Attempt(rm, "forget_rm", force=although_registered)
         act(url, attempt, f"{rm} is forgotten", as_json=False, force="--although-registered")

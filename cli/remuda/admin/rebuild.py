@@ -14,7 +14,6 @@ import asyncio
 import base64
 import gzip
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +21,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import typer
 from rich.table import Table
 from rich.text import Text
 
@@ -43,14 +41,12 @@ from ..errors import UserError
 from ..terminal import arguments, event_loop
 from ..terminal.output import console, table_of
 from ..terminal.units import size
+from .asking import check_that_it_can_ask, have_typed
 
 
 def rebuild(url: str, rm: str, directory: Path, yes: bool) -> None:
     arguments.log_id(rm)
-    if not yes and not sys.stdin.isatty():
-        raise UserError(
-            f"rebuild {rm} deletes data of {rm} and needs a confirmation: run it on a terminal or add --yes"
-        )
+    check_that_it_can_ask(yes, f"rebuild {rm} deletes data of {rm} and needs a confirmation")
     if not directory.is_dir():
         raise UserError(f"--directory {directory}: no such directory")
     halt, found = event_loop.run(lambda: _inspect(url, rm))
@@ -63,8 +59,7 @@ def rebuild(url: str, rm: str, directory: Path, yes: bool) -> None:
         else "Then rmproxy requests the RM to register and report."
     )
     console.print(f"The messages are saved to a file first. {then}")
-    if not yes and typer.prompt(f"Type {rm} to go on", default="", show_default=False) != rm:
-        raise UserError("cancelled; nothing was changed")
+    have_typed(rm, yes)
     event_loop.run(lambda: _rebuild(url, rm, directory, console.print))
 
 

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
 import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import msgspec
-import typer
 from google.protobuf.message import DecodeError
 
 from remuda_bus import subjects
@@ -32,6 +30,7 @@ from ..errors import UserError
 from ..show import faults
 from ..terminal import arguments, event_loop
 from ..terminal.output import console
+from .asking import check_that_it_can_ask, have_typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +44,11 @@ class Halted:
 
 def resume(url: str, rm: str, yes: bool, as_json: bool) -> None:
     arguments.log_id(rm)
-    if not yes and (as_json or not sys.stdin.isatty()):
-        raise UserError(f"resume {rm} starts scheduling for {rm} and needs a confirmation: use a terminal or --yes")
+    check_that_it_can_ask(yes, f"resume {rm} starts scheduling for {rm} and needs a confirmation", not as_json)
     found = event_loop.run(lambda: _inspect(url, rm))
     if not as_json:
         _show(found)
-    if not yes and typer.prompt(f"Type {rm} to go on", default="", show_default=False) != rm:
-        raise UserError("cancelled; nothing was changed")
+    have_typed(rm, yes)
     leader, is_behind = event_loop.run(lambda: _resume(url, rm, found))
     if as_json:
         said = {**asdict(found.halt), "faults": found.faults, "leader": leader, "behind": is_behind}
