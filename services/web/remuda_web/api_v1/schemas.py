@@ -21,99 +21,51 @@ PROBLEM: Final = "Problem"
 _REF: Final = "#/components/schemas/"
 # Of the rows of queries. Messages of the protos have the same names without the ending.
 _ROW: Final = f"{_REF}{{name}}Row"
-_PROBLEM_SCHEMA: Final[Schema] = {
-    "type": "object", "required": ["type", "title", "status", "detail"],
-    "properties": {
-        "type": {"type": "string"}, "title": {"type": "string"}, "status": {"type": "integer"},
-        "detail": {"type": "string"}, "field": {"type": "string"}, "value": {"type": "string"},
-        "expected": {"type": "string"}, "problems": {"type": "array", "items": {"type": "object"}},
-    },
-}  # fmt: skip
+
+
+def _object(optional: Sequence[str] = (), /, **fields: Any) -> Schema:
+    """An object with these fields, each a type or a schema. `optional`: those that may be missing."""
+    of = {name: one if isinstance(one, dict) else msgspec.json.schema(one) for name, one in fields.items()}
+    required = [name for name in of if name not in optional]
+    return {"type": "object", **({"required": required} if required else {}), "properties": of}
+
+
+def _list(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+_PROBLEM_SCHEMA: Final = _object(
+    ("field", "value", "expected", "problems"),
+    type=str, title=str, status=int, detail=str, field=str, value=str, expected=str, problems=list[dict[str, Any]],
+)  # fmt: skip
 OBJECT: Final[Schema] = {"type": "object"}
 STATS: Final[Schema] = {"$ref": _ROW.format(name=Stats.__name__)}
-RMS: Final[Schema] = {
-    "type": "object", "required": ["rms"], "properties": {"rms": {"type": "array", "items": {"type": "string"}}},
-}  # fmt: skip
-ME: Final[Schema] = {
-    "type": "object", "required": ["operator", "groups", "reads_all"],
-    "properties": {
-        "operator": {"anyOf": [{"type": "string"}, {"type": "null"}]}, "reads_all": {"type": "boolean"},
-        "groups": {"type": "array", "items": {"type": "string"}},
-    },
-}  # fmt: skip
-WELCOME: Final[Schema] = {
-    "type": "object", "required": ["nats", "keys"],
-    "properties": {"nats": {"type": "string"}, "keys": {"type": "boolean"}},
-}  # fmt: skip
-_OBJECTS: Final[Schema] = {"type": "array", "items": {"type": "object"}}
-OVERVIEW: Final[Schema] = {
-    "type": "object", "required": ["at_ms", "rms", "attention", "changes"],
-    "properties": {"at_ms": {"type": "integer"}, "rms": _OBJECTS, "attention": _OBJECTS, "changes": _OBJECTS},
-}  # fmt: skip
-_WHOLE: Final[Schema] = {"type": "integer"}
-_TEXT: Final[Schema] = {"type": "string"}
-PAST: Final[Schema] = {
-    "type": "object", "required": ["rm", "since_ms", "until_ms", "first_seq", "last_seq"],
-    "properties": {"rm": _TEXT, "since_ms": _WHOLE, "until_ms": _WHOLE, "first_seq": _WHOLE, "last_seq": _WHOLE},
-}  # fmt: skip
-_REPLAY_FIELDS: Final[Schema] = {
-    "id": _TEXT, "title": _TEXT, "since": _TEXT, "at_ms": _WHOLE, "problem": _TEXT,
-    "state": {"type": "string", "enum": ["running", "done", "failed"]},
-}  # fmt: skip
-REPLAY_ROW: Final[Schema] = {"type": "object", "required": [*_REPLAY_FIELDS], "properties": _REPLAY_FIELDS}
-REPLAYS: Final[Schema] = {
-    "type": "object", "required": ["replays"], "properties": {"replays": {"type": "array", "items": REPLAY_ROW}},
-}  # fmt: skip
+RMS: Final = _object(rms=list[str])
+ME: Final = _object(operator=str | None, groups=list[str], reads_all=bool)
+WELCOME: Final = _object(nats=str, keys=bool)
+OVERVIEW: Final = _object(at_ms=int, **dict.fromkeys(("rms", "attention", "changes"), list[dict[str, Any]]))
+PAST: Final = _object(rm=str, since_ms=int, until_ms=int, first_seq=int, last_seq=int)
+REPLAY_ROW: Final = _object(
+    id=str, title=str, since=str, at_ms=int, problem=str,
+    state={"type": "string", "enum": ["running", "done", "failed"]},
+)  # fmt: skip
+REPLAYS: Final = _object(replays=_list(REPLAY_ROW))
 # `report`: docs/history.md; null while it runs.
-REPLAY: Final[Schema] = {
-    "type": "object", "required": [*_REPLAY_FIELDS, "report"],
-    "properties": {**_REPLAY_FIELDS, "report": {"anyOf": [OBJECT, {"type": "null"}]}},
-}  # fmt: skip
-_NUMBERS: Final[Schema] = {"type": "array", "items": {"type": "integer"}}
-QUEUE_HISTORY: Final[Schema] = {
-    "type": "object", "required": ["rm", "partition", "queue", "kept", "times", "running", "resources"],
-    "properties": {
-        "rm": {"type": "string"}, "partition": {"type": "string"}, "queue": {"type": "string"},
-        "kept": {"type": "boolean"}, "times": _NUMBERS, "running": _NUMBERS,
-        "resources": {
-            "type": "object",
-            "additionalProperties": {
-                "type": "object",
-                "additionalProperties": {
-                    "type": "array", "items": {"anyOf": [{"type": "integer"}, {"type": "null"}]}
-                },
-            },
-        },
-    },
-}  # fmt: skip
-DEVICE_HISTORY: Final[Schema] = {
-    "type": "object", "required": ["rm", "partition", "kept", "times", "resources"],
-    "properties": {
-        name: of for name, of in QUEUE_HISTORY["properties"].items() if name not in ("queue", "running")
-    },
-}  # fmt: skip
-_AMOUNTS: Final[Schema] = {"type": "object", "additionalProperties": {"type": "integer"}}
-LEDGER: Final[Schema] = {
-    "type": "object", "required": ["rm", "since_ms", "until_ms", "by", "per", "zone", "begun_ms", "closed_ms", "rows"],
-    "properties": {
-        "rm": {"type": "string"}, "since_ms": {"type": "integer"}, "until_ms": {"type": "integer"},
-        "by": {"type": "array", "items": {"type": "string"}}, "per": {"type": "string"}, "zone": {"type": "string"},
-        "begun_ms": {"type": "integer"}, "closed_ms": {"type": "integer"}, "currency": {"type": "string"},
-        "rows": {
-            "type": "array",
-            "items": {
-                "type": "object", "required": ["from_ms", "until_ms", "tags", *KINDS],
-                "properties": {
-                    "from_ms": {"type": "integer"}, "until_ms": {"type": "integer"},
-                    **{name: {"type": "string"} for name in ("partition", "queue", "user", "application")},
-                    "tags": {"type": "object", "additionalProperties": {"type": "string"}},
-                    **dict.fromkeys(KINDS, _AMOUNTS),
-                    "cost": {"type": "object", "additionalProperties": {"type": "string"}},
-                },
-            },
-        },
-    },
-}  # fmt: skip
+REPLAY: Final = _object(**REPLAY_ROW["properties"], report=dict[str, Any] | None)
+DEVICE_HISTORY: Final = _object(
+    rm=str, partition=str, kept=bool, times=list[int], resources=dict[str, dict[str, list[int | None]]]
+)
+QUEUE_HISTORY: Final = _object(**DEVICE_HISTORY["properties"], queue=str, running=list[int])
+_LEDGER_ROW: Final = _object(
+    ("partition", "queue", "user", "application", "cost"),
+    from_ms=int, until_ms=int, partition=str, queue=str, user=str, application=str, tags=dict[str, str],
+    **dict.fromkeys(KINDS, dict[str, int]), cost=dict[str, str],
+)  # fmt: skip
+LEDGER: Final = _object(
+    ("currency",),
+    rm=str, since_ms=int, until_ms=int, by=list[str], per=str, zone=str, begun_ms=int, closed_ms=int, currency=str,
+    rows=_list(_LEDGER_ROW),
+)  # fmt: skip
 _DESCRIPTORS: Final = {method.name: method for service in SERVICES for method in service.methods}
 
 
@@ -156,42 +108,22 @@ def streamed() -> Schema:
 
 def of_rows(kind: str) -> Schema:
     """The page of rows of a query."""
-    row: Schema = {"$ref": _ROW.format(name=ROWS[kind].__name__)}
-    properties: Schema = {
-        "rm": {"type": "string"}, "state": {"type": "string"}, "log_seq": {"type": "integer"},
-        "at_ms": {"type": "integer"}, "rows": {"type": "array", "items": row},
-        "next": {"anyOf": [{"type": "string"}, {"type": "null"}]},
-    }  # fmt: skip
-    return {"type": "object", "required": list(properties), "properties": properties}
-
-
-_POOLS_CHANGE: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        "text": {"type": "string"}, "path": {"type": "string"}, "delete": {"type": "boolean"},
-        "set": {"type": "object", "additionalProperties": {"type": "string"}},
-    },
-}  # fmt: skip
-_POOLS_CHANGED: Final[Schema] = {
-    "type": "object", "required": ["changes"],
-    "properties": {"changes": {"type": "array", "items": {"type": "string"}}},
-}  # fmt: skip
+    rows = _list({"$ref": _ROW.format(name=ROWS[kind].__name__)})
+    return _object(rm=str, state=str, log_seq=int, at_ms=int, rows=rows, next=str | None)
 
 
 def of_pools_change() -> Schema:
-    return {"requestBody": _body(_POOLS_CHANGE, required=False), "responses": answers(_POOLS_CHANGED)}
+    change = _object(("text", "path", "delete", "set"), text=str, path=str, delete=bool, set=dict[str, str])
+    return {"requestBody": _body(change, required=False), "responses": answers(_object(changes=list[str]))}
 
 
 def of_pools_preview() -> Schema:
-    of_text: Schema = {"type": "object", "required": ["text"], "properties": {"text": {"type": "string"}}}
-    return {"requestBody": _body(of_text, required=True), "responses": answers(OBJECT)}
+    return {"requestBody": _body(_object(text=str), required=True), "responses": answers(OBJECT)}
 
 
 def of_replay() -> Schema:
-    of_text: Schema = {
-        "type": "object", "required": ["text"], "properties": {"text": _TEXT, "since": _TEXT, "title": _TEXT},
-    }  # fmt: skip
-    return {"requestBody": _body(of_text, required=True), "responses": answers(REPLAY_ROW)}
+    asked = _object(("since", "title"), text=str, since=str, title=str)
+    return {"requestBody": _body(asked, required=True), "responses": answers(REPLAY_ROW)}
 
 
 def _body(fields: Schema, *, required: bool) -> Schema:
