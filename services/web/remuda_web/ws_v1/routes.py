@@ -78,20 +78,19 @@ def add_routes(
 ) -> None:
     router = APIRouter(prefix=PREFIX, tags=["ws/v1"])
 
-    def get(path: str, summary: str, found: Callable[[Answers, Request], Awaitable[object]]) -> None:
+    def get(path: str, summary: str, found: Callable[..., Awaitable[object]], *queried: str) -> None:
+        """`found`: of the names in the path, and of the parameters of the query that are `queried`."""
+        names = re.findall(r"{(\w+)}", path)
+
         async def handler(request: Request) -> Response:
-            return answer(encode(await found(_for(request), request)))
+            given = (*(name_in(request, one) for one in names), *map(request.query_params.get, queried))
+            return answer(encode(await found(_for(request), *given)))
 
         handler.__name__ = re.sub(r"\W+", "_", path).strip("_")
         router.add_api_route(
-            path,
-            handler,
-            methods=["GET"],
-            summary=summary,
-            response_class=Response,
+            path, handler, methods=["GET"], summary=summary, response_class=Response, responses=_documented(),
             openapi_extra=parameters_of(path),
-            responses=_documented(),
-        )
+        )  # fmt: skip
 
     def _for(request: Request) -> Answers:
         return answers.from_source(source_for(request, source))
@@ -99,53 +98,37 @@ def add_routes(
     async def kept(value: object) -> object:
         return value
 
-    get("/clusters", "Clusters, one for each partition", lambda a, _: a.clusters())
-    get("/partitions", "Partitions of all RMs", lambda a, _: a.partitions())
-    get(f"{PARTITION}/queues", "The tree of queues", lambda a, r: a.queues(name_in(r, "partition")))
-    get(
-        f"{PARTITION}/queue/{{queue}}", "One queue; with `?subtree`, those below it, too",
-        lambda a, r: a.queue(name_in(r, "partition"), name_in(r, "queue"), "subtree" in r.query_params),
-    )  # fmt: skip
-    get(f"{PARTITION}/nodes", "Nodes", lambda a, r: a.nodes(name_in(r, "partition")))
-    get(f"{PARTITION}/node/{{node}}", "One node", lambda a, r: a.node(name_in(r, "partition"), name_in(r, "node")))
-    get(
-        f"{PARTITION}/queue/{{queue}}/applications", "Applications of a queue",
-        lambda a, r: a.applications(name_in(r, "partition"), name_in(r, "queue")),
-    )  # fmt: skip
+    get("/clusters", "Clusters, one for each partition", Answers.clusters)
+    get("/partitions", "Partitions of all RMs", Answers.partitions)
+    get(f"{PARTITION}/queues", "The tree of queues", Answers.queues)
+    get(f"{PARTITION}/queue/{{queue}}", "One queue; with `?subtree`, those below it, too", _queue, "subtree")
+    get(f"{PARTITION}/nodes", "Nodes", Answers.nodes)
+    get(f"{PARTITION}/node/{{node}}", "One node", Answers.node)
+    get(f"{PARTITION}/queue/{{queue}}/applications", "Applications of a queue", Answers.applications)
     get(
         f"{PARTITION}/queue/{{queue}}/applications/{{state}}", "Applications of a queue that are active or completed",
-        lambda a, r: a.applications_of_queue(
-            name_in(r, "partition"), name_in(r, "queue"), name_in(r, "state"), r.query_params.get("status")
-        ),
+        Answers.applications_of_queue, "status",
     )  # fmt: skip
     get(
         f"{PARTITION}/queue/{{queue}}/application/{{application}}", "One application of a queue",
-        lambda a, r: a.application(name_in(r, "partition"), name_in(r, "application"), name_in(r, "queue")),
+        lambda found, partition, queue, name: found.application(partition, name, queue),
     )  # fmt: skip
     get(
         f"{PARTITION}/applications/{{state}}", "Applications that are active, completed or rejected",
-        lambda a, r: a.applications_by_state(
-            name_in(r, "partition"), name_in(r, "state"), r.query_params.get("status")
-        ),
+        Answers.applications_by_state, "status",
     )  # fmt: skip
-    get(
-        f"{PARTITION}/application/{{application}}", "One application, also an ended one",
-        lambda a, r: a.application(name_in(r, "partition"), name_in(r, "application")),
-    )  # fmt: skip
-    get(f"{PARTITION}/placementrules", "Placement rules", lambda a, r: a.placement_rules(name_in(r, "partition")))
+    get(f"{PARTITION}/application/{{application}}", "One application, also an ended one", Answers.application)
+    get(f"{PARTITION}/placementrules", "Placement rules", Answers.placement_rules)
     for kind in (USER, GROUP):
         every, one = partial(_usage, kind), partial(_usage_of, kind)
         get(f"{PARTITION}/usage/{kind}s", f"Usage of every {kind}", every)
         get(f"{PARTITION}/usage/{kind}/{{name}}", f"Usage of one {kind}", one)
-    get("/history/apps", "Running applications in the last day", lambda _, __: kept(history.applications()))
-    get("/history/containers", "Allocations in the last day", lambda _, __: kept(history.containers()))
-    get("/scheduler/healthcheck", "Checks of the data", lambda _, __: answers.health())
-    get("/scheduler/node-utilization", "Nodes by use of the dominant resource", lambda a, _: a.utilization())
-    get("/scheduler/node-utilizations", "Nodes by use of each resource", lambda a, _: a.utilizations())
-    get(
-        "/events/batch", "Event records",
-        lambda a, r: a.events(r.query_params.get("count"), r.query_params.get("start")),
-    )  # fmt: skip
+    get("/history/apps", "Running applications in the last day", lambda _: kept(history.applications()))
+    get("/history/containers", "Allocations in the last day", lambda _: kept(history.containers()))
+    get("/scheduler/healthcheck", "Checks of the data", lambda _: answers.health())
+    get("/scheduler/node-utilization", "Nodes by use of the dominant resource", Answers.utilization)
+    get("/scheduler/node-utilizations", "Nodes by use of each resource", Answers.utilizations)
+    get("/events/batch", "Event records", Answers.events, "count", "start")
 
     @router.get("/fullstatedump", summary="Everything there is", responses=_documented())
     async def full_state(request: Request) -> Response:
@@ -211,12 +194,16 @@ def add_routes(
     )
 
 
-async def _usage(kind: str, answers: Answers, request: Request) -> object:
-    return await answers.usage(name_in(request, "partition"), kind)
+async def _queue(answers: Answers, partition: str, queue: str, subtree: str | None) -> object:
+    return await answers.queue(partition, queue, subtree is not None)
 
 
-async def _usage_of(kind: str, answers: Answers, request: Request) -> object:
-    return await answers.usage_of(name_in(request, "partition"), kind, name_in(request, "name"))
+async def _usage(kind: str, answers: Answers, partition: str) -> object:
+    return await answers.usage(partition, kind)
+
+
+async def _usage_of(kind: str, answers: Answers, partition: str, name: str) -> object:
+    return await answers.usage_of(partition, kind, name)
 
 
 class _EventStream:
