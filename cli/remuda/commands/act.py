@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
@@ -13,30 +12,12 @@ import typer
 from ..client import completion
 from ..errors import UserError
 from ..terminal import arguments
-from .options import DEFAULT_URL, AsJson, DefaultRm, Nats
+from ..terminal.formats import parameters_of, with_parameters
+from .options import DEFAULT_URL, AsJson, DefaultRm, Nats, argument
 
-Application = Annotated[
-    str,
-    typer.Argument(
-        metavar="APP",
-        help="applicationID.",
-        callback=arguments.application,
-        autocompletion=completion.applications,
-    ),
-]
-Queue = Annotated[
-    str,
-    typer.Argument(
-        metavar="QUEUE",
-        help="Full path of the queue.",
-        callback=arguments.queue,
-        autocompletion=completion.queues,
-    ),
-]
-Node = Annotated[
-    str,
-    typer.Argument(metavar="NODE", help="nodeID.", callback=arguments.node, autocompletion=completion.nodes),
-]
+Application = Annotated[str, argument("APP", "applicationID.", arguments.application, completion.applications)]
+Queue = Annotated[str, argument("QUEUE", "Full path of the queue.", arguments.queue, completion.queues)]
+Node = Annotated[str, argument("NODE", "nodeID.", arguments.node, completion.nodes)]
 Reason = Annotated[str, typer.Option(help="The reason, for the log.", callback=arguments.action_reason)]
 PartitionOption = Annotated[
     str, typer.Option(help="Partition. Default: default.", callback=arguments.partition, metavar="PARTITION")
@@ -72,11 +53,9 @@ def _action(kind: str) -> Callable[[Callable[..., Described]], Callable[..., Non
     """Makes a command of a function of an action's own arguments, which returns the fields of the action's message in
     `inbox.proto`, what holds once the action is accepted, and the kind of action if it is another one. The argument
     `force` is an option of the action."""
-    rm, *options = inspect.signature(_options, eval_str=True).parameters.values()
+    rm, *options = parameters_of(_options)
 
     def command(described: Callable[..., Described]) -> Callable[..., None]:
-        signature = inspect.signature(described, eval_str=True)
-
         @functools.wraps(described)
         def run(rm: str, reason: str, partition: str, action_id: str | None, nats: str, json: bool, **own: Any) -> None:
             from ..admin.act import Attempt, act
@@ -87,10 +66,7 @@ def _action(kind: str) -> Callable[[Callable[..., Described]], Callable[..., Non
             )
             act(nats, attempt, done, json)
 
-        parameters = [rm, *signature.parameters.values(), *options]
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {one.name: one.annotation for one in parameters}
-        return run
+        return with_parameters(run, [rm, *parameters_of(described), *options])
 
     return command
 
@@ -130,18 +106,8 @@ def unhold(queue: Queue) -> tuple[Fields, str]:
 
 @_action("lend_quota")
 def lend(
-    queue: Annotated[
-        str,
-        typer.Argument(
-            metavar="FROM", help="The queue that lends.", callback=arguments.queue, autocompletion=completion.queues
-        ),
-    ],
-    borrower: Annotated[
-        str,
-        typer.Argument(
-            metavar="TO", help="The queue that borrows.", callback=arguments.queue, autocompletion=completion.queues
-        ),
-    ],
+    queue: Annotated[str, argument("FROM", "The queue that lends.", arguments.queue, completion.queues)],
+    borrower: Annotated[str, argument("TO", "The queue that borrows.", arguments.queue, completion.queues)],
     amounts: Annotated[
         list[str] | None, typer.Argument(metavar="[RESOURCE=AMOUNT]...", help="How much, as in queues.yaml: vcore=100.")
     ] = None,
@@ -202,12 +168,7 @@ def undrain(node: Node) -> tuple[Fields, str]:
 @_action("change_ask_priority")
 def priority(
     application: Application,
-    key: Annotated[
-        str,
-        typer.Argument(
-            metavar="KEY", help="allocationKey.", callback=arguments.key, autocompletion=completion.pending_keys
-        ),
-    ],
+    key: Annotated[str, argument("KEY", "allocationKey.", arguments.key, completion.pending_keys)],
     value: Annotated[
         int, typer.Argument(metavar="N", min=-(2**31), max=2**31 - 1, help="The new priority. After --: a negative.")
     ],
@@ -219,15 +180,7 @@ def priority(
 
 @_action("release_one_allocation")
 def release(
-    uuid: Annotated[
-        str,
-        typer.Argument(
-            metavar="UUID",
-            help="UUID of the allocation.",
-            callback=arguments.uuid,
-            autocompletion=completion.allocations,
-        ),
-    ],
+    uuid: Annotated[str, argument("UUID", "UUID of the allocation.", arguments.uuid, completion.allocations)],
 ) -> tuple[Fields, str]:
     """Have the resource manager release one allocation. Needs the adminacl of its queue or of one above."""
     return {"uuid": uuid}, f"the release of {uuid} is requested"

@@ -9,15 +9,13 @@ import typer
 
 from ..limits import LOG_LEVEL_FOR_S
 from ..terminal import arguments
-from .options import DEFAULT_URL, AsJson, Nats, Rm, RmOrCluster, SettingsFile, Yes
+from .options import DEFAULT_URL, AsJson, Nats, Rm, RmOrCluster, SettingsFile, Yes, path_argument, path_option
 
 
 def rebuild(
     rm: RmOrCluster,
     nats: Nats = DEFAULT_URL,
-    directory: Annotated[
-        Path, typer.Option(help="Directory for the file with the removed messages.", callback=arguments.path)
-    ] = Path(),
+    directory: Annotated[Path, path_option("Directory for the file with the removed messages.")] = Path(),
     yes: Yes = False,
 ) -> None:
     """Delete the log, inbox, callbacks and snapshots of a resource manager and let it report anew. For an RM whose
@@ -59,9 +57,7 @@ def log(
 
 
 def backup(
-    directory: Annotated[
-        Path, typer.Argument(help="New directory for all streams and buckets.", callback=arguments.path)
-    ],
+    directory: Annotated[Path, path_argument("New directory for all streams and buckets.")],
     nats: Nats = DEFAULT_URL,
 ) -> None:
     """Save all streams and buckets of a running system. Needs the role admin."""
@@ -71,13 +67,10 @@ def backup(
 
 
 def restore(
-    directory: Annotated[Path, typer.Argument(help="Directory written by `remuda backup`.", callback=arguments.path)],
+    directory: Annotated[Path, path_argument("Directory written by `remuda backup`.")],
     nats: Nats = DEFAULT_URL,
     data: Annotated[
-        Path | None,
-        typer.Option(
-            help="Restore into this data directory of a stopped `remuda up`. Faster.", callback=arguments.path
-        ),
+        Path | None, path_option("Restore into this data directory of a stopped `remuda up`. Faster.")
     ] = None,
 ) -> None:
     """Restore a backup into empty NATS servers, before any service starts. Needs the role admin."""
@@ -118,18 +111,14 @@ def forget(
 
 def divide(
     rm: Rm,
-    config: Annotated[
-        Path, typer.Option("--config", help="The queues.yaml that the resource manager has.", callback=arguments.path)
-    ],
+    config: Annotated[Path, path_option("The queues.yaml that the resource manager has.", "--config")],
     into: Annotated[
         list[str],
         typer.Option(
             "--into", metavar="RM=PARTITION,...", help="A new resource manager and its partitions. Twice or more often."
         ),
     ],
-    directory: Annotated[
-        Path, typer.Option(help="New directory for the configurations and the steps.", callback=arguments.path)
-    ],
+    directory: Annotated[Path, path_option("New directory for the configurations and the steps.")],
     nats: Nats = DEFAULT_URL,
 ) -> None:
     """Prepare the division of a resource manager into several, by partitions: check everything, and write a
@@ -141,8 +130,7 @@ def divide(
 
 def check_cluster(
     kubeconfig: Annotated[
-        Path | None,
-        typer.Option(help="Of an administrator. Default: the service account of this pod.", callback=arguments.path),
+        Path | None, path_option("Of an administrator. Default: the service account of this pod.")
     ] = None,
     context: Annotated[str, typer.Option(help="Context of the kubeconfig. Default: its current one.")] = "",
     mode: Annotated[Literal["shim", "plugin"], typer.Option(help="Mode of the front end.")] = "shim",

@@ -5,6 +5,8 @@ user of the operating system."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,9 +15,10 @@ import typer
 from .. import limits
 from ..client import completion
 from ..terminal import arguments
-from .options import DEFAULT_URL, AsJson, DefaultRm, Nats, Yes
+from ..terminal.formats import parameters_of, with_parameters
+from .options import DEFAULT_URL, AsJson, DefaultRm, Nats, Yes, argument, path_argument, path_option
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="The queues.yaml.", callback=arguments.path)]
+File = Annotated[Path, path_argument("The queues.yaml.", "FILE")]
 Number = Annotated[
     int,
     typer.Argument(
@@ -50,13 +53,7 @@ For = Annotated[
     typer.Option("--for", help="Roll the change back after this time (30m), unless it is confirmed.", metavar="TIME"),
 ]
 QueuePath = Annotated[
-    str,
-    typer.Argument(
-        metavar="QUEUE",
-        help="Path of the queue, such as root.prod.",
-        callback=arguments.queue,
-        autocompletion=completion.queues_of_any,
-    ),
+    str, argument("QUEUE", "Path of the queue, such as root.prod.", arguments.queue, completion.queues_of_any)
 ]
 Partition = Annotated[str, typer.Option(help="Partition of the queue.")]
 Values = Annotated[
@@ -108,7 +105,7 @@ def diff(
 
 def preview(
     rm: DefaultRm,
-    file: Annotated[Path, typer.Argument(help="The proposed queues.yaml.", callback=arguments.path)],
+    file: Annotated[Path, path_argument("The proposed queues.yaml.")],
     passes: Passes = 3,
     rows: Rows = 20,
     nats: Nats = DEFAULT_URL,
@@ -144,9 +141,7 @@ def apply(
     put_in_force(nats, file, _request(message, base, staged_for, overwrite), json)
 
 
-def set_keys(
-    queue: QueuePath,
-    values: Values,
+def _options(
     partition: Partition = "default",
     message: Message = "",
     base: Base = None,
@@ -154,64 +149,58 @@ def set_keys(
     nats: Nats = DEFAULT_URL,
     json: AsJson = False,
 ) -> None:
+    """The options of every edit."""
+
+
+def _edit(described: Callable[..., list[dict[str, Any]]]) -> Callable[..., None]:
+    """Makes a command of a function of a queue and an edit's own arguments, which returns the edits."""
+
+    @functools.wraps(described)
+    def run(
+        partition: str, message: str, base: int | None, staged_for: str | None, nats: str, json: bool, **own: Any
+    ) -> None:
+        from ..admin.configuration import edit
+
+        edits = [{**one, "queue": own["queue"], "partition": partition} for one in described(**own)]
+        edit(nats, edits, _request(message, base, staged_for), json)
+
+    return with_parameters(run, [*parameters_of(described), *parameters_of(_options)])
+
+
+def _assigned(values: list[str]) -> dict[str, str]:
+    from ..admin.configuration import assignments
+
+    return assignments(values)
+
+
+@_edit
+def set_keys(queue: QueuePath, values: Values) -> list[dict[str, Any]]:
     """Set keys of a queue. Comments and order of the text stay."""
-    from ..admin.configuration import assignments, edit
-
-    edits = [
-        {"do": "set", "queue": queue, "partition": partition, "key": key, "value": value}
-        for key, value in assignments(values).items()
-    ]
-    edit(nats, edits, _request(message, base, staged_for), json)
+    return [{"do": "set", "key": key, "value": value} for key, value in _assigned(values).items()]
 
 
+@_edit
 def unset_keys(
     queue: QueuePath,
     keys: Annotated[list[str], typer.Argument(metavar="KEY...", help="Such as max.vcore, maxapplications.")],
-    partition: Partition = "default",
-    message: Message = "",
-    base: Base = None,
-    staged_for: For = None,
-    nats: Nats = DEFAULT_URL,
-    json: AsJson = False,
-) -> None:
+) -> list[dict[str, Any]]:
     """Remove keys of a queue."""
-    from ..admin.configuration import edit
-
-    edits = [{"do": "unset", "queue": queue, "partition": partition, "key": key} for key in keys]
-    edit(nats, edits, _request(message, base, staged_for), json)
+    return [{"do": "unset", "key": key} for key in keys]
 
 
+@_edit
 def add_queue(
     queue: QueuePath,
     values: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE...", help="As of `set`.")] = None,
-    partition: Partition = "default",
-    message: Message = "",
-    base: Base = None,
-    staged_for: For = None,
-    nats: Nats = DEFAULT_URL,
-    json: AsJson = False,
-) -> None:
+) -> list[dict[str, Any]]:
     """Add a queue."""
-    from ..admin.configuration import assignments, edit
-
-    made = {"do": "add", "queue": queue, "partition": partition, "values": assignments(values or [])}
-    edit(nats, [made], _request(message, base, staged_for), json)
+    return [{"do": "add", "values": _assigned(values or [])}]
 
 
-def remove_queue(
-    queue: QueuePath,
-    partition: Partition = "default",
-    message: Message = "",
-    base: Base = None,
-    staged_for: For = None,
-    nats: Nats = DEFAULT_URL,
-    json: AsJson = False,
-) -> None:
+@_edit
+def remove_queue(queue: QueuePath) -> list[dict[str, Any]]:
     """Remove a queue with all queues below it. It drains while applications run there."""
-    from ..admin.configuration import edit
-
-    request = _request(message, base, staged_for)
-    edit(nats, [{"do": "remove", "queue": queue, "partition": partition}], request, json)
+    return [{"do": "remove"}]
 
 
 def rollback(
@@ -246,18 +235,12 @@ def confirm(
 
 
 def import_files(
-    files: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILE", help="Files of one scheduler. -: stdin.", callback=arguments.paths),
-    ],
+    files: Annotated[list[Path], argument("FILE", "Files of one scheduler. -: stdin.", arguments.paths)],
     source: Annotated[
         str | None,
         typer.Option("--from", metavar="SOURCE", help="yunikorn, kueue, slurm or volcano. Default: by content."),
     ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", help="The queues.yaml to write. Default: stdout.", callback=arguments.path),
-    ] = None,
+    output: Annotated[Path | None, path_option("The queues.yaml to write. Default: stdout.", "--output")] = None,
     capacity: Annotated[
         str | None,
         typer.Option(

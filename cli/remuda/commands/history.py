@@ -9,15 +9,10 @@ import typer
 
 from ..client import completion
 from ..terminal import arguments
-from .options import ArchiveOptions, ArchiveStore, AsJson
+from .options import ArchiveOptions, ArchiveStore, AsJson, argument, path_argument, path_option
 
 # The RM may have no record any more, so it is always named.
-_Rm = Annotated[
-    str,
-    typer.Argument(
-        metavar="RM", help="rmID of the resource manager.", callback=arguments.rm_id, autocompletion=completion.rms
-    ),
-]
+_Rm = Annotated[str, argument("RM", "rmID of the resource manager.", arguments.rm_id, completion.rms)]
 _Since = Annotated[
     str | None,
     typer.Option(
@@ -67,9 +62,7 @@ def replay(
     rm: _Rm,
     since: _Since = None,
     until: _Until = None,
-    queues: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With this queues.yaml.", callback=arguments.path)
-    ] = None,
+    queues: Annotated[Path | None, path_option("With this queues.yaml.", metavar="FILE")] = None,
     quota: Annotated[
         list[str] | None,
         typer.Option(
@@ -94,10 +87,7 @@ def replay(
         str | None, typer.Option(metavar="xFACTOR", help="With so many times as many asks: x1.3.")
     ] = None,
     version: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="WHEEL|DIR", help="By another version, from its wheels, in a process.", callback=arguments.path
-        ),
+        Path | None, path_option("By another version, from its wheels, in a process.", metavar="WHEEL|DIR")
     ] = None,
     variant: Annotated[
         list[str] | None,
@@ -130,9 +120,7 @@ def replay(
     every: Annotated[
         int, typer.Option(min=1, max=1_000_000, help="With --exact --queues: decide only one commit of so many.")
     ] = 1,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write one page with charts.", callback=arguments.path)
-    ] = None,
+    html: Annotated[Path | None, path_option("Also write one page with charts.", metavar="FILE")] = None,
     applications: Annotated[
         bool, typer.Option("--applications", help="With --json: also the mean wait of each application.")
     ] = False,
@@ -156,10 +144,9 @@ def replay(
 
 
 def shadow(
-    directory: Annotated[
-        Path,
-        typer.Argument(metavar="[DIR]", help="The directory of the shadow, shadow.directory.", callback=arguments.path),
-    ] = Path("remuda-shadow"),
+    directory: Annotated[Path, path_argument("The directory of the shadow, shadow.directory.", "[DIR]")] = Path(
+        "remuda-shadow"
+    ),
     json: AsJson = False,
 ) -> None:
     """Show where a shadow (`remuda run shadow`) decides otherwise, and what the effect would have been."""

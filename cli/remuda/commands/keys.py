@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from ..client import completion
-from ..terminal import arguments
-from .options import KEYS, AsJson, KeyDirectory, Rm
+from .options import KEYS, AsJson, KeyDirectory, Rm, path_argument, path_option
 
 OperatorName = Annotated[
     str,
@@ -31,7 +30,7 @@ ClientName = Annotated[
 
 
 def keys(
-    directory: Annotated[Path, typer.Argument(help="Directory for the keys.", callback=arguments.path)] = KEYS,
+    directory: Annotated[Path, path_argument("Directory for the keys.")] = KEYS,
 ) -> None:
     """Create a key for each role that has none, and server/accounts.conf with the permissions for the NATS servers."""
     from ..access.command import make_keys
@@ -59,10 +58,7 @@ def cluster_keys(
     ] = None,
     password: Annotated[list[str] | None, typer.Option(help="A Secret with a password. Repeatable.")] = None,
     domain: Annotated[str, typer.Option(help="The domain of the cluster's services.")] = "cluster.local",
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option(help="Of the cluster. Default: the service account of this pod.", callback=arguments.path),
-    ] = None,
+    kubeconfig: Annotated[Path | None, path_option("Of the cluster. Default: the service account of this pod.")] = None,
     namespace: Annotated[str | None, typer.Option(help="Default: that of the pod or of the kubeconfig.")] = None,
 ) -> None:
     """Create the keys and certificates of an installation on Kubernetes, as Secrets and ConfigMaps. Resource managers

@@ -12,6 +12,24 @@ from ..client import completion
 from ..terminal import arguments
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
+
+
+def argument(
+    metavar: str, described: str, check: Callable[..., Any], names: Callable[..., list[str]] | None = None
+) -> Any:
+    """`check`: of `terminal.arguments`. `names`: of `client.completion`."""
+    return typer.Argument(metavar=metavar, help=described, callback=check, autocompletion=names)
+
+
+def path_argument(described: str, metavar: str | None = None) -> Any:
+    return typer.Argument(metavar=metavar, help=described, callback=arguments.path)
+
+
+def path_option(described: str, *names: str, metavar: str | None = None) -> Any:
+    """`names`: where they are not that of the parameter."""
+    return typer.Option(*names, metavar=metavar, help=described, callback=arguments.path)
+
+
 Plain = Annotated[
     bool, typer.Option("--plain", help="Print lines instead of a live screen. Implied when stdout is no terminal.")
 ]
@@ -55,7 +73,7 @@ ArchiveOptions = Annotated[
 
 
 def _rm(described: str, check: Callable[[str], str]) -> Any:
-    return typer.Argument(metavar="RM", help=described, callback=check, autocompletion=completion.rms)
+    return argument("RM", described, check, completion.rms)
 
 
 Rm = Annotated[str, _rm("rmID of the resource manager.", arguments.rm_id)]

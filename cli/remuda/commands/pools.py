@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 
 from ..terminal import arguments
-from .options import DEFAULT_URL, AsJson, Nats, Yes
+from .options import DEFAULT_URL, AsJson, Nats, Yes, argument, path_argument, path_option
 
 Cluster = Annotated[str, typer.Option(help="Cluster of the resource manager.", callback=arguments.rm_id)]
-PoolPath = Annotated[str, typer.Argument(metavar="PATH", help="Such as /a/b.", callback=arguments.pool)]
+PoolPath = Annotated[str, argument("PATH", "Such as /a/b.", arguments.pool)]
 
 
 def apply(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The pools, in YAML.", callback=arguments.path)],
+    file: Annotated[Path, path_argument("The pools, in YAML.", "FILE")],
     preview: Annotated[bool, typer.Option("--preview", help="First show what it would do, and ask.")] = False,
     yes: Yes = False,
     cluster: Cluster = "default",
@@ -29,7 +29,7 @@ def apply(
 
 
 def preview(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The pools, in YAML.", callback=arguments.path)],
+    file: Annotated[Path, path_argument("The pools, in YAML.", "FILE")],
     cluster: Cluster = "default",
     nats: Nats = DEFAULT_URL,
     json: AsJson = False,
@@ -48,10 +48,7 @@ def set_keys(
         typer.Argument(metavar="KEY=VALUE...", help="Such as cpu.limit=64, cpu.type=STATIC, slack_limit=10."),
     ] = None,
     file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="A pool as Peloton's own `respool create` reads it.", callback=arguments.path
-        ),
+        Path | None, path_option("A pool as Peloton's own `respool create` reads it.", metavar="FILE")
     ] = None,
     cluster: Cluster = "default",
     nats: Nats = DEFAULT_URL,

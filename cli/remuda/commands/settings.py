@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..terminal import arguments
-from .options import AsJson, Assignments, SettingsFile
+from .options import AsJson, Assignments, SettingsFile, path_argument
 
 
 def show(
@@ -25,9 +24,7 @@ def show(
     effective(service, settings, assignments or (), json)
 
 
-def check(
-    file: Annotated[Path, typer.Argument(help="The remuda.yaml.", callback=arguments.path)], json: AsJson = False
-) -> None:
+def check(file: Annotated[Path, path_argument("The remuda.yaml.")], json: AsJson = False) -> None:
     """Check a remuda.yaml for all services, and that the files it names are readable here. Prints every problem."""
     from ..show.settings import check as verify
 

@@ -23,6 +23,8 @@ from .options import (
     PendingKey,
     Plain,
     Yes,
+    argument,
+    path_argument,
 )
 
 
@@ -54,9 +56,7 @@ def queues(
 
 
 def pools(
-    path: Annotated[
-        str, typer.Argument(metavar="[PATH]", help="Of a pool: only it and those below it.", callback=arguments.pool)
-    ] = "/",
+    path: Annotated[str, argument("[PATH]", "Of a pool: only it and those below it.", arguments.pool)] = "/",
     cluster: Annotated[
         str, typer.Option(help="Cluster of the resource manager.", callback=arguments.rm_id)
     ] = "default",
@@ -146,12 +146,12 @@ def dump(rm: DefaultRm, nats: Nats = DEFAULT_URL) -> None:
 def story(
     what: Annotated[
         str,
-        typer.Argument(
-            metavar="[RM] ID",
-            help="applicationID, allocationKey, applicationID/allocationKey, UUID, nodeID or full name of a queue; "
+        argument(
+            "[RM] ID",
+            "applicationID, allocationKey, applicationID/allocationKey, UUID, nodeID or full name of a queue; "
             "of Peloton: a task, a run, a pool (by its ID or path), or gang/NUMBER. The name of an RM may come first.",
-            callback=arguments.story_id,
-            autocompletion=completion.story_ids,
+            arguments.story_id,
+            completion.story_ids,
         ),
     ],
     of_rm: Annotated[
@@ -257,10 +257,10 @@ def topology(
     rm: DefaultRm,
     domain: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[DOMAIN]",
-            help="A domain by its path, such as b2/r7, or the end of it: only it, those below it, and their nodes.",
-            callback=arguments.domain,
+        argument(
+            "[DOMAIN]",
+            "A domain by its path, such as b2/r7, or the end of it: only it, those below it, and their nodes.",
+            arguments.domain,
         ),
     ] = None,
     with_nodes: Annotated[
@@ -337,13 +337,7 @@ def ledger(
 def action(
     rm: DefaultRm,
     action_id: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="ID",
-            help="ID of the action. Default: all.",
-            callback=arguments.action_id,
-            autocompletion=completion.actions,
-        ),
+        str | None, argument("ID", "ID of the action. Default: all.", arguments.action_id, completion.actions)
     ] = None,
     nats: Nats = DEFAULT_URL,
     json: AsJson = False,
@@ -381,10 +375,7 @@ def dead_letters(
 
 
 def check(
-    file: Annotated[
-        Path,
-        typer.Argument(help="The queues.yaml, or a ConfigMap or values of Helm with it.", callback=arguments.path),
-    ],
+    file: Annotated[Path, path_argument("The queues.yaml, or a ConfigMap or values of Helm with it.")],
     json: AsJson = False,
 ) -> None:
     """Check a queues.yaml without a running system. Prints every problem; exit code 1 if there is one. Of a valid file,

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ..terminal import arguments
-from .options import DEFAULT_URL, Assignments, Plain, SettingsFile
+from .options import DEFAULT_URL, Assignments, Plain, SettingsFile, path_argument, path_option
 
 
 class Cluster(StrEnum):
@@ -19,9 +19,7 @@ class Cluster(StrEnum):
 
 
 def init(
-    directory: Annotated[
-        Path, typer.Argument(metavar="[DIR]", help="Where to write them. Default: here.", callback=arguments.path)
-    ] = Path(),
+    directory: Annotated[Path, path_argument("Where to write them. Default: here.", "[DIR]")] = Path(),
     cluster: Annotated[
         Cluster | None,
         typer.Option("--kind", help="What nodes run: pods, work of a resource manager of your own, batch jobs."),
@@ -53,15 +51,11 @@ def init(
 
 
 def up(
-    data: Annotated[Path, typer.Option(help="Directory for streams and logs.", callback=arguments.path)] = Path(
-        "remuda-data"
-    ),
+    data: Annotated[Path, path_option("Directory for streams and logs.")] = Path("remuda-data"),
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port of the NATS server on 127.0.0.1. 0: any free port.")
     ] = 4222,
-    config: Annotated[
-        Path | None, typer.Option(help="queues.yaml to serve. Changes apply at once.", callback=arguments.path)
-    ] = None,
+    config: Annotated[Path | None, path_option("queues.yaml to serve. Changes apply at once.")] = None,
     cores: Annotated[
         int,
         typer.Option(min=1, max=64, help="Core processes. They share the resource managers and replace each other."),
@@ -123,21 +117,14 @@ def run(
         str | None,
         typer.Option(metavar="URL", help="NATS server to connect to, as --set nats.url.", callback=arguments.url),
     ] = None,
-    file: Annotated[
-        Path | None, typer.Option(help="config only: queues.yaml to serve and watch.", callback=arguments.path)
-    ] = None,
+    file: Annotated[Path | None, path_option("config only: queues.yaml to serve and watch.")] = None,
     queues: Annotated[
-        Path | None,
-        typer.Option(
-            help="shadow only: the queues.yaml to decide with, as --set shadow.queues.", callback=arguments.path
-        ),
+        Path | None, path_option("shadow only: the queues.yaml to decide with, as --set shadow.queues.")
     ] = None,
     version: Annotated[
         Path | None,
-        typer.Option(
-            metavar="WHEEL|DIR",
-            help="shadow only: wheels of another version to decide with, as --set shadow.version.",
-            callback=arguments.path,
+        path_option(
+            "shadow only: wheels of another version to decide with, as --set shadow.version.", metavar="WHEEL|DIR"
         ),
     ] = None,
     settings: SettingsFile = None,
@@ -218,17 +205,10 @@ def load(
     ] = False,
     plot: Annotated[
         Path | None,
-        typer.Option(
-            help="Plot utilisation over time into this file (.png, .svg, .pdf). Needs `remuda-scheduler\\[plot]`.",
-            callback=arguments.path,
-        ),
+        path_option("Plot utilisation over time into this file (.png, .svg, .pdf). Needs `remuda-scheduler\\[plot]`."),
     ] = None,
-    json: Annotated[
-        Path | None, typer.Option(help="Write the report as JSON into this file. -: stdout.", callback=arguments.path)
-    ] = None,
-    record: Annotated[
-        Path | None, typer.Option(help="Write every callback, in order, as JSON lines.", callback=arguments.path)
-    ] = None,
+    json: Annotated[Path | None, path_option("Write the report as JSON into this file. -: stdout.")] = None,
+    record: Annotated[Path | None, path_option("Write every callback, in order, as JSON lines.")] = None,
     plain: Plain = False,
 ) -> None:
     """Submit a workload as a simulated resource manager, and report throughput, latency and wrong answers."""

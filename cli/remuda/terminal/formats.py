@@ -65,10 +65,18 @@ def with_watch(command: Command) -> Command:
 
 
 def _with_option(run: Command, name: str, default: object, annotation: object) -> Command:
-    signature = inspect.signature(run, eval_str=True)
     added = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-    run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), added])  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in run.__signature__.parameters.values()}  # type: ignore[attr-defined]
+    return with_parameters(run, [*parameters_of(run), added])
+
+
+def parameters_of(command: Command) -> list[inspect.Parameter]:
+    return list(inspect.signature(command, eval_str=True).parameters.values())
+
+
+def with_parameters(run: Command, parameters: list[inspect.Parameter]) -> Command:
+    """Has typer make a command of a function as if it had these parameters."""
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
     return run
 
 
