@@ -6,7 +6,6 @@ import time
 
 import msgspec
 from rich.table import Table
-from rich.text import Text
 
 from remuda_operations.queries import core as queries
 from remuda_operations.queries.forecasts import held, span, starts
@@ -29,12 +28,14 @@ def eta(url: str, rm: str, application: str | None, key: str | None, as_json: bo
 
 
 def table(found: Forecasts, now_ms: float) -> Table:
-    shown = table_of("ask", "starts", "80 %", "position")
-    for one in found.forecasts:
-        queue = queue_in(one.partition, one.queue)
-        cells = (f"{one.application}/{one.key}", *starts(one, now_ms), f"{number(one.position)} in {queue}")
-        shown.add_row(*map(Text, cells))
-    return shown
+    rows = (
+        (
+            f"{one.application}/{one.key}", *starts(one, now_ms),
+            f"{number(one.position)} in {queue_in(one.partition, one.queue)}",
+        )
+        for one in found.forecasts
+    )  # fmt: skip
+    return table_of("ask", "starts", "80 %", "position", rows=rows)
 
 
 def promises(url: str, rm: str, as_json: bool) -> None:
@@ -55,16 +56,16 @@ def row(node: Node) -> dict[str, object]:
 
 
 def promises_table(nodes: list[Node], now_ms: float) -> Table:
-    shown = table_of("node", "reserved for", "starts by", "promised first", "why it changed")
-    for node in nodes:
-        asked, promise = node.reserved_for, node.promise
-        assert asked is not None, "only reserved nodes are shown"
-        cells = [node.id, f"{asked.application}/{asked.key}"]
-        if promise is None:
-            cells += ["-", "-", "nothing is promised: what is in the way has no bound"]
-        else:
-            left_ms = promise.promised_ms - now_ms
-            when = f"in {span(left_ms)}" if left_ms > 0 else f"{span(-left_ms)} late"
-            cells += [when, time_of(promise.first_ms), promise.cause or "-"]
-        shown.add_row(*map(Text, cells))
-    return shown
+    columns = ("node", "reserved for", "starts by", "promised first", "why it changed")
+    return table_of(*columns, rows=(_promised(node, now_ms) for node in nodes))
+
+
+def _promised(node: Node, now_ms: float) -> list[str]:
+    asked, promise = node.reserved_for, node.promise
+    assert asked is not None, "only reserved nodes are shown"
+    cells = [node.id, f"{asked.application}/{asked.key}"]
+    if promise is None:
+        return [*cells, "-", "-", "nothing is promised: what is in the way has no bound"]
+    left_ms = promise.promised_ms - now_ms
+    when = f"in {span(left_ms)}" if left_ms > 0 else f"{span(-left_ms)} late"
+    return [*cells, when, time_of(promise.first_ms), promise.cause or "-"]

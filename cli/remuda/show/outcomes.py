@@ -32,10 +32,11 @@ def outcomes(url: str, rm: str, action_id: str | None, as_json: bool) -> None:
 
 
 def _table(found: list[Action]) -> Table:
-    table = table_of("action", "operator", "does", "to", "outcome", "why")
-    for one in found:
-        what = f"{one.kind} {one.priority}" if one.kind == "ChangeAskPriority" else one.kind
-        forced = (f"by force: {rule}" for rule in one.overridden or ())
-        why = "; ".join(filter(None, (one.refusal or "", *forced, one.reason)))
-        table.add_row(one.action_id.partition("/")[2], one.operator, what, one.target, one.outcome, why)
-    return table
+    return table_of("action", "operator", "does", "to", "outcome", "why", rows=map(_cells, found))
+
+
+def _cells(one: Action) -> list[str]:
+    what = f"{one.kind} {one.priority}" if one.kind == "ChangeAskPriority" else one.kind
+    forced = (f"by force: {rule}" for rule in one.overridden or ())
+    why = "; ".join(filter(None, (one.refusal or "", *forced, one.reason)))
+    return [one.action_id.partition("/")[2], one.operator, what, one.target, one.outcome, why]

@@ -137,13 +137,15 @@ def when(text: str | None) -> At:
 def _show_changes(kind: str, rows: Sequence[Change]) -> None:
     if not rows:
         return
-    table = table_of("", kind, "before → after")
     several = len({row.partition for row in rows}) > 1
-    for row in rows:
-        name = f"{row.partition} {row.name}" if several else row.name
-        fields = "; ".join(_field(field, *pair) for field, pair in row.fields.items())
-        table.add_row(Text(row.change), Text(name), Text(fields))
-    console.print(table)
+    cells = (
+        (
+            row.change, f"{row.partition} {row.name}" if several else row.name,
+            "; ".join(_field(field, *pair) for field, pair in row.fields.items()),
+        )
+        for row in rows
+    )  # fmt: skip
+    console.print(table_of("", kind, "before → after", rows=cells))
 
 
 def _field(name: str, before: Any, after: Any) -> str:

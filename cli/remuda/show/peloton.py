@@ -42,11 +42,8 @@ def pools(url: str, cluster: str, path: str, as_json: bool) -> None:
     columns = ["pool", "kind", "held", "wanted", "entitlement", "reservation", "limit", "share"]
     columns += ["slack held", "slack entitlement", "type"] if wide else []
     columns += ["tasks", "waiting"]
-    table = table_of(*columns, numbers=[name for name in columns if name not in ("pool", "kind", "type")])
-    for row in found:
-        for cells in _lines(row, wide):
-            table.add_row(*map(Text, cells))
-    console.print(table)
+    numbers = [name for name in columns if name not in ("pool", "kind", "type")]
+    console.print(table_of(*columns, rows=(cells for row in found for cells in _lines(row, wide)), numbers=numbers))
 
 
 def _lines(row: Row, wide: bool) -> Iterator[list[str]]:

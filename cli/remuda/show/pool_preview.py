@@ -32,11 +32,8 @@ def show(found: Row, file: str) -> None:
     console.print(_titled("\nentitlements", "with what tasks hold and want now"))
     over = ("held above it", "tasks above it") if any(row["over"] for row in found["effects"]) else ()
     figures = ("before", "after", *over)
-    table = table_of("pool", "kind", *figures, numbers=figures, left=2)
-    for row in found["effects"]:
-        for cells in _lines(row):
-            table.add_row(*map(Text, cells[: 4 + len(over)]))
-    console.print(table)
+    rows = (cells[: 4 + len(over)] for row in found["effects"] for cells in _lines(row))
+    console.print(table_of("pool", "kind", *figures, rows=rows, numbers=figures, left=2))
     _more(found["more_effects"])
     for row in found["effects"]:
         if row["tasks"]:

@@ -179,13 +179,8 @@ def _heading(what: str, found: str | Rows) -> None:
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], right: int = 0) -> None:
     """The last `right` columns are aligned to the right. Nothing without rows."""
-    cells = list(rows)
-    if not cells:
-        return
-    table = table_of(*columns, numbers=columns[len(columns) - right :])
-    for row in cells:
-        table.add_row(*map(Text, row))
-    console.print(table)
+    if cells := list(rows):
+        console.print(table_of(*columns, rows=cells, numbers=columns[len(columns) - right :]))
 
 
 def _more(found: Rows) -> None:

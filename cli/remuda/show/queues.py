@@ -84,18 +84,17 @@ async def _draining(bus: Bus, rm: str) -> list[dict[str, Any]]:
 def draining_table(rows: list[dict[str, Any]], now_ms: float) -> Table:
     """A row for each queue: how long it has been draining, its applications with their users, what they use, and the
     access lists of its administrators."""
-    shown = table_of("queue", "draining for", "applications", "used", "administrators")
-    for queue in msgspec.convert(rows, list[Queue]):
-        details = queue.draining or Draining()
-        cells = (
-            queue_in(queue.partition, queue.path),
-            lasting(now_ms - queue.draining_since_ms),
-            _applications(queue.applications, details.applications),
-            amounts(queue.allocated),
-            "; ".join(details.admin_acls) or "-",
-        )
-        shown.add_row(*map(Text, cells))
-    return shown
+    columns = ("queue", "draining for", "applications", "used", "administrators")
+    return table_of(*columns, rows=(_drains(queue, now_ms) for queue in msgspec.convert(rows, list[Queue])))
+
+
+def _drains(queue: Queue, now_ms: float) -> list[str]:
+    details = queue.draining or Draining()
+    return [
+        queue_in(queue.partition, queue.path), lasting(now_ms - queue.draining_since_ms),
+        _applications(queue.applications, details.applications), amounts(queue.allocated),
+        "; ".join(details.admin_acls) or "-",
+    ]  # fmt: skip
 
 
 def _applications(count: int, first: Sequence[DrainingApplication]) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import gc
 import shlex
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import Field, dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -54,23 +54,23 @@ class Options:
     without: tuple[str, ...] = ()
     arrivals: str | None = None
 
+    def given(self) -> Iterator[tuple[str, str]]:
+        for one in fields(self):
+            value = getattr(self, one.name)
+            for each in value if isinstance(value, tuple) else () if value is None else (value,):
+                yield _name_of(one), str(each)
+
     def words(self) -> list[str]:
         """What is changed beside the version, as arguments."""
-        given = [
-            *([("--queues", str(self.queues.absolute()))] if self.queues is not None else []),
-            *(("--quota", one) for one in self.quota),
-            *(("--nodes", one) for one in self.nodes),
-            *([("--node-sort", self.node_sort)] if self.node_sort is not None else []),
-            *(("--without", one) for one in self.without),
-            *([("--arrivals", self.arrivals)] if self.arrivals is not None else []),
-        ]
-        return [f"{name}={value}" for name, value in given]
+        queues = {"--queues": str(self.queues.absolute())} if self.queues is not None else {}
+        return [f"{name}={queues.get(name, value)}" for name, value in self.given() if name != "--version"]
 
     def text(self) -> str:
-        version = [f"--version {self.version}"] if self.version is not None else []
-        queues = [f"--queues {self.queues}"] if self.queues is not None else []
-        others = [one.replace("=", " ", 1) for one in self.words() if not one.startswith("--queues=")]
-        return " ".join((*version, *queues, *others))
+        return " ".join(f"{name} {value}" for name, value in self.given())
+
+
+def _name_of(option: Field[Any]) -> str:
+    return f"--{option.name.replace('_', '-')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,20 +222,19 @@ def _show_decided(row: Report, text: str, as_json: bool) -> None:
 
 def _options_of(text: str) -> Options:
     """A variant that is written as options. Raises UserError."""
-    names = {"--version": "version", "--queues": "queues", "--quota": "quota", "--nodes": "nodes",
-             "--node-sort": "node_sort", "--without": "without", "--arrivals": "arrivals"}  # fmt: skip
+    known = {_name_of(one): one for one in fields(Options)}
     try:
         words = [part for word in shlex.split(text) for part in (word.split("=", 1) if word[:2] == "--" else [word])]
     except ValueError as error:
         raise UserError(f"--variant {text[:100]!r}: {error}") from None
     found: dict[str, Any] = {}
     for name, value in zip(words[::2], words[1::2], strict=False):
-        if name not in names:
-            raise UserError(f"--variant {text[:100]!r}: {name[:50]!r}: expected {', '.join(names)}")
-        if name in ("--quota", "--nodes", "--without"):
-            found[names[name]] = (*found.get(names[name], ()), value)
+        if (option := known.get(name)) is None:
+            raise UserError(f"--variant {text[:100]!r}: {name[:50]!r}: expected {', '.join(known)}")
+        if option.default == ():
+            found[option.name] = (*found.get(option.name, ()), value)
         else:
-            found[names[name]] = Path(value) if name in ("--version", "--queues") else value
+            found[option.name] = Path(value) if name in ("--version", "--queues") else value
     if len(words) % 2 or not words:
         raise UserError(f"--variant {text[:100]!r}: expected options, each with its value")
     return Options(**found)

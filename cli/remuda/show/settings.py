@@ -7,14 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-from rich.text import Text
-
 from remuda_bus.settings import Effective, SettingsProblems, effective
 
 from ..errors import UserError
 from ..local.services import SERVICES, check_service, check_settings
-from ..terminal.output import console
+from ..terminal.output import console, table_of
 
 
 def show(service: str | None, file: Path | None, assignments: Sequence[str], as_json: bool) -> None:
@@ -28,13 +25,14 @@ def show(service: str | None, file: Path | None, assignments: Sequence[str], as_
     if as_json:
         print(json.dumps({"settings": [_describe(one, readers) for one, readers in rows]}))
         return
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    for heading in ("setting", "value", "origin", "read by"):
-        table.add_column(heading, overflow="fold")
-    for one, readers in rows:
-        read_by = "all" if len(readers) == len(services) > 1 else ", ".join(readers)
-        table.add_row(one.declared.key, Text(_shown(one)), Text(one.origin), read_by)
-    console.print(table)
+    cells = (
+        (
+            one.declared.key, _shown(one), one.origin,
+            "all" if len(readers) == len(services) > 1 else ", ".join(readers),
+        )
+        for one, readers in rows
+    )  # fmt: skip
+    console.print(table_of("setting", "value", "origin", "read by", rows=cells))
 
 
 def check(file: Path, as_json: bool) -> None:

@@ -6,7 +6,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from pathlib import Path
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -49,14 +49,18 @@ def queue_in(partition: str, path: str) -> str:
     return path if partition in ("", "default") else f"{partition}: {path}"
 
 
-def table_of(*names: str, numbers: Container[str] = (), left: int = 0, title: str | None = None) -> Table:
+def table_of(
+    *names: str, rows: Iterable[Iterable[str | Text]] = (), numbers: Container[str] = (), left: int = 0,
+    title: str | None = None,
+) -> Table:  # fmt: skip
     """Returns a table without lines, with a column for each name, and `left` blanks before the first column.
-
-    `numbers`: the names of columns that are aligned to the right.
+    `rows`: of texts without markup. `numbers`: the names of columns that are aligned to the right.
     """
     table = Table(box=None, padding=(0, 2, 0, left), header_style="dim", title=title, title_justify="left")
     for name in names:
         table.add_column(name, overflow="fold", justify="right" if name in numbers else "left")
+    for row in rows:
+        table.add_row(*(Text(one) if isinstance(one, str) else one for one in row))
     return table
 
 

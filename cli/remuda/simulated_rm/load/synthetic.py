@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import heapq
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from remuda_bus.bus import Bus
+
 from ..driver import Ask, Driver
-from ..rm_state import RunningAllocation
+from ..rm_state import RmState, RunningAllocation
 from .one_queue import configuration
 from .replay import NoAnswer
 from .samples import Samples
@@ -31,16 +34,23 @@ class Synthetic:
     runs, None for ever.
     """
 
+    unit = "seconds"
+    notes: Sequence[str] = ()
+
     def __init__(
         self, nodes: int, apps: int, asks: int, rate: float | None, duration_s: float | None, queue: str
     ) -> None:
+        """`queue`: of the scheduler's configuration; empty: of one that the load brings."""
+        self.config = "" if queue else CONFIG
+        self.title = f"{nodes:,} nodes, {apps:,} applications with {asks:,} asks each"
+        self.departed: Counter[str] = Counter()
         self.samples = Samples()
         self.total = apps * asks
         self._nodes = nodes
         self._apps = apps
         self._rate = rate
         self._duration_s = duration_s
-        self._queue = queue
+        self._queue = queue or QUEUE
         self._ends: list[tuple[float, str, RunningAllocation]] = []
         self._start = 0.0
 
@@ -51,7 +61,7 @@ class Synthetic:
             for running in new:
                 heapq.heappush(self._ends, (end, running.uuid, running))
 
-    async def prepare(self, driver: Driver) -> None:
+    async def _prepare(self, driver: Driver) -> None:
         """Nodes and applications, answered."""
         await driver.report_nodes({f"node-{number:05}": NODE for number in range(self._nodes)})
         for number in range(self._apps):
@@ -62,8 +72,12 @@ class Synthetic:
         ):
             raise NoAnswer(f"nodes and applications were not all answered in {PATIENCE_S:.0f} s")
 
-    async def run(self, driver: Driver) -> None:
+    def progress(self, rm_state: RmState) -> tuple[int, str]:
+        return rm_state.placed + rm_state.rejected_asks, f"{len(rm_state.waiting):,} wait"
+
+    async def run(self, driver: Driver, _: Bus) -> None:
         """Returns when every ask is placed or rejected (and released again), or nothing happens any more."""
+        await self._prepare(driver)
         self._start = time.monotonic()
         sampler = asyncio.create_task(self._sample(driver))
         releaser = asyncio.create_task(self._release_when_over(driver))

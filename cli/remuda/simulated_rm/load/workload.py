@@ -37,38 +37,13 @@ class Workload(Protocol):
 
     def placed(self, new: list[RunningAllocation]) -> None: ...
 
-    async def run(self, driver: Driver, bus: Bus) -> None:
+    async def run(self, driver: Driver, bus: Bus, /) -> None:
         """Returns when it is over; raises NoAnswer when the scheduler does not answer any more."""
         ...
 
     def progress(self, rm_state: RmState) -> tuple[int, str]:
         """Returns how many of `total` are through, and where the workload is, in a word."""
         ...
-
-
-class SyntheticWorkload:
-    unit = "seconds"
-    notes: Sequence[str] = ()
-
-    def __init__(
-        self, nodes: int, apps: int, asks: int, rate: float | None, duration_s: float | None, queue: str
-    ) -> None:
-        self.config = "" if queue else synthetic.CONFIG
-        self.title = f"{nodes:,} nodes, {apps:,} applications with {asks:,} asks each"
-        self.total = apps * asks
-        self.departed: Counter[str] = Counter()
-        self._load = synthetic.Synthetic(nodes, apps, asks, rate, duration_s, queue or synthetic.QUEUE)
-        self.samples = self._load.samples
-
-    def placed(self, new: list[RunningAllocation]) -> None:
-        self._load.placed(new)
-
-    async def run(self, driver: Driver, bus: Bus) -> None:
-        await self._load.prepare(driver)
-        await self._load.run(driver)
-
-    def progress(self, rm_state: RmState) -> tuple[int, str]:
-        return rm_state.placed + rm_state.rejected_asks, f"{len(rm_state.waiting):,} wait"
 
 
 class TraceWorkload:
@@ -127,7 +102,7 @@ def workload(
         for option, given in (("--speed", speed is not None), ("--devices", devices)):
             if given:
                 raise UserError(f"{option} belongs to --trace")
-        return SyntheticWorkload(nodes, apps, asks, rate, duration_s, queue)
+        return synthetic.Synthetic(nodes, apps, asks, rate, duration_s, queue)
     if trace[0] != "openb":
         raise UserError(f"--trace {trace[0]}: unknown format: expected openb NODES.csv PODS.csv")
     return TraceWorkload(trace[1], trace[2], speed, queue, devices)
