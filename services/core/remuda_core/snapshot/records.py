@@ -11,6 +11,7 @@ import msgspec
 from .. import facts
 from ..rules import connection
 from ..rules.resource import Resource
+from ..state import QuotaExcess
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
@@ -62,15 +63,6 @@ class Refusal(Record):
     priority: int
     at_ms: int
     set_aside: bool = False
-
-
-class QuotaExcess(Record):
-    """`Queue.excess`."""
-
-    since_ms: int
-    max: Resource
-    delay_ms: int
-    preempt_at_ms: int
 
 
 class QueueRecord(Record):
@@ -292,8 +284,8 @@ class ActionRecord(Record):
     at_ms: int = 0
 
 
-class AccountPast(Record):
-    """An entry of `Account.past`. `sum`: hexadecimal digits, because it has more bits than an integer of protobuf."""
+class Used(Record):
+    """Use of a resource. `sum`: hexadecimal digits, because it has more bits than an integer of protobuf."""
 
     resource: str
     sum: str
@@ -309,19 +301,12 @@ class AccountRecord(Record):
     name: str
     half_life_ms: int
     at_ms: int
-    past: tuple[AccountPast, ...] = ()
-
-
-class Used(Record):
-    """Use of a resource, in base units * ms. `sum`: hexadecimal digits, as of `AccountPast`."""
-
-    resource: str
-    sum: str
+    past: tuple[Used, ...] = ()
 
 
 class BudgetRecord(Record):
-    """A budget. What it bounds now follows from the queue; `settings` are those of a queue that is gone: its path, and
-    its budget."""
+    """A budget, its use in base units * ms. What it bounds now follows from the queue. `gone`: a queue that is no more,
+    with its path and its budget."""
 
     partition: str
     queue: str

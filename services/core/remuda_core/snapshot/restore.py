@@ -55,7 +55,6 @@ from ..state import (
     Promise,
     Question,
     Queue,
-    QuotaExcess,
     RejectedApplication,
     Replacement,
     Run,
@@ -83,15 +82,11 @@ def restore_one(state: State, record: Record) -> None:
 
 
 def _rm(state: State, record: records.RmRecord) -> None:
-    state.registered, state.configuration = record.registered, record.configuration
-    state.registration, state.rm_state = record.registration, record.rm_state
+    for name in record.__struct_fields__:
+        setattr(state, name, getattr(record, name))
     state.begin_life(record.life)
     if record.configuration is not None:
         state.timing = record.configuration.timing
-    state.now_ms, state.inbox_seq = record.now_ms, record.inbox_seq
-    state.request_seq, state.request_part = record.request_seq, record.request_part
-    state.next_seq, state.next_allocation = record.next_seq, record.next_allocation
-    state.next_question = record.next_question
 
 
 def _hold(state: State, record: records.HoldRecord) -> None:
@@ -155,8 +150,7 @@ def _queue(state: State, record: records.QueueRecord) -> None:
     if queue.draining and queue.leaf and not queue.drain_report_ms:  # an earlier version did not report it
         queue.drain_report_ms = queue.draining_since_ms + DRAIN_REPORTED_MS
         state.timers.put(of_draining(added.partition, queue))
-    if (above := record.excess) is not None:
-        queue.excess = QuotaExcess(above.since_ms, above.max, above.delay_ms, above.preempt_at_ms)
+    queue.excess = record.excess
     in_order = sorted(record.refusals, key=lambda refusal: refusal.at_ms)  # earlier versions did not keep this order
     for refusal in in_order:
         like = items_of(refusal.resource), refusal.required_node, refusal.priority
@@ -342,14 +336,17 @@ def _rejection(state: State, record: records.RejectionRecord) -> None:
 
 
 def _account(state: State, record: records.AccountRecord) -> None:
-    past = {one.resource: int(one.sum, 16) for one in record.past}
     key = AccountKey(record.partition, record.queue, record.kind, record.name)
     if record.kind == APPLICATION:
         account = state.partitions[record.partition].applications[record.name].account
     else:
         account = state.accounts.find(key) or state.accounts.add_idle(key)
     assert account is not None, "applications with accounts have them by the settings of their queues"
-    account.restore(record.half_life_ms, record.at_ms, past)
+    account.restore(record.half_life_ms, record.at_ms, _past(record.past))
+
+
+def _past(used: Iterable[records.Used]) -> dict[str, int]:
+    return {one.resource: int(one.sum, 16) for one in used}
 
 
 def _budget(state: State, record: records.BudgetRecord) -> None:
@@ -363,8 +360,7 @@ def _budget(state: State, record: records.BudgetRecord) -> None:
         assert settings is not None, "it is the budget's own"
         budget = state.budgets.add_idle(key, settings)
     budget.from_ms, budget.until_ms, budget.at_ms = record.from_ms, record.until_ms, record.at_ms
-    budget.past = {one.resource: int(one.sum, 16) for one in record.past}
-    budget.later_ms, budget.later = record.later_ms, {one.resource: int(one.sum, 16) for one in record.later}
+    budget.past, budget.later_ms, budget.later = _past(record.past), record.later_ms, _past(record.later)
     if record.gone is None:
         state.timers.put(of_budget(budget))
 

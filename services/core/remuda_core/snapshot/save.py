@@ -5,7 +5,9 @@ Sums, counts of priorities, trackers and the scheduling index are not saved: the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import starmap
+from typing import TypeVar
 
 from .. import facts
 from ..settings import QueueSettings
@@ -14,13 +16,11 @@ from ..state.accounts import APPLICATION, shown
 from . import records
 from .records import Record
 
+R = TypeVar("R", bound=Record)
+
 
 def save(state: State) -> Iterator[Record]:
-    yield records.RmRecord(
-        state.registered, state.configuration, state.now_ms, state.inbox_seq, state.request_seq, state.request_part,
-        state.next_seq, state.next_allocation, state.next_question, state.registration, state.rm_state,
-        state.life,
-    )  # fmt: skip
+    yield _taken(records.RmRecord, state)
     yield from _save_administration(state)
     for partition in state.partitions.values():
         yield from _save_partition(partition)
@@ -28,6 +28,11 @@ def save(state: State) -> Iterator[Record]:
     yield from _save_budgets(state)
     for timer in sorted(state.timers):
         yield records.TimerRecord(*timer)
+
+
+def _taken(kind: type[R], of: object, *others: object) -> R:
+    """A record with these fields, and behind them those of the object by the same names."""
+    return kind(*others, *(getattr(of, name) for name in kind.__struct_fields__[len(others) :]))
 
 
 def _save_administration(state: State) -> Iterator[Record]:
@@ -63,9 +68,7 @@ def _save_partition(partition: Partition) -> Iterator[Record]:
         partition.measured_ms,
         partition.avoided,
         partition.avoided_ms,
-        tuple(
-            records.WindowRecord(name, one.from_ms, one.until_ms, one.open) for name, one in partition.windows.items()
-        ),
+        tuple(_taken(records.WindowRecord, one, name) for name, one in partition.windows.items()),
     )
     for queue in partition.queues.values():
         yield _saved_queue(partition, queue)
@@ -80,20 +83,8 @@ def _save_partition(partition: Partition) -> Iterator[Record]:
     for application in partition.applications.values():
         for pending in application.asks.values():
             yield _saved_ask(partition, pending)
-    for a in partition.allocations.values():
-        yield records.AllocationRecord(
-            a.fact,
-            a.at_ms,
-            a.asked_seq,
-            a.releasing,
-            a.releasing_ms,
-            a.overdue,
-            a.by_preemption,
-            a.replaced,
-            a.ask_over,
-            a.asked_ms,
-            a.until_ms,
-        )
+    for allocation in partition.allocations.values():
+        yield _taken(records.AllocationRecord, allocation)
     for application in partition.applications.values():
         for g in application.task_groups.values():
             yield records.TaskGroupRecord(
@@ -102,12 +93,12 @@ def _save_partition(partition: Partition) -> Iterator[Record]:
             )  # fmt: skip
     yield from _save_what_is_under_way(partition)
     for rejected in partition.rejected.values():
-        yield records.RejectionRecord(rejected.fact, rejected.at_ms)
+        yield _taken(records.RejectionRecord, rejected)
 
 
 def _save_what_is_under_way(partition: Partition) -> Iterator[Record]:
     for question in partition.questions.values():
-        yield records.QuestionRecord(question.fact, question.until_ms)
+        yield _taken(records.QuestionRecord, question)
     replacements = [r for a in partition.applications.values() for r in a.replacements.values()]
     for r in sorted(replacements, key=lambda r: r.fact.uuid):  # the order in which they were started
         there = r.placeholder.application.asks.get(r.fact.allocation_key) is r.pending
@@ -151,22 +142,22 @@ def _save_accounts(state: State) -> Iterator[Record]:
 def _save_budgets(state: State) -> Iterator[Record]:
     """Those of queues by key, then the others in the order in which they will be forgotten."""
     for key, budget in state.budgets.items():
-        past, later = (
-            tuple(records.Used(name, text) for name, text in shown(amounts).items())
-            for amounts in (budget.past, budget.later)
-        )
         gone = None
         if state.budgets.is_idle(key):
             *_, name = key.queue.split(".")
             gone = facts.QueueAdded(key.partition, key.queue, True, True, QueueSettings(name, budget=budget.settings))
         yield records.BudgetRecord(
-            key.partition, key.queue, budget.from_ms, budget.until_ms, budget.at_ms, past, budget.later_ms, later, gone
-        )
+            *key, budget.from_ms, budget.until_ms, budget.at_ms, _used(budget.past), budget.later_ms,
+            _used(budget.later), gone,
+        )  # fmt: skip
 
 
 def _saved_account(key: AccountKey, account: Account) -> records.AccountRecord:
-    past = tuple(records.AccountPast(name, text) for name, text in shown(account.past).items())
-    return records.AccountRecord(*key, account.half_life_ms, account.at_ms, past)
+    return records.AccountRecord(*key, account.half_life_ms, account.at_ms, _used(account.past))
+
+
+def _used(past: Mapping[str, int]) -> tuple[records.Used, ...]:
+    return tuple(starmap(records.Used, shown(past).items()))
 
 
 def _saved_node(partition: str, node: Node) -> records.NodeRecord:
@@ -186,11 +177,7 @@ def _saved_queue(partition: Partition, queue: Queue) -> records.QueueRecord:
         for like, at_ms in queue.refusals.items()
     )
     added = facts.QueueAdded(partition.name, queue.path, queue.leaf, queue.managed, queue.settings)
-    above = queue.excess
-    excess = None
-    if above is not None:
-        excess = records.QuotaExcess(above.since_ms, above.max, above.delay_ms, above.preempt_at_ms)
-    return records.QueueRecord(added, queue.draining_since_ms, tuple(refusals), queue.drain_report_ms, excess)
+    return records.QueueRecord(added, queue.draining_since_ms, tuple(refusals), queue.drain_report_ms, queue.excess)
 
 
 def _saved_application(partition: str, a: Application) -> records.ApplicationRecord:
@@ -214,7 +201,7 @@ def _saved_ask(partition: Partition, a: PendingAsk) -> records.AskRecord:
         a.refused_at_ms, waiting, a.preempted_at_ms, past,
         tuple(partition.nodes[node_id].reserved_ms for node_id in a.reservations), a.timed_out_ms, a.timed_out_on,
         tuple(
-            records.Promise(node_id, p.promised_ms, p.first_ms, p.changed_ms, p.cause)
+            _taken(records.Promise, p, node_id)
             for node_id in a.reservations
             if (p := partition.nodes[node_id].promise) is not None
         ),
