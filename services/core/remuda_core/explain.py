@@ -252,13 +252,16 @@ def _holds_a_place(pending: PendingAsk) -> bool:
 
 
 def limit_constraints(pending: PendingAsk, wanted: Resource) -> list[Constraint]:
-    return [found for tracker in pending.application.trackers for found in _over_limit(tracker, pending, wanted)]
+    found = []
+    for tracker in pending.application.trackers:
+        what = f"{tracker.kind} {tracker.name} is at the limit in queue {tracker.queue.path}"
+        found += _short(tracker, tracker.kind, tracker.name, what, pending, wanted)
+    return found
 
 
 def pieces_allowed(pending: PendingAsk) -> int | None:
     """How many allocations of the ask fit under maxima, limits and budgets; None: unlimited."""
-    limits = [(t.limit.max_resources, total_of((t.used, t.held))) for t in pending.application.trackers]
-    limits += [(q.settings.max, total_of((q.allocated, q.held))) for q in pending.application.queue.path_to_root]
+    limits = [(one.most, total_of((one.used, one.held))) for one in pending.application.quotas]
     need = {name: amount for name, amount in pending.ask.resource.items() if amount > 0}
     pieces = [
         (most[name] - used.get(name, 0)) // need[name] for most, used in limits for name in need.keys() & most.keys()
@@ -274,20 +277,13 @@ def pieces_allowed(pending: PendingAsk) -> int | None:
     return max(0, min(pieces)) if pieces else None
 
 
-def _over_limit(tracker: Tracker, pending: PendingAsk, wanted: Resource) -> list[Constraint]:
-    what = f"{tracker.kind} {tracker.name} is at the limit in queue {tracker.queue.path}"
-    held = NOTHING_HELD if _holds_a_place(pending) else tracker.held
-    return _short(tracker.kind, tracker.name, what, wanted, tracker.limit.max_resources, tracker.used, held)
-
-
 def queue_constraints(pending: PendingAsk, wanted: Resource) -> list[Constraint]:
     found = []
     for queue in pending.application.queue.path_to_root:
         what = f"queue {queue.path} is at its maximum"
         if to_give_back(queue):
             what = f"queue {queue.path} is above its maximum, and will be preempted"
-        held = NOTHING_HELD if _holds_a_place(pending) else queue.held
-        found += _short("queue", queue.path, what, wanted, queue.settings.max, queue.allocated, held)
+        found += _short(queue, "queue", queue.path, what, pending, wanted)
     return found
 
 
@@ -319,13 +315,14 @@ def _over_budget(budget: Budget, pending: PendingAsk, cost: Cost) -> Iterator[Co
 
 
 def _short(
-    kind: str, where: str, what: str, resource: Resource, most: Resource, used: Resource, held: Resource
+    quota: Queue | Tracker, kind: str, where: str, what: str, pending: PendingAsk, wanted: Resource
 ) -> list[Constraint]:
-    """A constraint for each resource that is short. `held`: resources held for other asks."""
+    """A constraint for each resource that is short."""
     found = []
-    for name, maximum in sorted(most.items()):
+    held = NOTHING_HELD if _holds_a_place(pending) else quota.held
+    for name, maximum in sorted(quota.most.items()):
         kept = held.get(name, 0)
-        need, have = resource.get(name, 0), maximum - used.get(name, 0) - kept
+        need, have = wanted.get(name, 0), maximum - quota.used.get(name, 0) - kept
         if need > have:
             reason = f"{what}: {name} needs {need}, {max(have, 0)} of {maximum} are left"
             if kept:

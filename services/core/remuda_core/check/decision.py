@@ -57,16 +57,10 @@ def _check_allocated(partition: Partition, fact: Allocated | PredicateAsked, now
         left = available.get(name, 0)
         assert amount <= 0 or left >= 0, f"{what} was placed on {node.id}, which lacks {name}={-left} now"
         _check_on_devices(node, fact, name, what)
-        for above in queue.path_to_root:
-            used, maximum = above.allocated.get(name, 0), above.settings.max.get(name)
+        for quota in application.quotas:
+            used, maximum = quota.used.get(name, 0), quota.most.get(name)
             assert amount <= 0 or maximum is None or used <= maximum, (
-                f"{what}: queue {above.path} now has {name}={used}, its maximum is {maximum}"
-            )
-        for tracker in application.trackers:
-            used, maximum = tracker.used.get(name, 0), tracker.limit.max_resources.get(name)
-            assert amount <= 0 or maximum is None or used <= maximum, (
-                f"{what}: {tracker.kind} {tracker.name} now has {name}={used} in queue {tracker.queue.path}, "
-                f"the limit is {maximum}"
+                f"{what}: {quota} now has {name}={used}, its maximum is {maximum}"
             )
 
 

@@ -13,7 +13,7 @@ from ..index.asks import Admission, AskClass, PriorityFifo
 from ..index.demands import FREED, RESERVING
 from ..index.devices import items_of_ask, needed_amounts
 from ..index.leaves import LeafOrder
-from ..index.limits import NOTHING_HELD, Limit, exceeds, limit_of, wanted_of
+from ..index.limits import NOTHING_HELD, Limit, exceeds, limit_of, limits_of, wanted_of
 from ..index.node_groups import Demand, Lasts
 from ..index.ordered import LazyRanking, Vector, covers
 from ..index.partition import PartitionIndex
@@ -484,10 +484,10 @@ def check_reserved_nodes(partition: Partition, index: PartitionIndex) -> None:
     assert kept.of.keys() == set(nodes), f"{partition.name}: other nodes are reserved"
     for node in nodes:
         _check_node(node, index)
-    limits = {limit for node in nodes for limit in _limits(_ask(node))}
+    limits = {limit for node in nodes for limit in limits_of(_ask(node).application)}
     assert kept.under.keys() == limits, f"{partition.name}: nodes are reserved under other limits"
     for limit in limits:
-        _check_limit(limit, [node for node in nodes if limit in _limits(_ask(node))], kept)
+        _check_limit(limit, [node for node in nodes if limit in limits_of(_ask(node).application)], kept)
     _check_shares(partition, nodes, kept)
     classes = {one for order in index.orders.values() for one in getattr(order, "ask_classes", {}).values()}
     assert kept.claimants.keys() == classes, f"{partition.name}: ask classes that may never take a node"
@@ -500,11 +500,6 @@ def check_reserved_nodes(partition: Partition, index: PartitionIndex) -> None:
 def _ask(node: Node) -> PendingAsk:
     assert node.reservation is not None, f"node {node.id} is not reserved"
     return node.reservation
-
-
-def _limits(ask: PendingAsk) -> tuple[Limit, ...]:
-    queue = ask.application.queue
-    return (*queue.path_to_root, *ask.application.trackers, *queue.budgets)
 
 
 def _preempts(node: Node) -> bool:
@@ -541,13 +536,10 @@ def _check_limit(limit: Limit, nodes: list[Node], kept: ReservedNodes) -> None:
     if isinstance(limit, Budget):  # each pass looks at it
         assert limit in kept.budgets, f"{limit}: no pass looks at what is reserved"
         return
-    most, used = (
-        (limit.settings.max, limit.allocated) if isinstance(limit, Queue) else (limit.limit.max_resources, limit.used)
-    )
     beyond = [
         name
-        for name, maximum in most.items()
-        if used.get(name, 0) + limit.held.get(name, 0) + reserved.get(name, 0) > maximum
+        for name, maximum in limit.most.items()
+        if limit.used.get(name, 0) + limit.held.get(name, 0) + reserved.get(name, 0) > maximum
     ]
     free = [node.id for node in nodes if not _preempts(node)]
     assert not (beyond and free and counting) or limit in kept.doubted_limits, (

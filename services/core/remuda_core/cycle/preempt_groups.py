@@ -358,7 +358,7 @@ def places_on_kept(
         return "not all of its slices start any more"
     total = asked_together(todo)
     gates = () if application.counts_as_running else application.application_limits
-    full = next((q for q in application.queue.path_to_root if exceeds(total, q.settings.max, q.allocated)), None)
+    full = next((q for q in application.queue.path_to_root if exceeds(total, q.most, q.used)), None)
     limit = held_queue(application.queue) or in_the_way(
         gates, application.trackers, total, application.queue.budgets, cost_together(todo), has_place=True
     )

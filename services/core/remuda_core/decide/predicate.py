@@ -28,7 +28,7 @@ from ..rules.connection import RUNNING
 from ..rules.devices import split
 from ..rules.leaving import still_ends_before
 from ..rules.required_node import required_node
-from ..state import Node, Partition, PendingAsk, PredicateClass, Preemption, Question, Replacement, State
+from ..state import Node, Partition, PendingAsk, PredicateClass, Preemption, Question, Queue, Replacement, State
 from ..timeouts import preemption_asked
 from .allocation import replacement_cancelled
 
@@ -126,16 +126,12 @@ def problem_of_question(question: Question, now_ms: int) -> str | None:
             return f"node {node.id} has no room any more: it lacks {name}={-available}"
     if problem := problem_of_devices(node, question.fact.devices):
         return problem
-    for queue in question.application.queue.path_to_root:
-        for name, maximum in queue.settings.max.items():
-            used = queue.allocated.get(name, 0)
+    for quota in question.application.quotas:
+        for name, maximum in quota.most.items():
+            used = quota.used.get(name, 0)
             if resource.get(name, 0) and used > maximum:
-                return f"queue {queue.path} is above its maximum: {name}={used} of {maximum}"
-    for tracker in question.application.trackers:
-        for name, maximum in tracker.limit.max_resources.items():
-            used = tracker.used.get(name, 0)
-            if resource.get(name, 0) and used > maximum:
-                return f"{tracker} is above the limit: {name}={used} of {maximum}"
+                what = "its maximum" if isinstance(quota, Queue) else "the limit"
+                return f"{quota} is above {what}: {name}={used} of {maximum}"
     for gate in question.application.application_limits:
         if gate.running > gate.most_running and not question.application.allocations:
             return f"{gate} has {gate.running} running applications of {gate.most_running}"

@@ -38,7 +38,7 @@ def in_the_way(
         if not gate.has_running_slot():
             return gate
     for tracker in trackers:
-        if not tracker.has_room(resource, NOTHING_HELD if has_place else tracker.held):
+        if exceeds(resource, tracker.limit.max_resources, tracker.used, NOTHING_HELD if has_place else tracker.held):
             return tracker
     for budget in budgets:
         if not budget.has_room(cost, NOTHING_HELD if has_place else budget.held):
@@ -81,13 +81,15 @@ def full_queue(pending: PendingAsk) -> Queue | None:
 def exceeds(resource: Resource, most: Resource, used: Resource, held: Resource = NOTHING_HELD) -> bool:
     """Whether the resource is more than `most` leaves: most - used - held. Where that is negative, nothing fits,
     whatever it asks for. Resources that `most` does not name are not limited."""
-    return any(resource.get(name, 0) > limit - used.get(name, 0) - held.get(name, 0) for name, limit in most.items())
+    for name, limit in most.items():
+        if resource.get(name, 0) > limit - used.get(name, 0) - (held.get(name, 0) if held else 0):
+            return True
+    return False
 
 
 def limits_of(application: Application) -> tuple[Limit, ...]:
     """All queues, trackers and budgets in which the application counts, the leaf queue first."""
-    queue = application.queue
-    return (*queue.path_to_root, *application.trackers, *queue.budgets)
+    return (*application.quotas, *application.queue.budgets)
 
 
 def wanted_of(limit: Limit, pending: PendingAsk) -> Resource:
@@ -102,9 +104,7 @@ def lacks_room(limit: Limit, wanted: Resource) -> bool:
     """Whether the limit leaves less than what is wanted, beside what it holds for others."""
     if isinstance(limit, Budget):
         return not limit.has_room(wanted, limit.held)
-    if isinstance(limit, Queue):
-        return exceeds(wanted, limit.settings.max, limit.allocated, limit.held)
-    return not limit.has_room(wanted, limit.held)
+    return exceeds(wanted, limit.most, limit.used, limit.held)
 
 
 W = TypeVar("W", bound=Hashable)

@@ -549,6 +549,11 @@ class Application:
     def terminal(self) -> bool:
         return self.state in lifecycle.TERMINAL
 
+    @property
+    def quotas(self) -> tuple[Queue | Tracker, ...]:
+        """What bounds its amounts: its queues from the leaf up, and the trackers in which it counts."""
+        return (*self.queue.path_to_root, *self.trackers)
+
     def enters(self, state: str, at_ms: int) -> None:
         self.log.append((at_ms, state))
         if len(self.log) > FIRST_STATES + LAST_STATES:
@@ -603,13 +608,9 @@ class Tracker:
     def __str__(self) -> str:
         return f"{self.kind} {self.name} in queue {self.queue.path}"
 
-    def has_room(self, resource: Resource, held: Resource) -> bool:
-        """Whether the limit leaves room for the resource beside `held`, which is held for other asks."""
-        used = self.used
-        for name, most in self.limit.max_resources.items():
-            if resource.get(name, 0) > most - used.get(name, 0) - (held.get(name, 0) if held else 0):
-                return False
-        return True
+    @property
+    def most(self) -> Resource:
+        return self.limit.max_resources
 
     @property
     def most_running(self) -> int:
@@ -681,6 +682,14 @@ class Queue:
     def pending(self) -> dict[str, int]:
         """The sum of the pending allocations in the queue and below."""
         return total_of((self.asked, *(child.pending for child in self.children.values())))
+
+    @property
+    def most(self) -> Resource:
+        return self.settings.max
+
+    @property
+    def used(self) -> Sums:
+        return self.allocated
 
     @property
     def most_running(self) -> int:

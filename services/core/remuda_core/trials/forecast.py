@@ -26,7 +26,7 @@ from ..limits import ASKS_FORECAST, FORECAST_STEPS
 from ..rules.runtime import RUNS_NEEDED, name_of
 from ..rules.windows import is_below, opens_ms
 from ..settings import EASY
-from ..state import Application, Budget, Node, Partition, PendingAsk, Queue, Run, State
+from ..state import Application, Budget, Node, Partition, PendingAsk, Run, State
 
 Amounts = tuple[int, ...]
 SAMPLES: Final = 20
@@ -107,12 +107,11 @@ def world_of(state: State, partition: Partition, index: Index, now_ms: int) -> W
         for limit in limits_of(application):
             if isinstance(limit, Budget):
                 continue
-            most = limit.settings.max if isinstance(limit, Queue) else limit.limit.max_resources
-            if most:
+            if most := limit.most:
                 if limit not in limits:
                     limits[limit] = len(rooms)
-                    used = limit.allocated if isinstance(limit, Queue) else limit.used
-                    rooms.append({at: most[name] - used.get(name, 0) for at, name in enumerate(names) if name in most})
+                    left = {at: most[name] - limit.used.get(name, 0) for at, name in enumerate(names) if name in most}
+                    rooms.append(left)
                 found.append(limits[limit])
         return tuple(found)
 

@@ -21,7 +21,6 @@ from ..explain import Explanations
 from ..limits import PREVIEW_BYTES_PER_LIST, PREVIEWED_APPLICATIONS, PREVIEWED_GROUPS
 from ..rules.placement import NotPlaced, Placed, place
 from ..rules.placement_rules import Applicant
-from ..rules.resource import Resource
 from ..rules.topology import path_of, shown_path, wish_of
 from ..settings import Configuration, PartitionSettings, QueueSettings, Settings
 from ..state import Application, Node, Partition, PendingAsk, Queue, State, Tracker
@@ -356,29 +355,15 @@ def excesses_of(state: State) -> dict[Place, Excess]:
 
 
 def _of_queue(partition: str, queue: Queue) -> Iterator[tuple[Place, Excess]]:
-    own = ("queue", "")
-    yield from _over(partition, queue, own, queue.allocated, queue.settings.max)
-    yield from _too_many(partition, queue, own, queue)
-    for tracker in queue.trackers.values():
-        whose = (tracker.kind, tracker.name)
-        yield from _over(partition, queue, whose, tracker.used, tracker.limit.max_resources)
-        yield from _too_many(partition, queue, whose, tracker)
-
-
-def _over(
-    partition: str, queue: Queue, whose: tuple[str, str], used: Resource, most: Resource
-) -> Iterator[tuple[Place, Excess]]:
-    for name, maximum in most.items():
-        if (amount := used.get(name, 0)) > maximum:
-            yield Place(partition, queue.path, *whose, name), Excess(amount, maximum)
-
-
-def _too_many(
-    partition: str, queue: Queue, whose: tuple[str, str], counted: Queue | Tracker
-) -> Iterator[tuple[Place, Excess]]:
-    if 0 < counted.most_running < counted.running:
-        where = Place(partition, queue.path, *whose, RUNNING_APPLICATIONS)
-        yield where, Excess(counted.running, counted.most_running)
+    quotas: tuple[Queue | Tracker, ...] = (queue, *queue.trackers.values())
+    for quota in quotas:
+        whose = (quota.kind, quota.name) if isinstance(quota, Tracker) else ("queue", "")
+        for name, maximum in quota.most.items():
+            if (amount := quota.used.get(name, 0)) > maximum:
+                yield Place(partition, queue.path, *whose, name), Excess(amount, maximum)
+        if 0 < quota.most_running < quota.running:
+            where = Place(partition, queue.path, *whose, RUNNING_APPLICATIONS)
+            yield where, Excess(quota.running, quota.most_running)
 
 
 def _excess_rows(before: dict[Place, Excess], after: dict[Place, Excess]) -> list[Row]:

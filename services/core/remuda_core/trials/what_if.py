@@ -425,20 +425,14 @@ def of_quotas(partition: Partition, ask: PendingAsk) -> list[Dimension] | None:
 
 def _of_resources(partition: Partition, ask: PendingAsk) -> list[Dimension]:
     found = []
-    for queue in ask.application.queue.path_to_root:
-        held = NOTHING_HELD if ask.has_place else queue.held
-        for name, maximum in sorted(queue.settings.max.items()):
+    for quota in ask.application.quotas:
+        kind, queue = (MAX, quota) if isinstance(quota, Queue) else (LIMIT, quota.queue)
+        held = NOTHING_HELD if ask.has_place else quota.held
+        for name, maximum in sorted(quota.most.items()):
             if need := ask.ask.resource.get(name, 0):
-                least = queue.allocated.get(name, 0) + held.get(name, 0) + need
-                step = Step(MAX, queue.path, resource=name, before=maximum)
+                least = quota.used.get(name, 0) + held.get(name, 0) + need
+                step = Step(kind, queue.path, who=_who(quota), resource=name, before=maximum)
                 found.append(_dimension(partition, step, least, queue))
-    for tracker in ask.application.trackers:
-        held = NOTHING_HELD if ask.has_place else tracker.held
-        for name, maximum in sorted(tracker.limit.max_resources.items()):
-            if need := ask.ask.resource.get(name, 0):
-                least = tracker.used.get(name, 0) + held.get(name, 0) + need
-                step = Step(LIMIT, tracker.queue.path, who=_who(tracker), resource=name, before=maximum)
-                found.append(_dimension(partition, step, least, tracker.queue))
     return found
 
 
@@ -455,16 +449,15 @@ def _of_applications(partition: Partition, ask: PendingAsk) -> list[Dimension]:
     found = []
     for one in ask.application.application_limits:
         queue = one if isinstance(one, Queue) else one.queue
-        who = _who(one) if isinstance(one, Tracker) else ""
         waiting = sum(bool(a.asks) and not a.counts_as_running for a in partition.applications.values())
-        step = Step(MAX_APPLICATIONS, queue.path, who=who, before=one.most_running)
+        step = Step(MAX_APPLICATIONS, queue.path, who=_who(one), before=one.most_running)
         least = max(one.most_running, one.running + 1)
         found.append(Dimension(step, least, least + waiting))
     return found
 
 
-def _who(tracker: Tracker) -> str:
-    return f"{tracker.kind} {tracker.name}"
+def _who(quota: Queue | Tracker) -> str:
+    return f"{quota.kind} {quota.name}" if isinstance(quota, Tracker) else ""
 
 
 def of_node(partition: Partition, ask: PendingAsk, node_id: str) -> list[Dimension]:
