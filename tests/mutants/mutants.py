@@ -22,13 +22,18 @@ from .recovery import EXPLAIN, RECOVERY
 from .topology import TOPOLOGY
 from .windows import WINDOWS
 
-SHARES: Final = _of(
-    "rules.share",
-    ("share_not_dominant", "2: the share of a queue is its highest", "if share > highest:", "if highest == 0.0:"),
-    ("zero_due_counts_nothing", "2: what is used although nothing is due counts 1", "else 1.0 if amount else 0.0\n        if share", "else 0.0\n        if share"),
-    ("total_before_guaranteed", "2: guaranteed, else the maximum, else the total", "{**total, **fair_max, **guaranteed}", "{**guaranteed, **fair_max, **total}"),
-    ("own_guaranteed_ignored", "2: a share is measured by guaranteed", "{**total, **fair_max, **guaranteed}", "{**total, **fair_max}"),
-    ("shares_low_to_high", "2: lists of shares are sorted high to low", "shares.append(amount / whole if whole else 1.0)\n    shares.sort(reverse=True)", "shares.append(amount / whole if whole else 1.0)\n    shares.sort()"),
+SHARES: Final = (
+    *_of(
+        "rules.share",
+        ("share_not_dominant", "2: the share of a queue is its highest", "if share > highest:", "if highest == 0.0:"),
+        ("zero_due_counts_nothing", "2: what is used although nothing is due counts 1", "else 1.0 if amount else 0.0\n        if share", "else 0.0\n        if share"),
+        ("shares_low_to_high", "2: lists of shares are sorted high to low", "shares.append(amount / whole if whole else 1.0)\n    shares.sort(reverse=True)", "shares.append(amount / whole if whole else 1.0)\n    shares.sort()"),
+    ),
+    *_of(
+        "state.application",
+        ("total_before_guaranteed", "2: guaranteed, else the maximum, else the total", "{**total, **nearest, **self.settings.guaranteed}", "{**self.settings.guaranteed, **nearest, **total}"),
+        ("own_guaranteed_ignored", "2: a share is measured by guaranteed", "{**total, **nearest, **self.settings.guaranteed}", "{**total, **nearest}"),
+    ),
 )  # fmt: skip
 
 LIMITS: Final = _of(

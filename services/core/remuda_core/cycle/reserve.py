@@ -68,9 +68,9 @@ def node_for(
 ) -> Node | None:
     """The node to reserve: with backfill the one that has room first by bounds, if any has; else the one that lacks
     least."""
-    if index.candidates is not None and index.reserving.has_work_left():
+    if index.candidates is not None and index.reserving.work_left > 0:
         node, looked_at = earliest_node(partition, index, demand, pending.timed_out_on, now_ms)
-        index.reserving.count_work(looked_at)
+        index.reserving.work_left -= looked_at
         if node is not None:
             return node
     return index.reserving.closest_node(demand, pending.timed_out_on)

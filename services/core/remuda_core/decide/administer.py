@@ -179,7 +179,7 @@ def _problems_of_quotas(application: Application, queue: Queue) -> Iterator[Prob
     for above in new:
         most = above.settings.max
         yield from _over(f"queue {above.path}", used, most, total_of((above.allocated, above.held)))
-        if _waits_for_placeholders(application):
+        if application.state in (lifecycle.NEW, lifecycle.ACCEPTED):
             yield from _too_small(above, application.placeholder_ask)
         if application.counts_as_running and not above.has_running_slot():
             yield _no_slot(f"queue {above.path}", above.running, above.most_running)
@@ -194,10 +194,6 @@ def _problems_of_quotas(application: Application, queue: Queue) -> Iterator[Prob
         yield from _over(what, used, limit.max_resources, there)
         if application.counts_as_running and limit.max_applications and running >= limit.max_applications:
             yield _no_slot(what, running, limit.max_applications)
-
-
-def _waits_for_placeholders(application: Application) -> bool:
-    return application.state in (lifecycle.NEW, lifecycle.ACCEPTED)
 
 
 def _over(what: str, used: Resource, most: Resource, there: Resource) -> Iterator[Problem]:

@@ -275,14 +275,10 @@ class Demands:
         self._list(demand, self.closed_singly)
         self._changed()
 
-    def closed_that_fit(self, room: Vector) -> Iterator[Demand]:
-        """The closed demands that fit the room, except node-specific ones and those with reservations. O(log n)
-        each."""
-        return fitting(self.closed, room)
-
 
 def fitting(closed: FitList[Demand], room: Vector) -> Iterator[Demand]:
-    """The demands of the list that fit the room, the oldest first. The caller may open them meanwhile."""
+    """The demands of the list that fit the room, the oldest first, in O(log n) each. The caller may open them
+    meanwhile."""
     need = tuple(map(neg, room))
     start: Rank = ()
     while (demand := closed.first(need, start)) is not None:
@@ -395,7 +391,7 @@ class FreedNodes:
         for node in freed:
             group = self._index.nodes.group_of(node)
             if group is not None:
-                for demand in self._index.demands.closed_that_fit(group.available):
+                for demand in fitting(self._index.demands.closed, group.available):
                     self._index.open(demand)
 
 

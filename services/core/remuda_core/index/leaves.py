@@ -26,6 +26,7 @@ from .ordered import LazyRanking, Member, Rank, Vector, covers
 from .patience import LateAsks
 from .preemption import Preemptors
 from .queues import ParentOrder, QueueIndex, QueueOrder
+from .reservations import ReservingDemands
 from .trees import BitTree
 from .users import UserRanking
 
@@ -50,8 +51,8 @@ class LeafQueueIndex(QueueIndex, Protocol):
     @property
     def freed_nodes(self) -> FreedNodes: ...
     def park(self, ask_class: AskClass, limit: Limit) -> None: ...
-    def age(self, ask_class: AskClass, ask: PendingAsk) -> None: ...
-    def look_again(self, ask_class: AskClass) -> None: ...
+    @property
+    def reserving(self) -> ReservingDemands: ...
     def ask_class_opened(self, ask_class: AskClass) -> None: ...
     def ask_class_gone(self, ask_class: AskClass) -> None: ...
 
@@ -234,9 +235,9 @@ class LeafOrder(QueueOrder):
     def _waits_since(self, ask_class: AskClass, ask: PendingAsk | None) -> None:
         """Note that an ask was added to the ask class, and may be the oldest one."""
         if ask is not None and ask.at_ms < ask_class.since_ms:
-            self.index.age(ask_class, ask)
+            self.index.reserving.age(ask_class, ask)
         if ask_class.aside:
-            self.index.look_again(ask_class)
+            self.index.reserving.look_again(ask_class)
 
     def taken(self, line: ApplicationAsks) -> None:
         """Follow an ask of the application that was allocated or withdrawn: another ask may be first."""
@@ -244,7 +245,7 @@ class LeafOrder(QueueOrder):
         if not line.best:
             self._drop(line)
         if ask_class.aside:
-            self.index.look_again(ask_class)
+            self.index.reserving.look_again(ask_class)
         if self.fair:
             self.share_changed(line.application)
         if self.only is None:
@@ -302,7 +303,7 @@ class LeafOrder(QueueOrder):
             if self.only is None:
                 ask_class.touch()
             if ask_class.aside:
-                self.index.look_again(ask_class)
+                self.index.reserving.look_again(ask_class)
         self.gangs.outdate()
         if self.by_user and len(self.growing) > 2 * len(self.of_user) + LEFTOVERS:
             self.growing = {user: None for user in self.growing if user in self.of_user}
@@ -335,7 +336,7 @@ class LeafOrder(QueueOrder):
                 ask_class = member.first().ask_class
                 ask_class.touch()
                 if ask_class.aside:
-                    self.index.look_again(ask_class)
+                    self.index.reserving.look_again(ask_class)
 
     def application_changed(self, application: Application) -> None:
         """Rank the application again: its share or priority changed, so another ask may be first in its ask classes."""
@@ -346,7 +347,7 @@ class LeafOrder(QueueOrder):
             line.ask_class.ranking.touch(line)
             line.ask_class.touch()
             if line.ask_class.aside:
-                self.index.look_again(line.ask_class)
+                self.index.reserving.look_again(line.ask_class)
 
     # Limits and turns of applications
 

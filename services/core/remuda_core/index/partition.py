@@ -7,7 +7,7 @@ state; `check` compares the two.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import islice
 
 from ..limits import RESOURCE_NAMES_PER_PARTITION
@@ -20,7 +20,7 @@ from ..state import Application, Node, Partition, PendingAsk, Preemption, Queue,
 from . import gangs
 from .asks import ApplicationAsks, AskClass
 from .backfill import Candidates, Windows
-from .demands import DemandKey, Demands, FreedNodes, fitting, key_of
+from .demands import DemandKey, Demands, FreedNodes, key_of
 from .devices import items_of_ask, needed_amounts
 from .gangs import AwaitingAsks, Gang
 from .group_members import is_used
@@ -360,10 +360,6 @@ class PartitionIndex:
         leaf.found = None
         leaf.enter(0, ask_class.bits)
 
-    def closed_singly_that_fit(self, room: Vector) -> Iterator[Demand]:
-        """The closed demands that fit the room, of those that open singly, the oldest first."""
-        return fitting(self.demands.closed_singly, room)
-
     def keep_for(self, demand: Demand, node: Node) -> None:
         """Note that the node is reserved for an ask of this demand, which from now on opens whenever a node fits."""
         demand.reserved[node] = None
@@ -373,16 +369,12 @@ class PartitionIndex:
             else:
                 self.demands.open_singly(demand)
 
-    def reserve_again(self, demand: Demand) -> None:
-        """Let the demand reserve nodes, and its asks preempt, if nothing prevents it any more."""
-        self.reserving.reserve_again(demand)
-
     def first_bound_ask_gone(self, ask: PendingAsk) -> None:
         """Let another ask that is bound to the same node try to reserve it, after the first such ask is gone."""
         bound_to = required_node(ask.ask.tags)
         like = self.demands.by_key.get(self._key_of(ask, bound_to)) if bound_to else None
         if like is not None:
-            self.reserve_again(like)
+            self.reserving.reserve_again(like)
 
     def _key_of(self, ask: PendingAsk, bound_to: str) -> DemandKey:
         return (items_of_ask(self.partition, ask), bound_to, ask.refused, *self.demands.lasts(ask))
@@ -419,14 +411,6 @@ class PartitionIndex:
             self.demands.remove(demand)
             self.reserving.remove(demand)
             self.reservations.opened.pop(demand, None)
-
-    def age(self, ask_class: AskClass, ask: PendingAsk) -> None:
-        """Note the oldest ask of the ask class, as far as it is known."""
-        self.reserving.age(ask_class, ask)
-
-    def look_again(self, ask_class: AskClass) -> None:
-        """Let the first ask of an ask class that was set aside reserve a node, if it is another one now."""
-        self.reserving.look_again(ask_class)
 
     def park(self, ask_class: AskClass, limit: Limit) -> None:
         """Hide the ask class until the limit has room or a slot for it."""

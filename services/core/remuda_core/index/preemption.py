@@ -28,7 +28,7 @@ from .limits import BlockedBy, BlockingLimit, limit_of
 from .node_groups import Demand
 from .nodes import NodeIndex
 from .ordered import covers
-from .reservations import Reservations
+from .reservations import Reservations, ReservingDemands
 
 
 class Index(Protocol):
@@ -44,7 +44,8 @@ class Index(Protocol):
     def holds_back(self, application: Application) -> bool: ...
     def find_demand(self, ask: PendingAsk) -> Demand | None: ...
     def measure(self) -> None: ...
-    def reserve_again(self, demand: Demand) -> None: ...
+    @property
+    def reserving(self) -> ReservingDemands: ...
 
 
 class PreemptorKind(NamedTuple):
@@ -373,7 +374,7 @@ class BoundPreemptors:
         for node_id in ask.reservations:
             self.node_changed(self._index.partition.nodes[node_id])
         if ask.free:
-            self._index.reserve_again(demand)
+            self._index.reserving.reserve_again(demand)
 
     def node_changed(self, node: Node) -> None:
         """Note that the node was reserved, that its room changed, or that a limit gave way for the ask it is reserved

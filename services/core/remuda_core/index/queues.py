@@ -21,7 +21,7 @@ from remuda_proto.fair import WEIGHT_ONE
 
 from ..limits import STEPS_PER_QUEUE
 from ..rules.properties import fair_weight, sorts_by_priority
-from ..rules.share import dominant_share, due_to_queue, raw_shares
+from ..rules.share import dominant_share, raw_shares
 from ..state import Node, Partition, Queue
 from .asks import AskClass
 from .demands import Demands
@@ -133,7 +133,7 @@ class QueueOrder:
         return was != self.due
 
     def _due(self) -> dict[str, int]:
-        return due_to_queue(self.queue.settings.guaranteed, self._fair_max(), self.index.partition.total)
+        return self.queue.due_of(self.index.partition.total)
 
     def _fair_due(self) -> dict[str, int]:
         """In units of a thousandth, because weights are."""
@@ -141,13 +141,6 @@ class QueueOrder:
             return self.due
         weight = fair_weight(self.queue.settings.properties)
         return {name: amount * weight for name, amount in self.due.items() if amount}
-
-    def _fair_max(self) -> dict[str, int]:
-        """The nearest maximum of each resource, from this queue up."""
-        nearest: dict[str, int] = {}
-        for queue in self.queue.path_to_root:
-            nearest = {**queue.settings.max, **nearest}
-        return nearest
 
     def rank(self) -> Rank:
         """The rank among the siblings: the lowest is next."""

@@ -70,11 +70,11 @@ class ReservingDemands:
         self._without_node: dict[Demand, None] = {}
         self._exceeding_total: dict[Demand, None] = {}
         self._deferred: dict[Demand, None] = {}
-        self._work_left = 0  # in node groups to be looked at
+        self.work_left = 0  # how many more node groups, or nodes, the pass may look at
 
     def begin_pass(self, now_ms: int, delay_ms: int) -> None:
         """`delay_ms`: age at which an ask may reserve a node."""
-        self._now_ms, self._delay_ms, self._work_left = now_ms, delay_ms, RESERVATION_WORK_PER_PASS
+        self._now_ms, self._delay_ms, self.work_left = now_ms, delay_ms, RESERVATION_WORK_PER_PASS
         while self._times_ms and self._times_ms[0] + delay_ms <= now_ms:
             for ask_class in self._aging.pop(heappop(self._times_ms), ()):
                 ask_class.aging_since_ms = None
@@ -201,33 +201,25 @@ class ReservingDemands:
         """The node to reserve: the one that lacks least; `but`: this one only if there is no other. None if it can be
         obtained on no node, or if the pass has done the work it may do; then the demand may not reserve for now. O(node
         groups)."""
-        if self._work_left <= 0:
+        if self.work_left <= 0:
             self._defer(demand)
             return None
         node, looked_at = self._nodes.closest(demand, but)
-        self._work_left -= looked_at
+        self.work_left -= looked_at
         if node is None:
             self._demands.end_reserving(demand)
             self._without_node[demand] = None
         return node
-
-    def has_work_left(self) -> bool:
-        """Whether the pass may look at more nodes for reservations."""
-        return self._work_left > 0
-
-    def count_work(self, looked_at: int) -> None:
-        """Count nodes that were looked at."""
-        self._work_left -= looked_at
 
     def finds_no_node(self, demand: Demand) -> bool:
         """Whether the demand can be obtained on no node that is free of reservations. False if the pass has done the
         work it may do to find out. O(node groups) if it was not found out before."""
         if demand in self._without_node:
             return True
-        if self._work_left <= 0:
+        if self.work_left <= 0:
             return False
         node, looked_at = self._nodes.closest(demand)
-        self._work_left -= looked_at
+        self.work_left -= looked_at
         return node is None
 
     def wait_no_more(self, demand: Demand) -> None:

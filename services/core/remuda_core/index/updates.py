@@ -15,6 +15,7 @@ from ..rules.required_node import is_protected, required_node
 from ..state import Application, Budget, Node, PendingAsk, TaskGroup
 from . import gangs
 from .asks import ApplicationAsks
+from .demands import fitting
 from .devices import places_of
 from .gangs import AwaitingAsks, Gang
 from .groups import Groups
@@ -394,7 +395,7 @@ def change_node(index: PartitionIndex, node: Node) -> None:
         if node.ready:
             _wake_bound(index, node)
         return
-    for demand in index.closed_singly_that_fit(group.available):
+    for demand in fitting(index.demands.closed_singly, group.available):
         if node.id not in demand.refused:
             index.open(demand)
     index.freed_nodes.add_node(node, group.available)

@@ -22,12 +22,6 @@ def dominant_share(used: Resource, due: Mapping[str, int]) -> float:
     return highest
 
 
-def due_to_queue(guaranteed: Resource, fair_max: Resource, total: Resource) -> dict[str, int]:
-    """The divisor of each resource for the share of a queue: its guaranteed amount, else its maximum (its own, or the
-    nearest ancestor's), else the total of the partition."""
-    return {**total, **fair_max, **guaranteed}
-
-
 def raw_shares(used: Resource, guaranteed: Resource) -> tuple[float, ...]:
     """Shares of a queue, or of an application in it, with `compatibility: yunikorn-1.4`: used / guaranteed of each
     resource, or the used amount if nothing is guaranteed. Sorted from high to low, for lexicographic comparison."""

@@ -15,7 +15,6 @@ from remuda_proto.fair import WEIGHT_ONE
 
 from ..limits import SUMS_KEPT_S, SUMS_REST
 from ..rules.properties import fair_weight
-from ..rules.share import due_to_queue
 from ..state import Account, Partition, Queue, State
 from ..state.accounts import USER
 
@@ -81,11 +80,8 @@ class FairShares:
 def _children(partition: Partition, parent: Queue) -> Iterable[Sibling]:
     for queue in parent.children.values():
         if queue.account is not None:
-            most: dict[str, int] = {}
-            for above in queue.path_to_root:
-                most = {**above.settings.max, **most}
-            due = due_to_queue(queue.settings.guaranteed, most, partition.total)
-            yield Sibling(queue.path, queue.account, fair_weight(queue.settings.properties), due)
+            weight = fair_weight(queue.settings.properties)
+            yield Sibling(queue.path, queue.account, weight, queue.due_of(partition.total))
 
 
 def shares_of(siblings: Iterable[Sibling], total: Mapping[str, int], at_ms: int) -> dict[str, FairShare]:

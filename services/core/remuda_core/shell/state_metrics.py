@@ -12,7 +12,7 @@ from remuda_bus.metrics import rm_label
 from .. import limits
 from ..decide.names import plain
 from ..rules.resource import Resource, add
-from ..rules.share import dominant_share, due_to_queue
+from ..rules.share import dominant_share
 from ..state import Partition, Queue, State, to_give_back
 from . import metrics
 from .budgets import part_used
@@ -66,10 +66,7 @@ def _measure_queues(rm: str, name: str, partition: Partition, most: int) -> int:
         for state, found in amounts.items():
             for resource in sorted(found)[: limits.METRIC_RESOURCES]:
                 metrics.QUEUE_RESOURCE.labels(rm, name, queue.path, resource, state).inc(found[resource])
-        nearest: dict[str, int] = {}
-        for above in reversed(queue.path_to_root):
-            nearest.update(above.settings.max)
-        share = dominant_share(queue.allocated, due_to_queue(queue.settings.guaranteed, nearest, partition.total))
+        share = dominant_share(queue.allocated, queue.due_of(partition.total))
         metrics.QUEUE_SHARE.labels(rm, name, queue.path).inc(share)
         for budget in queue.budgets[:1] if queue.settings.budget is not None else ():
             for resource in sorted(budget.amounts)[: limits.METRIC_RESOURCES]:

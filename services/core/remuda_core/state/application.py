@@ -698,6 +698,14 @@ class Queue:
     def has_running_slot(self) -> bool:
         return not self.settings.max_applications or self.running < self.settings.max_applications
 
+    def due_of(self, total: Resource) -> dict[str, int]:
+        """The divisor of each resource for the share of the queue: its guaranteed amount, else its maximum (its own, or
+        the nearest ancestor's), else the total of the partition."""
+        nearest: dict[str, int] = {}
+        for queue in reversed(self.path_to_root):
+            nearest.update(queue.settings.max)
+        return {**total, **nearest, **self.settings.guaranteed}
+
     def below(self) -> Iterator[Queue]:
         """This queue and all queues below it, parents first, by name."""
         yield self
