@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -83,11 +83,11 @@ def delivered_twice_handled_twice(patch: pytest.MonkeyPatch) -> None:
     """The core does not look whether it has handled a request."""
     answer = CommitInProgress.answer
 
-    async def credulous(commit: CommitInProgress, message: Message) -> None:
+    def credulous(commit: CommitInProgress, message: Message, traceparent: str = "") -> Iterator[None]:
         state = commit.core.state
         before = state.request_seq, state.request_part
         state.request_seq = state.request_part = 0
-        await answer(commit, message)
+        yield from answer(commit, message, traceparent)
         state.request_seq, state.request_part = max(before, (state.request_seq, state.request_part))
 
     patch.setattr(CommitInProgress, "answer", credulous)

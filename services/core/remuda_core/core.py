@@ -83,19 +83,15 @@ class Core:
 
 def next_tick_ms(state: State, last_ms: int) -> int | None:
     """When the Tick after the one at `last_ms` is due, in ms; None: no Tick until a command changes the state."""
-    times = [last_ms + TICK_MS] if _waits(state) else []
+    times: list[int] = []
+    for partition in state.partitions.values():
+        if partition.root.priorities and state.rm_state == RUNNING:
+            # Asks are pending: after some time they are explained, reserve nodes, and preempt.
+            times.append(last_ms + TICK_MS)
+        if partition.rejected:
+            oldest = next(iter(partition.rejected.values()))
+            times.append(max(oldest.at_ms + state.timing.ended_ms, last_ms + TICK_MS))
     timer_ms = state.timers.next_ms()
     if timer_ms is not None:
         times.append(max(timer_ms, last_ms + TIMERS_MS))
-    times += [max(at_ms, last_ms + TICK_MS) for at_ms in _rejections_ended_ms(state)]
     return min(times, default=None)
-
-
-def _waits(state: State) -> bool:
-    """There are pending asks: after some time they are explained, reserve nodes, and preempt."""
-    return state.rm_state == RUNNING and any(partition.root.priorities for partition in state.partitions.values())
-
-
-def _rejections_ended_ms(state: State) -> list[int]:
-    oldest = (next(iter(partition.rejected.values()), None) for partition in state.partitions.values())
-    return [rejected.at_ms + state.timing.ended_ms for rejected in oldest if rejected is not None]

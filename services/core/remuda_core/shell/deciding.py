@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import structlog
 from google.protobuf.message import DecodeError
@@ -26,6 +26,8 @@ from . import metrics
 from .backfilled import backfilled
 
 log = structlog.get_logger()
+# The name of the command in the decision about a message that cannot be parsed.
+UNREADABLE = "Unreadable"
 
 
 class Deciding:
@@ -51,108 +53,115 @@ class Deciding:
 
     async def commit(self, messages: deque[Message], epoch: int) -> tuple[log_pb2.Commit, dict[str, str]]:
         """Decide one commit: as many of `messages`, from the left, as fit, then a Tick if it is due, then a scheduling
-        pass. Returns the commit and the headers with its trace."""
+        pass. Returns the commit and the headers with its trace: those of the first message that has them."""
         now_ms, deadline = self._clock_ms(), time.perf_counter() + COMMIT_S
-        deciding = CommitInProgress(self._core, log_pb2.Commit(epoch=epoch), now_ms)
+        state, time_slice, trace = self._core.state, TimeSlice(), dict[str, str]()
+        deciding = _LeadersCommit(self._core, log_pb2.Commit(epoch=epoch), now_ms)
         while messages:
             self.message_seq = messages[0].seq
-            await deciding.answer(messages.popleft())
+            message = messages.popleft()
+            with tracing.span("core.decide", message.headers, rm=state.rm_id) as span:
+                await _run(deciding.answer(message, _traceparent(span.headers())), time_slice)
+            trace = trace or span.headers()
+            await time_slice.pause()  # lets the append of the commit before continue
             if deciding.facts >= FACTS_PER_COMMIT or time.perf_counter() >= deadline:
                 break
         self.message_seq = 0
         if (tick_ms := self._next_tick_ms()) is not None and now_ms >= tick_ms:
             self._last_tick_ms = now_ms
-            await deciding.own(commands.Tick())
+            await _run(deciding.own(commands.Tick()), time_slice)
         if self._next_clean_ms is not None and now_ms >= self._next_clean_ms:
             self._next_clean_ms = None
-            await deciding.own(commands.CleanQueues())
+            await _run(deciding.own(commands.CleanQueues()), time_slice)
+        before = deciding.facts
         with metrics.PASS_SECONDS.time():
-            facts = await deciding.own(commands.Schedule(self._allocations_per_pass), deciding.trace)
-        self.more_to_schedule = facts >= self._allocations_per_pass or self._core.index.unfinished
+            await _run(deciding.own(commands.Schedule(self._allocations_per_pass), _traceparent(trace)), time_slice)
+        self.more_to_schedule = deciding.facts - before >= self._allocations_per_pass or self._core.index.unfinished
         if deciding.facts and self._next_clean_ms is None:
             self._next_clean_ms = now_ms + limits.CLEAN_QUEUES_MS
         self.facts_by_kind = deciding.facts_by_kind
-        state = self._core.state
         deciding.commit.inbox_seq, deciding.commit.now_ms = state.inbox_seq, state.now_ms
-        return deciding.commit, deciding.trace
+        return deciding.commit, trace
 
     def _next_tick_ms(self) -> int | None:
         return next_tick_ms(self._core.state, self._last_tick_ms)
 
 
 class CommitInProgress:
-    """A commit while it is decided. `time_slice`: when it pauses. `trace`: the trace headers of the first message that
-    has them."""
+    """A commit while it is decided: in steps, between which the host may do other work, but must not use the state."""
 
-    def __init__(
-        self, core: Core, commit: log_pb2.Commit, now_ms: int, time_slice: TimeSlice | None = None
-    ) -> None:  # fmt: skip
+    def __init__(self, core: Core, commit: log_pb2.Commit, now_ms: int) -> None:
         self.core = core
-        self._now_ms = now_ms
-        self._codec = CommitCodec()
-        self._time_slice = time_slice or TimeSlice()
+        self.now_ms = now_ms
+        self.codec = CommitCodec()
         self.commit = commit
         self.facts = 0
-        self.facts_by_kind: Counter[type[Fact]] = Counter()
-        self.trace: dict[str, str] = {}
 
-    async def answer(self, message: Message) -> None:
-        with tracing.span("core.decide", message.headers, rm=self.core.state.rm_id) as span:
-            await self._answer(message, span.headers())
-        self.trace = self.trace or span.headers()
-        await self._time_slice.pause()  # lets the append of the commit before continue
-
-    async def own(self, command: commands.Command, trace: dict[str, str] | None = None) -> int:
-        """Decide a command of the core itself. Returns the number of facts. Without facts no decision is recorded."""
-        decision = log_pb2.Decision(command=type(command).__name__, traceparent=_traceparent(trace or {}))
-        if isinstance(command, commands.Schedule) and command.limit != limits.ALLOCATIONS_PER_PASS:
-            decision.limit = command.limit
-        before = self.facts
-        await self._decide((command,), decision)
-        if self.facts > before:
-            self.commit.decisions.append(decision)
-        return self.facts - before
-
-    async def _answer(self, message: Message, trace: dict[str, str]) -> None:
+    def answer(self, message: Message, traceparent: str = "") -> Iterator[None]:
+        """Decide a message of the inbox, unless it was handled before."""
         state = self.core.state
         state.inbox_seq = message.seq
         try:
             command = inbox_pb2.Command.FromString(message.payload)
         except DecodeError:
             log.error("unreadable command skipped", rm=state.rm_id, inbox_seq=message.seq)
-            self.commit.decisions.add(inbox_seq=message.seq, command="Unreadable")
+            self.commit.decisions.add(inbox_seq=message.seq, command=UNREADABLE)
             return
         position = (command.request_seq, command.request_part)
         if command.request_seq and position <= (state.request_seq, state.request_part):
             return  # a duplicate, handled before
-        name, asked = self._codec.read(command)
-        decision = self.commit.decisions.add(
-            inbox_seq=message.seq,
-            command=name,
-            correlation_id=command.correlation_id,
-            traceparent=_traceparent(trace),
-            request_seq=command.request_seq,
-            request_part=command.request_part,
-        )
+        name, asked = self.codec.read(command)
+        decision = self.commit.decisions.add()
+        decision.inbox_seq, decision.command, decision.traceparent = message.seq, name, traceparent
+        decision.correlation_id = command.correlation_id
+        decision.request_seq, decision.request_part = position
         if command.request_seq:
             state.request_seq, state.request_part = position
-        await self._decide(asked, decision)
+        yield from self.decide(asked, decision)
 
-    async def _decide(self, asked: Iterable[commands.Command], decision: log_pb2.Decision) -> None:
+    def own(self, command: commands.Command, traceparent: str = "") -> Iterator[None]:
+        """Decide a command of the core itself. Without facts no decision is recorded."""
+        decision = self.commit.decisions.add()
+        decision.command, decision.traceparent = type(command).__name__, traceparent
+        if isinstance(command, commands.Schedule) and command.limit != limits.ALLOCATIONS_PER_PASS:
+            decision.limit = command.limit
+        before = self.facts
+        yield from self.decide((command,), decision)
+        if self.facts == before:
+            self.commit.decisions.pop()
+
+    def decide(self, asked: Iterable[commands.Command], decision: log_pb2.Decision) -> Iterable[None]:
         facts: list[Fact] = []
-        for _ in self.core.handle_in_steps(asked, self._now_ms, facts):
+        for _ in self.core.handle_in_steps(asked, self.now_ms, facts):
             if len(facts) >= limits.FACTS_PER_STEP:
-                self._write(facts, decision)
-            await self._time_slice.pause_when_over()
-        self._write(facts, decision)
+                self.write(facts, decision)
+                facts.clear()
+            yield
+        self.write(facts, decision)
 
-    def _write(self, facts: list[Fact], decision: log_pb2.Decision) -> None:
+    def write(self, facts: Sequence[Fact], decision: log_pb2.Decision) -> None:
+        """Append facts, the last that the state has, to the decision."""
         self.facts += len(facts)
+        self.codec.write(facts, decision)
+
+
+class _LeadersCommit(CommitInProgress):
+    """Counts facts for metrics, too."""
+
+    def __init__(self, core: Core, commit: log_pb2.Commit, now_ms: int) -> None:
+        super().__init__(core, commit, now_ms)
+        self.facts_by_kind: Counter[type[Fact]] = Counter()
+
+    def write(self, facts: Sequence[Fact], decision: log_pb2.Decision) -> None:
         if (count := backfilled(self.core.state, facts)) > 0:
             metrics.BACKFILLED.labels(rm_label(self.core.state.rm_id)).inc(count)
         self.facts_by_kind.update(map(type, facts))
-        self._codec.write(facts, decision)
-        facts.clear()
+        super().write(facts, decision)
+
+
+async def _run(steps: Iterable[None], time_slice: TimeSlice) -> None:
+    for _ in steps:
+        await time_slice.pause_when_over()
 
 
 def _traceparent(trace: dict[str, str]) -> str:

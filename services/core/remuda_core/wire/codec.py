@@ -30,8 +30,9 @@ class CommitCodec:
         refused = refusals_of(message)
         if kind == "application":
             return name, read_application_request(message.application, refused, message.groups_unresolved)
-        asked = read(getattr(message, kind), refused)
-        return name, self._remember(asked, message.allocation) if kind == "allocation" else asked
+        request = getattr(message, kind)
+        asked = read(request, refused)
+        return name, self._remember(asked, request) if kind == "allocation" and request.asks else asked
 
     def _remember(self, asked: Iterable[commands.Command], request: si.AllocationRequest) -> Iterable[commands.Command]:
         """Yield the commands, and remember the message of each ask."""
