@@ -13,6 +13,7 @@ import pytest
 
 from remuda.history import measures, spool, workload
 from remuda.history.changes import events_with
+from remuda.history.decided import read
 from remuda.history.measures import Measures
 from remuda.history.replay import UNCHANGED
 from remuda.history.spool import ApplicationWaits
@@ -42,6 +43,8 @@ BYTES_OF_AN_ASK = 50
 def many(monkeypatch: pytest.MonkeyPatch) -> None:
     """As it is with more asks than have a place in a sample, or are written at once."""
     monkeypatch.setattr(spool, "_AT_ONCE", 20)
+    monkeypatch.setattr(spool, "_AHEAD", 7)
+    monkeypatch.setattr(spool, "_AHEAD_MOST", 20)
     monkeypatch.setattr(workload, "RUNS_OF_ALL", 50)
     monkeypatch.setattr(workload, "RUNS_OF_USER", 50)
     monkeypatch.setattr(measures, "EXACT_TIMES", 50)
@@ -141,7 +144,9 @@ async def test_memory_does_not_grow_with_the_asks_of_a_period(tmp_path: Path) ->
     actual = Measures(Core(RM).state, NOON, end_ms)
     with traced() as memory:
         for number, commit, messages in lived:
-            actual.take_all(extraction.take(commit, messages), commit.now_ms)
+            decided = read(commit, messages)
+            extraction.take(commit, decided)
+            actual.take_all((fact for one in decided for fact in one.facts), commit.now_ms)
             memory.after(number)
     assert memory.of_an_ask < BYTES_OF_AN_ASK, "reading"
     period = extraction.finish()

@@ -244,11 +244,33 @@ async def test_a_goal_finds_the_smallest_maximum(of_a: Period) -> None:
     assert with_file["variants"][0]["waits"] == as_searched["waits"]
 
 
+async def test_only_some_hours_are_decided_again_and_the_report_says_so(tmp_path: Path) -> None:
+    with_a, _ = lives(0)
+    past = await past_of(with_a, tmp_path / "a")
+    commits = [one async for begin, end in past.stretches() async for one in past.steps(begin, end)]
+    hours = [step.entry.commit.now_ms // 3_600_000 for step in commits]
+    others = sum((hour - hours[0]) % 2 for hour in hours)
+    assert 0 < others < len(commits)
+    nothing_changed = [
+        await replay(await period_of(past, None, At(), None, nothing, every), [], nothing) for every in (1, 2)
+    ]
+    every_hour, half = (one.pop("identity") for one in nothing_changed)
+    assert "left_out" not in every_hour and half["left_out"] == others
+    assert {**every_hour, "commits": len(commits) - others, "left_out": others} == half, (
+        "none of those that were decided differs"
+    )
+    assert nothing_changed[0] == nothing_changed[1]
+    assert (
+        page.decided_again(half)
+        == f"0 of {len(commits) - others:,} commits differ; {others:,} others were not decided again"
+    )
+
+
 async def test_a_quota_of_what_is_there_at_the_beginning(tmp_path: Path) -> None:
     """The state at the beginning has no configuration, only queues."""
     with_a, _ = lives(0)
     past = await past_of(with_a, tmp_path / "a")
-    of_a = await period_of(past, At(seq=40), At(ms=with_a.end_ms), None, lambda *_: None, exact=False)
+    of_a = await period_of(past, At(seq=40), At(ms=with_a.end_ms), None, lambda *_: None, every=0)
     raised = Change("raised", quotas=(quota_of("root.prod:max.vcore=60"), quota_of("root.prod:guaranteed.vcore=+20")))
     report = await replay(of_a, [raised, Change("same", quotas=(quota_of("root.prod:max.vcore=-0"),))], nothing)
     unchanged, (more, same) = report["unchanged"], report["variants"]

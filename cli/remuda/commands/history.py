@@ -118,7 +118,12 @@ def replay(
         ),
     ] = False,
     every: Annotated[
-        int, typer.Option(min=1, max=1_000_000, help="With --exact --queues: decide only one commit of so many.")
+        int,
+        typer.Option(
+            min=1,
+            max=1_000_000,
+            help="Decide again only one hour of so many; with --exact --queues only one commit of so many.",
+        ),
     ] = 1,
     html: Annotated[Path | None, path_option("Also write one page with charts.", metavar="FILE")] = None,
     applications: Annotated[
@@ -140,7 +145,7 @@ def replay(
     if exact:
         replay_exactly(period, given, every, json)
     else:
-        show(period, given, variant or [], on_preemption, goal, most, html, json, applications)
+        show(period, given, variant or [], on_preemption, goal, most, html, json, applications, every)
 
 
 def shadow(

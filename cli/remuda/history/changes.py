@@ -199,7 +199,7 @@ def events_with(change: Change, core: Core, workload: Workload) -> Iterator[Even
     for event in workload.spool.events():
         for one in left_out.of(_configured(change, event.command), event.queue):
             for each in _as_often(change, one, left_out):
-                yield event._replace(command=each)
+                yield event if each is event.command else event._replace(command=each)
         if isinstance(event.command, commands.Register):
             for one in _first(change, core.state, workload, left_out):
                 yield Event(event.at_ms, one)

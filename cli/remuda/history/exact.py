@@ -12,6 +12,7 @@ has placed, released and refused the same; it is counted by itself.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 
 from google.protobuf.message import Message as Proto
@@ -23,14 +24,15 @@ from remuda_core.index.index import Index
 from remuda_core.shell.deciding import CommitInProgress
 from remuda_core.trials.play import copy_of
 from remuda_proto.remuda.v1 import log_pb2
-from remuda_replication.machine import TimeSlice
 
+from .decided import Decided
 from .findings import Difference, Findings
 from .past import LAST, At, Past, Restored, Step
 
 _OWN = {"Tick": commands.Tick, "CleanQueues": commands.CleanQueues}
 _SCHEDULE = commands.Schedule.__name__
 _TICK = commands.Tick.__name__
+MS_PER_HOUR = 3_600_000
 _EXPLANATIONS = frozenset({"ask_waiting", "ask_outstanding"})
 
 
@@ -66,42 +68,59 @@ async def compare(past: Past, begin: Restored, until: At = LAST) -> Compared:
     raises."""
     comparison = Comparison(begin.core)
     async for step in past.follow(begin, until):
-        await comparison.decide(step)
+        comparison.decide(step)
     return comparison.found
 
 
 class Comparison:
     """Decides the commits of a period one after the other. `follower`: at the commit before; the caller applies each
-    commit to it after it was decided."""
+    commit to it after it was decided. `every`: only those of one hour of so many, counted from the first commit's; 0:
+    none. `left_out`: how many others there were."""
 
-    def __init__(self, follower: Core) -> None:
+    def __init__(self, follower: Core, every: int = 1) -> None:
         self.found = Compared()
         self._follower = follower
+        self.left_out = 0
+        self._every = every
+        self._first_hour: int | None = None
         self._decider: Decider | None = None  # None: the state that it has come to is not that of the follower
 
-    async def decide(self, step: Step) -> None:
+    def decide(self, step: Step) -> list[Decided] | None:
+        """Returns what was decided, if that is what was recorded."""
         recorded, found = step.entry.commit, self.found
+        if self._every != 1 and not self._is_meant(recorded.now_ms // MS_PER_HOUR):
+            self.left_out += 1
+            self._decider = None
+            return None
         found.commits += 1
-        found.facts += sum(len(decision.facts) for decision in recorded.decisions)
+        found.facts += sum([len(decision.facts) for decision in recorded.decisions])
         found.log_seq, found.at_ms = step.entry.seq, recorded.now_ms
         decider = self._decider or Decider(copy_of(self._follower))
         self._decider = None
         if not step.is_whole:
             found.unread += 1
-            return
-        if not _different(recorded, decided := await decider.decide(recorded, step.inbox)):
+            return None
+        decided = decider.decide(recorded, step.inbox)
+        if not _different(recorded, decided.commit):
             self._decider = decider
-            return
+            return decided.decisions
         again = Decider(copy_of(self._follower))
-        if not (pair := _different(recorded, decided_anew := await again.decide(recorded, step.inbox))):
+        decided_anew = again.decide(recorded, step.inbox)
+        if not (pair := _different(recorded, decided_anew.commit)):
             found.rebuilt += 1
             self._decider = again
-            return
+            return decided_anew.decisions
         bare = _without_explanations(recorded)
-        if any(not _different(bare, _without_explanations(one)) for one in (decided, decided_anew)):
+        if any(not _different(bare, _without_explanations(one.commit)) for one in (decided, decided_anew)):
             found.explained += 1
-            return
+            return None
         found.note(*_difference(step.entry.seq, *pair))
+        return None
+
+    def _is_meant(self, hour: int) -> bool:
+        if self._first_hour is None:
+            self._first_hour = hour
+        return self._every > 0 and (hour - self._first_hour) % self._every == 0
 
 
 class Decider:
@@ -111,40 +130,54 @@ class Decider:
         self.core = core
         self._epoch = 0
 
-    async def decide(self, recorded: log_pb2.Commit, inbox: tuple[Message, ...]) -> log_pb2.Commit:
+    def decide(self, recorded: log_pb2.Commit, inbox: tuple[Message, ...]) -> _DecidedAgain:
         core = self.core
         if recorded.epoch != self._epoch:  # another leader, with an index of its own
             self._epoch, core.index = recorded.epoch, Index()
-        deciding = CommitInProgress(core, log_pb2.Commit(), recorded.now_ms, _LongSlice())
+        deciding = _DecidedAgain(core, log_pb2.Commit(), recorded.now_ms)
         for message in inbox:
-            await deciding.answer(message)
+            _all(deciding.answer(message))
         own = {one.command: one for one in recorded.decisions if not one.inbox_seq}
         for name, command in _OWN.items():
             if name in own:
-                await deciding.own(command())
+                _all(deciding.own(command()))
         limit = own[_SCHEDULE].limit if _SCHEDULE in own else 0
-        await deciding.own(commands.Schedule(limit or limits.ALLOCATIONS_PER_PASS))
+        _all(deciding.own(commands.Schedule(limit or limits.ALLOCATIONS_PER_PASS)))
         core.state.inbox_seq = recorded.inbox_seq
-        return deciding.commit
+        return deciding
 
 
-class _LongSlice(TimeSlice):
-    """No append waits for a pause between messages."""
+class _DecidedAgain(CommitInProgress):
+    """A commit that is decided again. Nothing waits for it, so it takes each command in one step. It keeps its
+    decisions also as values."""
 
-    async def pause(self) -> None:
-        if self.is_over:
-            await super().pause()
+    def __init__(self, core: Core, commit: log_pb2.Commit, now_ms: int) -> None:
+        super().__init__(core, commit, now_ms)
+        self.decisions: list[Decided] = []
+
+    def decide(self, asked: Iterable[commands.Command], decision: log_pb2.Decision) -> Iterable[None]:
+        asked = list(asked)
+        facts = self.core.handle_all(asked, self.now_ms)
+        if facts:
+            self.write(facts, decision)
+        if decision.inbox_seq:
+            self.decisions.append(Decided(decision.command, asked, facts))
+        elif facts:
+            self.decisions.append(Decided(decision.command, (), facts))
+        return ()
+
+
+def _all(steps: Iterator[None]) -> None:
+    for _ in steps:
+        pass
 
 
 def _different(
     recorded: log_pb2.Commit, decided: log_pb2.Commit
 ) -> tuple[log_pb2.Decision | None, log_pb2.Decision | None] | None:
     """The first pair of decisions that differ."""
-    ours, theirs = list(decided.decisions), list(recorded.decisions)
-    for number in range(max(len(ours), len(theirs))):
-        one = theirs[number] if number < len(theirs) else None
-        other = ours[number] if number < len(ours) else None
-        if one is None or other is None or _said(one) != _said(other):
+    for one, other in zip_longest(recorded.decisions[:], decided.decisions[:]):
+        if one is None or other is None or (one != other and _said(one) != _said(other)):
             return one, other
     return None
 

@@ -33,17 +33,14 @@ Key = tuple[str, str, str]
 class Series:
     """The integral of an amount over each of POINTS equal parts of a period, from its changes."""
 
-    __slots__ = ("_areas", "_begin_ms", "_levels", "_width")
+    __slots__ = ("_areas", "_levels")
 
-    def __init__(self, begin_ms: int, end_ms: int) -> None:
-        self._begin_ms = begin_ms
-        self._width = max(1.0, (end_ms - begin_ms) / POINTS)
+    def __init__(self) -> None:
         self._levels = [0.0] * (POINTS + 1)
         self._areas = [0.0] * POINTS
 
-    def change(self, amount: int, at_ms: int) -> None:
-        """From then on, there is so much more."""
-        place = max(0.0, (at_ms - self._begin_ms) / self._width)
+    def change(self, amount: int, place: float) -> None:
+        """From then on, there is so much more. `place`: in parts of the period, from its beginning."""
         number = int(place)
         if number < POINTS:
             self._areas[number] += amount * (number + 1 - place)
@@ -130,15 +127,15 @@ class Waits:
 
 @dataclass(slots=True)
 class _Application:
-    """`waited_ms`: of all its `asks` that have been allocated."""
+    """`waited_ms`: of all its `asks` that have been allocated. `waits`, `series`: where its waits and, by resource, its
+    use count; empty: not looked up since its queue changed."""
 
     queue: str
     user: str
     waited_ms: int = 0
     asks: int = 0
-
-
-_NO_APPLICATION = _Application("", "")
+    waits: list[Waits] = field(default_factory=list)
+    series: dict[str, list[Series]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -157,8 +154,10 @@ class Measures:
         self, state: State, begin_ms: int, end_ms: int, by_application: ApplicationWaits | None = None
     ) -> None:
         self._begin_ms, self._end_ms = begin_ms, end_ms
+        self._part_ms = max(1.0, (end_ms - begin_ms) / POINTS)
         self._by_application = by_application
         self._applications: dict[tuple[str, str], _Application] = {}
+        self._unknown = _Application("", "")
         self._asked: dict[Key, list[int]] = {}  # since when, and how many
         self._placeholders: set[Key] = set()
         self._running: dict[str, _Running] = {}
@@ -238,7 +237,7 @@ class Measures:
         """Count what still waits in the end."""
         for key, (since_ms, count) in self._asked.items():
             if key not in self._placeholders:
-                of = self._applications.get(key[:2], _NO_APPLICATION)
+                of = self._applications.get(key[:2], self._unknown)
                 for name in _groups(of.queue, of.user):
                     self.waits[name].add_still(self._end_ms - since_ms, count)
         for name in list(self._applications):
@@ -258,12 +257,13 @@ class Measures:
         if fact.placeholder:
             return
         wait_ms = now_ms - asked[0]
-        application = self._applications.get(name, _NO_APPLICATION)
-        for group in _groups(application.queue, application.user):
-            self.waits[group].add(wait_ms)
-        if application is not _NO_APPLICATION:
-            application.waited_ms += wait_ms
-            application.asks += 1
+        application = self._applications.get(name, self._unknown)
+        if not application.waits:
+            application.waits = [self.waits[group] for group in _groups(application.queue, application.user)]
+        for waits in application.waits:
+            waits.add(wait_ms)
+        application.waited_ms += wait_ms
+        application.asks += 1
 
     def _application_over(self, name: tuple[str, str]) -> None:
         application = self._applications.pop(name, None)
@@ -284,22 +284,30 @@ class Measures:
             self._use(running.application, running.resource, -1, now_ms)
         return running
 
+    def _place(self, at_ms: int) -> float:
+        return max(0.0, (at_ms - self._begin_ms) / self._part_ms)
+
     def _use(self, name: tuple[str, str], resource: Mapping[str, int], sign: int, now_ms: int) -> None:
-        application = self._applications.get(name, _NO_APPLICATION)
-        for kind, group in (("queue", application.queue), ("user", application.user), ("all", "")):
-            for one, amount in resource.items():
-                self._series(kind, group, one).change(sign * amount, now_ms)
+        application, place = self._applications.get(name, self._unknown), self._place(now_ms)
+        for one, amount in resource.items():
+            series = application.series.get(one)
+            if series is None:
+                groups = (("queue", application.queue), ("user", application.user), ("all", ""))
+                series = application.series[one] = [self._series(kind, group, one) for kind, group in groups]
+            for each in series:
+                each.change(sign * amount, place)
 
     def _series(self, kind: str, name: str, resource: str) -> Series:
         found = self._used.get((kind, name, resource))
         if found is None:
-            found = self._used[kind, name, resource] = Series(self._begin_ms, self._end_ms)
+            found = self._used[kind, name, resource] = Series()
         return found
 
     def _node(self, partition: str, node_id: str, capacity: Mapping[str, int], now_ms: int) -> None:
+        place = self._place(now_ms)
         for sign, amounts in ((-1, self._nodes.pop((partition, node_id), {})), (1, capacity)):
             for resource, amount in amounts.items():
-                self._series("capacity", "", resource).change(sign * amount, now_ms)
+                self._series("capacity", "", resource).change(sign * amount, place)
         if capacity:
             self._nodes[partition, node_id] = capacity
 
@@ -308,7 +316,10 @@ class Measures:
         running = [one for one in self._running.values() if one.application == name]
         for one in running:
             self._use(name, one.resource, -1, now_ms)
-        self._applications.setdefault(name, _Application("", "")).queue = fact.queue
+        application = self._applications.setdefault(name, _Application("", ""))
+        application.queue = fact.queue
+        application.waits.clear()
+        application.series.clear()
         for one in running:
             self._use(name, one.resource, 1, now_ms)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 from typing import Any
@@ -45,10 +45,16 @@ def runs_of(report: Report) -> list[tuple[str, Report]]:
     return [("actual", report["actual"]), ("unchanged", report["unchanged"]), *variants]
 
 
+def decided_again(identity: Mapping[str, Any]) -> str:
+    left_out = identity.get("left_out", 0)
+    found = f"{identity['different']:,} of {identity['commits']:,} commits differ"
+    return f"{found}; {left_out:,} others were not decided again" if left_out else found
+
+
 def _honesty(report: Report) -> str:
     identity, model, wrong = report["identity"], report["model"], report["model"]["error"]
     rows = [
-        ("decided again exactly", f"{identity['different']:,} of {identity['commits']:,} commits differ"),
+        ("decided again exactly", decided_again(identity)),
         ("error of the model: mean wait", wait(wrong["mean_ms"])),
         ("error of the model: p95 of waits", wait(wrong["p95_ms"])),
         *((f"error of the model: use of {name}", f"{share:.2%}") for name, share in wrong["use"].items()),

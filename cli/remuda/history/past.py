@@ -62,9 +62,13 @@ class Step:
     @property
     def is_whole(self) -> bool:
         """Whether the archive has each message that the commit answers."""
+        if self.lacks_inbox:
+            return False
         known = {message.seq for message in self.inbox}
-        decisions = self.entry.commit.decisions
-        return not self.lacks_inbox and all(not one.inbox_seq or one.inbox_seq in known for one in decisions)
+        for decision in self.entry.commit.decisions:
+            if decision.inbox_seq and decision.inbox_seq not in known:
+                return False
+        return True
 
 
 @dataclass(slots=True)

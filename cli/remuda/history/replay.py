@@ -22,10 +22,11 @@ from remuda_core.wire import schema
 from remuda_replication.child import CHILD_NICENESS, Child, ChildFailed
 
 from .changes import Change, NotThere, check, events_with
+from .decided import Decided, read
 from .exact import Compared, Comparison
 from .goal import Goal, smallest
 from .measures import Measures
-from .past import At, Past
+from .past import At, Past, Step
 from .spool import ApplicationWaits, largest_differences, means_of, write_means
 from .workload import Extraction, Workload
 from .world import LOSE, REQUEUE, World
@@ -48,38 +49,47 @@ class Refused(ValueError):
 @dataclass(frozen=True, slots=True)
 class Period:
     """The period that all variants have in common. `start`: the state at the beginning, which only children change.
-    `actual`: the measures of what happened."""
+    `actual`: the measures of what happened. `left_out`: commits that were not decided again, because they are in hours
+    that were not meant to be."""
 
     start: Core
     workload: Workload
     actual: dict[str, Any]
     compared: Compared
     on_preemption: str
+    left_out: int = 0
 
 
 async def period_of(
-    past: Past, since: At | None, until: At, on_preemption: str | None, progress: Progress, exact: bool = True
+    past: Past, since: At | None, until: At, on_preemption: str | None, progress: Progress, every: int = 1
 ) -> Period:
     """Read a period: arrivals, run times, what happened, and whether deciding it again gives the same. `since`: None:
-    all that the archive has without a gap. `on_preemption`: None: as the RM did most often. Raises what `Past`
-    raises."""
+    all that the archive has without a gap. `on_preemption`: None: as the RM did most often. `every`: only one hour of
+    so many is decided again; 0: none. Raises what `Past` raises."""
     begin, end_ms = await past.beginning(since), await _end_ms(past, until)
     start = copy_of(begin.core)
-    extraction, comparison = Extraction(begin.core), Comparison(begin.core)
+    extraction, comparison = Extraction(begin.core), Comparison(begin.core, every)
     extraction.found.begin_ms, extraction.found.end_ms = begin.now_ms or (await past.span())[0], end_ms
     actual = Measures(start.state, extraction.found.begin_ms, end_ms)
-    span = max(1, end_ms - extraction.found.begin_ms)
+    span, told = max(1, end_ms - extraction.found.begin_ms), -1
     async for step in past.steps(begin, until):
-        if exact:
-            await comparison.decide(step)
-        commit = schema.Commit.FromString(step.entry.commit.SerializeToString())
-        actual.take_all(extraction.take(commit, step.inbox), commit.now_ms)
-        progress("reading", (commit.now_ms - extraction.found.begin_ms) / span)
+        commit = step.entry.commit
+        decided = comparison.decide(step) or _recorded(step)
+        extraction.take(commit, decided)
+        for one in decided:
+            actual.take_all(one.facts, commit.now_ms)
+        if (part := (commit.now_ms - extraction.found.begin_ms) * _PROGRESS_STEPS // span) > told:
+            told = part
+            progress("reading", part / _PROGRESS_STEPS)
     actual.finish()
     workload = extraction.finish()
     if on_preemption is None:
         on_preemption = LOSE if workload.preempted > 2 * workload.asked_again else REQUEUE
-    return Period(start, workload, actual.report(), comparison.found, on_preemption)
+    return Period(start, workload, actual.report(), comparison.found, on_preemption, comparison.left_out)
+
+
+def _recorded(step: Step) -> list[Decided]:
+    return read(schema.Commit.FromString(step.entry.commit.SerializeToString()), step.inbox)
 
 
 async def _end_ms(past: Past, until: At) -> int:
@@ -216,6 +226,7 @@ def _head(period: Period, unchanged: dict[str, Any]) -> dict[str, Any]:
         "identity": {
             "commits": compared.commits, "different": compared.different, "distance": compared.distance,
             "unread": compared.unread, "first": str(compared.differences[0]) if compared.differences else "",
+            **({"left_out": period.left_out} if period.left_out else {}),
         },
         "model": {
             "on_preemption": period.on_preemption,

@@ -14,7 +14,6 @@ import tempfile
 from array import array
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from heapq import heappush, heappushpop
 from itertools import count
 from pathlib import Path
@@ -28,6 +27,9 @@ _AT_ONCE: Final = 5_000
 _LENGTH: Final = 4
 # Pages of run times that are in memory, in KiB.
 _CACHE_KIB: Final = 32 * 1024
+# Run times that are read at once, because asks start in about the order in which they came, and how many are kept.
+_AHEAD: Final = 100
+_AHEAD_MOST: Final = 10_000
 Difference = tuple[str, float]  # an application, and its mean wait after without that before, in ms
 # Bits of a value in a sample: a time in ms.
 _VALUE_BITS: Final = 48
@@ -45,8 +47,7 @@ class Event(NamedTuple):
     work: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """`ms`: how long an allocation ran. `over`: it ended by itself then; else it would have run longer."""
 
     ms: int
@@ -90,6 +91,9 @@ class Spool:
             self._runs_path, "runs (work INTEGER, number INTEGER, ms INTEGER, over INTEGER, PRIMARY KEY (work, number))"
         )
         self._reader: tuple[int, sqlite3.Connection] | None = None  # of this process
+        # Run times that were read, of late and before; None: there is none.
+        self._ahead: dict[tuple[int, int], Run | None] = {}
+        self._ahead_before: dict[tuple[int, int], Run | None] = {}
 
     def add_event(self, event: Event) -> None:
         self._events.append(event)
@@ -124,14 +128,26 @@ class Spool:
                 yield from pickle.loads(file.read(length))  # noqa: S301 - this process has written it
 
     def run_of(self, work: int, number: int) -> Run | None:
+        key = work, number
+        if key not in self._ahead:
+            if key in self._ahead_before:
+                return self._ahead_before[key]
+            self._read_ahead(work, number)
+        return self._ahead[key]
+
+    def _read_ahead(self, work: int, number: int) -> None:
         if self._reader is None or self._reader[0] != os.getpid():
             connection = sqlite3.connect(f"file:{self._runs_path}?mode=ro&immutable=1", uri=True)
             connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
             self._reader = os.getpid(), connection
-        found = self._reader[1].execute(
-            "SELECT ms, over FROM runs WHERE work = ? AND number = ?", (work, number)
-        ).fetchone()  # fmt: skip
-        return Run(found[0], bool(found[1])) if found is not None else None
+        if len(self._ahead) > _AHEAD_MOST:
+            self._ahead, self._ahead_before = {}, self._ahead
+        self._ahead[work, number] = None
+        for found_work, found_number, ms, over in self._reader[1].execute(
+            "SELECT work, number, ms, over FROM runs WHERE (work, number) >= (?, ?) ORDER BY work, number LIMIT ?",
+            (work, number, _AHEAD),
+        ):
+            self._ahead[found_work, found_number] = Run(ms, bool(over))
 
     def new_waits(self) -> Path:
         """A place for the waits of applications of one more variant."""

@@ -19,17 +19,15 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from remuda_bus.bus import Message
 from remuda_core import commands, facts
 from remuda_core.commands import Command
 from remuda_core.core import Core
 from remuda_core.rules import lifecycle
 from remuda_core.shell import replay
 from remuda_core.state import Application
-from remuda_core.wire.codec import CommitCodec
-from remuda_core.wire.facts import read_fact
-from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
+from remuda_proto.remuda.v1 import log_pb2
 
+from .decided import Decided
 from .measures import Times
 from .spool import Event, Run, Sample, Spool
 
@@ -141,30 +139,23 @@ class Extraction:
                 for key in ((partition.name, application.id, one) for one in application.asks):
                     self.found.waiting[key] = self._work_of(key).number
 
-    def take(self, commit: log_pb2.Commit, inbox: Iterable[Message]) -> list[facts.Fact]:
-        """`commit`: read as `wire.schema.Commit`. Returns its facts."""
-        now_ms, found, every = commit.now_ms, self.found, list[facts.Fact]()
+    def take(self, commit: log_pb2.Commit, decisions: Iterable[Decided]) -> None:
+        now_ms, found = commit.now_ms, self.found
         found.end_ms = max(found.end_ms, now_ms)
-        messages = {message.seq: message for message in inbox}
-        for decision in commit.decisions:
-            decided = [read_fact(one) for one in decision.facts[:]]
-            every += decided
-            if decision.inbox_seq and decision.command != "Unreadable":
-                if (message := messages.get(decision.inbox_seq)) is None:
-                    found.unread += 1
-                else:
-                    command = inbox_pb2.Command.FromString(message.payload)
-                    for one in self._arrivals(CommitCodec().read(command)[1], decided):
-                        found.spool.add_event(self._event(now_ms, one, decided))
+        for command, asked, decided in decisions:
+            if asked is None:
+                found.unread += 1
+            elif asked:
+                for one in self._arrivals(asked, decided):
+                    found.spool.add_event(self._event(now_ms, one, decided))
             for fact in decided:
-                self._note(fact, decision.command, now_ms)
+                self._note(fact, command, now_ms)
             self._core.replay(decided, now_ms)
             self._forget_what_is_over()
         self._core.state.now_ms = now_ms
         replay.note_position(self._core, commit)
-        return every
 
-    def _event(self, now_ms: int, command: Command, decided: list[facts.Fact]) -> Event:
+    def _event(self, now_ms: int, command: Command, decided: Sequence[facts.Fact]) -> Event:
         match command:
             case commands.SubmitApplication():
                 accepted = (one for one in decided if isinstance(one, facts.ApplicationAccepted))
@@ -180,16 +171,19 @@ class Extraction:
                 return Event(now_ms, command, work=work.number if work is not None else 0)
         return Event(now_ms, command)
 
-    def _arrivals(self, asked: Iterable[Command], decided: list[facts.Fact]) -> Iterator[Command]:
+    def _arrivals(self, asked: Iterable[Command], decided: Sequence[facts.Fact]) -> Iterator[Command]:
         """What of a request is part of the world: not answers to the scheduler, and not what an RM repeats."""
-        accepted = {
-            (fact.ask.application_id, fact.ask.allocation_key)
-            for fact in decided
-            if isinstance(fact, facts.AskAccepted | facts.AskChanged)
-        }
-        rejected = {fact.allocation_key for fact in decided if isinstance(fact, facts.AskRejected)}
-        withdrawn = {fact.allocation_key for fact in decided if isinstance(fact, facts.AskReleased)}
-        recovered = {fact.allocation.uuid for fact in decided if isinstance(fact, facts.AllocationRecovered)}
+        accepted, rejected, withdrawn, recovered = set[tuple[str, str]](), set[str](), set[str](), set[str]()
+        for fact in decided:
+            match fact:
+                case facts.AskAccepted(ask) | facts.AskChanged(ask):
+                    accepted.add((ask.application_id, ask.allocation_key))
+                case facts.AskRejected():
+                    rejected.add(fact.allocation_key)
+                case facts.AskReleased():
+                    withdrawn.add(fact.allocation_key)
+                case facts.AllocationRecovered(allocation):
+                    recovered.add(allocation.uuid)
         for command in asked:
             match command:
                 case commands.Register():
@@ -360,6 +354,9 @@ def user_of(core: Core, fact: facts.Allocated) -> str:
     return application.user if application is not None else ""
 
 
-def _partition_of(decided: list[facts.Fact], given: str) -> str:
+def _partition_of(decided: Sequence[facts.Fact], given: str) -> str:
     """The scheduler's name of the partition."""
-    return next((fact.ask.partition for fact in decided if isinstance(fact, facts.AskAccepted)), given)
+    for fact in decided:
+        if isinstance(fact, facts.AskAccepted):
+            return fact.ask.partition
+    return given

@@ -21,7 +21,7 @@ from remuda_core.core import Core, next_tick_ms
 from remuda_core.facts import Fact
 from remuda_core.limits import ALLOCATIONS_PER_PASS, CLEAN_QUEUES_MS
 from remuda_core.rules import lifecycle
-from remuda_core.state import Application
+from remuda_core.state import NEVER_MS, Application
 
 from .measures import Measures
 from .spool import ApplicationWaits, Event
@@ -127,14 +127,16 @@ class World:
         upcoming = next(self._events, None)
         end_ms, now_ms, tick_ms = self._workload.end_ms, self._workload.begin_ms, self._tick_ms()
         while True:
-            times = [one for one in (tick_ms, self._clean_ms) if one is not None]
-            if upcoming is not None:
-                times.append(upcoming.at_ms)
-            if self._later:
-                times.append(self._later[0][0])
-            if not times or (at_ms := max(now_ms, min(times))) > end_ms:
+            at_ms = upcoming.at_ms if upcoming is not None else NEVER_MS
+            if self._later and self._later[0][0] < at_ms:
+                at_ms = self._later[0][0]
+            if tick_ms is not None and tick_ms < at_ms:
+                at_ms = tick_ms
+            if self._clean_ms is not None and self._clean_ms < at_ms:
+                at_ms = self._clean_ms
+            if at_ms > end_ms:
                 break
-            now_ms = at_ms
+            now_ms = max(now_ms, at_ms)
             due = list[Command]()
             while upcoming is not None and upcoming.at_ms <= now_ms:
                 due += self._arrived(upcoming)
@@ -252,8 +254,9 @@ class World:
             return  # it ends when it is replaced
         key = (fact.partition, fact.application_id, fact.allocation_key)
         work = self._works[key[:2]].get(key[2])
-        number, started = (work.number, work.started) if work is not None else (0, 0)
+        number, started = 0, 0
         if work is not None:
+            number, started = work.number, work.started
             work.started += 1
             work.running += 1
         ms, known = self._workload.run_ms(number, key, started, user_of(self._core, fact))

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from rich.text import Text
 
 from ..errors import UserError
-from ..history.page import page, runs_of
+from ..history.page import decided_again, page, runs_of
 from ..terminal import event_loop
 from ..terminal.output import console, errors, table_of
 from ..terminal.units import amount, number, time_of, wait
@@ -126,22 +126,22 @@ def _over(period: Period, work: Callable[[Past, At | None, At], Coroutine[Any, A
 
 def replay(
     period: Period, given: Options, variants: Sequence[str], on_preemption: str | None, goal: str | None, most: int,
-    html: Path | None, as_json: bool, applications: bool = False,
+    html: Path | None, as_json: bool, applications: bool = False, decided_every: int = 1,
 ) -> None:  # fmt: skip
-    """Raises UserError."""
+    """`decided_every`: only one hour of so many is decided again. Raises UserError."""
     if on_preemption not in (None, *_MODELS):
         raise UserError(f"--on-preemption {on_preemption!r}: expected {' or '.join(_MODELS)}")
     every = [one for one in (given, *map(_options_of, variants)) if one.text()]
     with ExitStack() as versions:
         _replay(
             period, [_change(one, period, versions) for one in every], on_preemption, goal, most, html, as_json,
-            applications,
+            applications, decided_every,
         )  # fmt: skip
 
 
 def _replay(
     asked: Period, changes: Sequence[Change], on_preemption: str | None, goal: str | None, most: int,
-    html: Path | None, as_json: bool, applications: bool,
+    html: Path | None, as_json: bool, applications: bool, decided_every: int,
 ) -> None:  # fmt: skip
     if any(change.searches for change in changes) != (goal is not None) or (goal is not None and len(changes) != 1):
         raise UserError(
@@ -160,7 +160,7 @@ def _replay(
 
         wanted = goal_of(goal) if goal is not None else None
         with _Bars() as bars:
-            period = await period_of(past, asked.begin, asked.end, on_preemption, bars.at)
+            period = await period_of(past, asked.begin, asked.end, on_preemption, bars.at, decided_every)
             try:
                 if wanted is not None:
                     return await search(period, changes[0], wanted, most, bars.at)
@@ -339,7 +339,7 @@ def honest_lines(report: Report) -> list[str]:
     wrong = model["error"]
     lines = [
         f"{report['rm']} from {time_of(report['since_ms'])} to {time_of(report['until_ms'])}",
-        f"decided again exactly: {identity['different']:,} of {identity['commits']:,} commits differ",
+        f"decided again exactly: {decided_again(identity)}",
         f"error of the model (unchanged replay against what happened): mean wait {wait(wrong['mean_ms'])}, "
         f"p95 {wait(wrong['p95_ms'])}; use "
         + (", ".join(f"{name} {share:.1%}" for name, share in wrong["use"].items()) or "none"),
