@@ -256,6 +256,7 @@ PROPERTIES: Final = {
     "patience": "fair.patience",
     "weight": "fair.weight",
     "first": "fair.guaranteed",
+    "userweights": "fair.user-weights",
 }
 
 

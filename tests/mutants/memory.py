@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from .mutate import mutants_of
+from .mutate import Mutant, mutants_of
 
 MEMORY: Final = (
+    Mutant("memory_of_groups_before_users", "23: a weight by name counts before those of groups", "remuda_proto.fair", "found = self.users.get(user)", "found = None"),
+    Mutant("memory_of_the_smallest_group", "23: of groups the largest weight counts", "remuda_proto.fair", "found = max((self.groups[one]", "found = min((self.groups[one]"),
+    *mutants_of(
+        "rules.properties",
+        ("memory_of_user_weights_above", "23: weights of users are inherited", "    for properties in path_to_root:\n        text", "    for properties in list(path_to_root)[:1]:\n        text"),
+    ),
     *mutants_of(
         "rules.decay",
         ("memory_does_not_decay", "23: a moment one half-life ago weighs half", ">> (bits - BITS) for power in powers]", ">> bits << BITS for power in powers]"),
@@ -65,6 +71,7 @@ MEMORY: Final = (
         "index.leaves",
         ("memory_of_users_by_application", "23: of a user's applications the oldest comes first", "        return -application.priority, application.seq\n", "        return -application.priority, -application.seq\n"),
         ("memory_of_users_is_late", "23: users are ranked by their share", "            users.ranking.touch(member)\n", ""),
+        ("memory_without_user_weights", "23: the share of a user is divided by the weight", "self.user_weights.of(application.user, application.groups), WEIGHT_ONE", "WEIGHT_ONE, WEIGHT_ONE"),
         ("memory_of_fair_leaves", "23: applications of a `fair` leaf are ranked by effective use", "        if self.fair and self.moment is not None:\n", "        if False:\n"),
     ),
     *mutants_of(

@@ -26,7 +26,7 @@ SHARES: Final = (
     *_of(
         "rules.share",
         ("share_not_dominant", "2: the share of a queue is its highest", "if share > highest:", "if highest == 0.0:"),
-        ("zero_due_counts_nothing", "2: what is used although nothing is due counts 1", "else 1.0 if amount else 0.0\n        if share", "else 0.0\n        if share"),
+        ("zero_due_counts_nothing", "2: what is used although nothing is due counts 1", "else 1.0 / one if amount else 0.0\n        if share", "else 0.0\n        if share"),
         ("shares_low_to_high", "2: lists of shares are sorted high to low", "shares.append(amount / whole if whole else 1.0)\n    shares.sort(reverse=True)", "shares.append(amount / whole if whole else 1.0)\n    shares.sort()"),
     ),
     *_of(

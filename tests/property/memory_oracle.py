@@ -96,15 +96,26 @@ def share_in_leaf(partition: Partition, queue: Queue, application: Application, 
     """Of the application, or of its user."""
     account = application.account
     assert account is not None
+    weight, one = user_weight(queue, application)
     if half_life_ms(queue):
-        return share(queue, account, partition.total, Fraction(1), now_ms)
+        return share(queue, account, partition.total, weight, now_ms, one)
     of_user = [other for other in queue.applications.values() if other.user == application.user]
     shares = [Fraction(0)]
     for name in {name for other in of_user for name in (*other.allocated, *other.allocated_placeholder)}:
         used = sum(other.allocated.get(name, 0) + other.allocated_placeholder.get(name, 0) for other in of_user)
         total = partition.total.get(name)
-        shares += [Fraction(used, total) if total else Fraction(1)] if used else []
+        shares += [Fraction(used, total) / weight if total else Fraction(1, one)] if used else []
     return (max(shares),)
+
+
+def user_weight(queue: Queue, application: Application) -> tuple[Fraction, int]:
+    """The weight of its user, and in which part of a unit it is given."""
+    text = setting(queue, "fair.user-weights")
+    if not text or queue.settings.properties.get("application.sort.policy") != "fair-users":
+        return Fraction(1), 1
+    given = {name: Fraction(number) for name, number in (one.split("=") for one in text.split(","))}
+    of_groups = [given[f"@{group}"] for group in application.groups if f"@{group}" in given]
+    return 1_000 * given.get(application.user, max(of_groups, default=Fraction(1))), 1_000
 
 
 def late(asks: list[PendingAsk], now_ms: int) -> list[PendingAsk]:

@@ -28,6 +28,7 @@ class MemoryStorm(Storm):
             "fair.ahead": ("0", "1s", "10m"),
             "fair.weight": ("0.001", "0.5", "2", "3", "1000"),
             "fair.guaranteed": ("first", "plain"),
+            "fair.user-weights": ("alice=3,bob=0.5", "alice=0.001", "@dev=2,bob=5", "@dev=2,@ops=4"),
         }
         found |= {key: random.choice(values) for key, values in choices.items() if random.random() < 0.4}
         found["fair.patience"] = random.choice(self.patience)

@@ -112,6 +112,18 @@ REFUSED = {
     "patience without a unit": ("- {name: a, properties: {fair.patience: 48}}", None, "or 0 for never"),
     "weight of nothing": ("- {name: a, properties: {fair.weight: 0.000}}", None, "from 0.001 to 999999.999"),
     "weight too fine": ("- {name: a, properties: {fair.weight: 0.0001}}", None, "at most three decimals"),
+    "user without a weight": (
+        '- {name: a, properties: {fair.user-weights: "ann=2, bob"}}',
+        None,
+        "'bob': expected NAME=WEIGHT, or @GROUP=WEIGHT, with weights from 0.001",
+    ),
+    "weight without a user": ('- {name: a, properties: {fair.user-weights: "=2"}}', None, "'=2': expected NAME=WEIGHT"),
+    "no weights of users": ('- {name: a, properties: {fair.user-weights: ""}}', None, "'': expected NAME=WEIGHT"),
+    "user of two weights": (
+        '- {name: a, properties: {fair.user-weights: "a=2,a=3"}}',
+        None,
+        "'a=3': expected each name",
+    ),
     "guaranteed last": ("- {name: a, properties: {fair.guaranteed: last}}", None, "expected first, plain"),
     "no delay": ("- {name: a, properties: {preemption.delay: 0s}}", None, "duration"),
     "delay below a millisecond": ("- {name: a, properties: {preemption.delay: 999us}}", None, "duration"),

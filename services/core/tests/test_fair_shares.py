@@ -68,6 +68,18 @@ def test_shares_of_queues_are_by_past_use_and_targets_by_weight() -> None:
     assert cluster.queue("root") is None, "it has no siblings"
 
 
+def test_targets_of_users_are_by_their_weights() -> None:
+    policy = {"application.sort.policy": "fair-users", "fair.user-weights": "ann=3"}
+    cluster = Cluster(a=policy, b={})
+    cluster.use("app-1", "a", "ann", 4)
+    cluster.use("app-2", "a", "bob", 4)
+    cluster.now_ms = HOUR_MS
+    shares = {row["user"]: row["fair_share"] for row in cluster.rows("usage") if row["queue"] == "root.a"}
+    assert {user: (one["share"], one["target"]) for user, one in shares.items()} == {
+        "ann": (0.5, 0.75), "bob": (0.5, 0.25),
+    }  # fmt: skip
+
+
 def test_users_of_a_leaf_have_shares_also_when_they_have_left() -> None:
     cluster = Cluster(a={"application.sort.policy": "fair-users"}, b={})
     cluster.use("app-1", "a", "ann", 4)

@@ -94,7 +94,7 @@ def _check_settings(order: LeafOrder | ParentOrder, anew: LeafOrder | ParentOrde
     names = ["by_parents_priority", "by_priority", "limited", "maxima"]
     names += [] if index.shares_are_stale else ["due", "fair_due"]
     names += ["moment"]
-    names += ["fair", "by_user", "held"] if isinstance(order, LeafOrder) else []
+    names += ["fair", "by_user", "user_weights", "held"] if isinstance(order, LeafOrder) else []
     for name in names:
         kept, read = getattr(order, name), getattr(anew, name)
         assert kept == read, f"queue {order.queue.path}: {name} is {kept}, its settings say {read}"

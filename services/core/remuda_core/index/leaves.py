@@ -13,9 +13,11 @@ from collections.abc import Mapping, MutableMapping
 from heapq import heapify, heappop, heappush
 from typing import Any, Protocol
 
+from remuda_proto.fair import WEIGHT_ONE
+
 from ..limits import LEFTOVERS, RANKED_LAZILY
 from ..rules import lifecycle
-from ..rules.properties import FAIR, FAIR_USERS, STATE_AWARE, sort_policy, sorts_by_priority
+from ..rules.properties import FAIR, FAIR_USERS, STATE_AWARE, sort_policy, sorts_by_priority, user_weights
 from ..rules.share import dominant_share, raw_shares, share_list, weight
 from ..state import Application, PendingAsk, Queue
 from .asks import Admission, ApplicationAsks, AskClass
@@ -77,6 +79,7 @@ class LeafOrder(QueueOrder):
         "only",
         "order",
         "stateaware_turn",
+        "user_weights",
     )
 
     index: LeafQueueIndex
@@ -87,6 +90,10 @@ class LeafOrder(QueueOrder):
         # Whether ranks follow from what applications or users use, and whether users come first.
         self.by_user = policy == FAIR_USERS
         self.fair = policy == FAIR or self.by_user
+        # None: all users count alike.
+        self.user_weights = (
+            user_weights(one.settings.properties for one in queue.path_to_root) if self.by_user else None
+        )
         # By user: its members of rankings, and these rankings.
         self.of_user: dict[str, dict[Any, Any]] = {}
         self.stateaware_turn = StateawareTurn() if policy == STATE_AWARE else None
@@ -283,13 +290,16 @@ class LeafOrder(QueueOrder):
 
     def _share_of(self, application: Application, member: Any) -> tuple[float, ...]:
         """The share of the application, or of its user. `member`: which of the two it is."""
-        account, total = application.account, self.index.partition.total
+        account, due, one = application.account, self.index.partition.total, 1
         assert account is not None, "it has an account by the settings of the queue"
+        if self.user_weights is not None:
+            weight, one = self.user_weights.of(application.user, application.groups), WEIGHT_ONE
+            due = {name: amount * weight for name, amount in due.items() if amount}
         if self.moment is None:
-            return (dominant_share(account.used, total),)
+            return (dominant_share(account.used, due, one),)
         if member not in self.growing:
             self.grows(member, self.moment, account.used)
-        return self.moment.share(account, total)
+        return self.moment.share(account, due, one)
 
     def outdate(self, *, is_new_epoch: bool) -> list[Any]:
         """Shares of growing members have grown, and no other order follows from them than those of rankings. So few

@@ -114,7 +114,7 @@ def _memory(half_life: str, ahead: str, patience: str, guaranteed: str) -> Memor
 
 
 def memory_properties(properties: Properties) -> Properties:
-    """Those of the properties on which `memory` and `fair_weight` depend."""
+    """Those of the properties on which `memory`, `fair_weight` and `user_weights` depend."""
     return {name: properties[name] for name in fair.NAMES if name in properties} if properties else properties
 
 
@@ -122,6 +122,16 @@ def fair_weight(properties: Properties) -> int:
     """The weight of a queue among its siblings, in thousandths."""
     text = properties.get(fair.WEIGHT)
     return fair.WEIGHT_ONE if text is None else _weight(text)
+
+
+def user_weights(path_to_root: Iterable[Properties]) -> fair.UserWeights | None:
+    """The weights of users in a queue: those of the first queue from it up that has some. None: all count alike."""
+    for properties in path_to_root:
+        text = properties.get(fair.USER_WEIGHTS)
+        if text is not None:
+            found = fair.user_weights(text)
+            return None if isinstance(found, str) else found
+    return None
 
 
 _weight: Final = lru_cache(maxsize=1_024)(lambda text: fair.weight(text) or fair.WEIGHT_ONE)

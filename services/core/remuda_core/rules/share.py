@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from .resource import Resource
 
 
-def dominant_share(used: Resource, due: Mapping[str, int]) -> float:
-    """The highest used / due over all used resources of a queue. A resource of which nothing is due counts 1."""
+def dominant_share(used: Resource, due: Mapping[str, int], one: int = 1) -> float:
+    """The highest used / due over all used resources of a queue. A resource of which nothing is due counts 1. `one`: in
+    which part of a unit `due` is given."""
     highest = 0.0
     for name, amount in used.items():
         whole = due.get(name)
-        share = amount / whole if whole else 1.0 if amount else 0.0
+        share = amount / whole if whole else 1.0 / one if amount else 0.0
         if share > highest:
             highest = share
     return highest

@@ -14,7 +14,7 @@ from remuda_operations.queries.rows import FairShare
 from remuda_proto.fair import WEIGHT_ONE
 
 from ..limits import SUMS_KEPT_S, SUMS_REST
-from ..rules.properties import fair_weight
+from ..rules.properties import fair_weight, user_weights
 from ..state import Account, Partition, Queue, State
 from ..state.accounts import USER
 
@@ -61,8 +61,11 @@ class FairShares:
         return found
 
     def _siblings_by_user(self, partition: Partition, queue: Queue) -> Iterable[Sibling]:
+        weights = user_weights(one.settings.properties for one in queue.path_to_root)
+        groups = {one.user: one.groups for one in queue.applications.values()} if weights is not None else {}
         for user, account in self._accounts(partition, queue).items():
-            yield Sibling(user, account, WEIGHT_ONE, partition.total)
+            weight = weights.of(user, groups.get(user, ())) if weights is not None else WEIGHT_ONE
+            yield Sibling(user, account, weight, partition.total)
 
     def _accounts(self, partition: Partition, queue: Queue) -> dict[str, Account]:
         """The accounts of the users of a leaf."""
