@@ -38,9 +38,9 @@ def tables() -> str:
 
 
 def _messages(name: str, request: str, response: str) -> str:
-    """The messages that are not named like the method."""
+    """The messages that are not named like the method, except the outcome of an action."""
     takes = "" if request == f"{name}Request" else f" Takes `{request}`."
-    returns = "" if response == f"{name}Response" else f" Returns `{response}`."
+    returns = "" if response in (f"{name}Response", "ActionOutcome") else f" Returns `{response}`."
     return f"{takes}{returns}"
 
 

@@ -255,7 +255,7 @@ PREEMPTION: Walk = (
             Hop("remuda_core.index.apply:allocation_released", "updates the node and the asks that wait for it"),
             Hop(
                 "remuda_core.cycle.schedule:place_reserved",
-                "is the first step of the next pass: the reserved node has room",
+                "begins the next pass: the reserved node has room",
             ),
             Hop("remuda_core.cycle.place:allocate", "makes the fact `Allocated`"),
             Hop("remuda_core.evolve.allocations:allocated", "books it, and ends the preemption"),
@@ -270,15 +270,15 @@ FAILOVER: Walk = (
         (
             Hop(
                 "remuda_replication.members:Membership._watch_over",
-                "asks the leading core again and again whether it lives",
+                "asks the leading core whether it lives",
             ),
             Hop(
                 "remuda_replication.lease:HolderLiveness.is_gone",
-                "gets no answer twice: the server has lost its connection",
+                "gets no answer twice",
             ),
             Hop(
                 "remuda_replication.members:Members._see_member",
-                "sees that the lease of the leader has been deleted",
+                "sees that the lease of the leader is deleted",
             ),
             Hop("remuda_replication.members:Members._look", "finds RMs that no process leads"),
             Hop("remuda_replication.members:Members._take_from", "writes its own name into the bucket LEADERS"),
@@ -287,15 +287,15 @@ FAILOVER: Walk = (
             Hop("remuda_replication.standby:Standby._check_past", "checks that no stream has lost messages"),
             Hop(
                 "remuda_replication.poison_messages:check_for_poison_message",
-                "tries a message in a child process first, if it may have killed others",
+                "tries a message that may have killed others in a child process",
             ),
             Hop(
                 "remuda_replication.standby:Follower.close",
-                "stops reading, and makes a writer that continues from there",
+                "makes a writer that continues from there",
             ),
             Hop(
                 "remuda_replication.leader:Leader.lead",
-                "reads the inbox behind the last commit: nothing is lost or repeated",
+                "reads the inbox behind the last commit",
             ),
             Hop("remuda_core.shell.deciding:Deciding.commit", "decides the ask that has waited in the inbox"),
             Hop("remuda_core.index.index:Index.of", "builds the scheduling index, which a standby does not have"),
@@ -308,7 +308,7 @@ FAILOVER: Walk = (
         (
             Hop(
                 "remuda_rmproxy.outbound.callback_publisher:CallbackPublisher._publish",
-                "reads on: to a reader of the log nothing has happened",
+                "reads on",
             ),
         ),
     ),
@@ -316,56 +316,53 @@ FAILOVER: Walk = (
 
 # An addition changes these places, in this order. A place is a `module:name`, or the path of a file.
 PLACEMENT_RULE = (
-    Hop("remuda_config.rules.placement:RULES", "add the name, so that `queues.yaml` may use it"),
+    Hop("remuda_config.rules.placement:RULES", "add the name"),
     Hop(
         "remuda_config.rules.placement:_check_rule",
         "only if the rule needs a `value`: yield a problem where it is missing, with its path",
     ),
     Hop(
         "remuda_core.rules.placement_rules:RULES",
-        "add the name, and a function that derives the name of the queue from the application (`Applicant`) and returns"
-        " None if the rule does not match. Filter, parent rule, access and creation are the same for all rules",
+        "add the name, and a function that derives the name of the queue from the application (`Applicant`), or None",
     ),
-    Hop("docs/semantics.md", "section 5: add the rule to the table; so the core and the tests can refer to it"),
+    Hop("docs/semantics.md", "section 5: add the rule to the table"),
     Hop("docs/configuration.md", "add the name to the values of a rule's `name`"),
-    Hop("proto/remuda/v1/config.proto", "add the name to the comment of `PlacementRule.name`; the field is a text"),
+    Hop("proto/remuda/v1/config.proto", "add the name to the comment of `PlacementRule.name`"),
     Hop(
         "tests/golden/scenarios/placement.txt",
-        "add a scenario: an application that the rule places, and one it does not",
+        "add a scenario: an application that the rule places, and one that it does not",
     ),
     Hop(
         "tests/golden/scenarios/queues_yaml.txt",
-        "add the name to the problem of an unknown rule, which lists all names",
+        "add the name to the problem of an unknown rule",
     ),
     Hop("tests.mutants.mutants:MUTANTS", "add a mutant that breaks the rule, then run `make mutants ONLY=NAME`"),
     Hop("CHANGELOG.md", "add a line"),
 )
 
 NODE_SCORE = (
-    Hop("remuda_config.verify:NODE_SORT_POLICIES", "add the name, so that `nodesortpolicy.type` may have it"),
+    Hop("remuda_config.verify:NODE_SORT_POLICIES", "add the name"),
     Hop(
         "remuda_core.index.scores:SCORES",
-        "add the name, and a function of a node's capacity, its available amounts and the weights, from -1 to 1. The lowest"
-        " score is best",
+        "add the name, and a function of a node's capacity, its available amounts and the weights, from -1 (best) to 1",
     ),
-    Hop("tests.property.node_oracle:score", "compute the same score slowly; the storms compare the two"),
-    Hop("tests.property.storm:Storm", "let storms draw the new policy, where they draw `fair` or `binpacking`"),
+    Hop("tests.property.node_oracle:score", "compute the same score slowly, for comparison"),
+    Hop("tests.property.storm:Storm", "let storms draw the new policy"),
     Hop("docs/semantics.md", "section 10: define which node is best"),
     Hop("docs/configuration.md", "add the name to the values of `nodesortpolicy.type`"),
     Hop(
         "remuda.history.changes:NODE_SORTS",
-        "add the name for `remuda replay --node-sort`, and to its help in `commands/history.py`",
+        "add the name for `remuda replay --node-sort`, and to its help",
     ),
     Hop("tests/golden/README.md", "add the name to `nodesort=`"),
-    Hop("proto/remuda/v1/config.proto", "add the name to the comment of `NodeSortPolicy.type`; the field is a text"),
+    Hop("proto/remuda/v1/config.proto", "add the name to the comment of `NodeSortPolicy.type`"),
     Hop(
         "tests/golden/scenarios/nodes.txt",
-        "add a scenario: `partition default nodesort=NAME`, and where asks are placed. `GOLDEN_UPDATE=1 make test"
-        " ARGS='tests/golden -k nodes'` writes what happens",
+        "add a scenario: `partition default nodesort=NAME`, and where asks are placed",
     ),
     Hop(
         "tests/golden/scenarios/queues_yaml.txt",
-        "add the name to the problem of an unknown policy, which lists all names",
+        "add the name to the problem of an unknown policy",
     ),
     Hop("tests.mutants.mutants:MUTANTS", "add a mutant that breaks the score, then run `make mutants ONLY=NAME`"),
     Hop("CHANGELOG.md", "add a line"),
@@ -379,8 +376,7 @@ FACT = (
     Hop("remuda_core.wire.facts:WRITERS", "only if the message embeds one of si.v1: write and read it"),
     Hop(
         "remuda_core.snapshot.records:Record",
-        "only if the state has new fields: a field of a record, with a default; the same in `snapshot.proto`, `save.py` and"
-        " `restore.py`",
+        "only if the state has new fields: a field of a record, with a default; also in `snapshot.proto`, `save.py` and `restore.py`",
     ),
     Hop("remuda_core.check.state:check", "only if the state has new sums: compute them afresh and compare"),
     Hop("remuda_rmproxy.outbound.callback_mapping:CALLBACK_MAPPINGS", "only if the RM is informed: the callback"),
@@ -395,9 +391,7 @@ FACT = (
     Hop("tests.golden.telling:TABLE", "add the line of golden scenarios; then a scenario with the fact"),
     Hop("services/events/tests/test_event_records.py", "add an example to `TOLD`, if the fact has event records"),
     Hop("tests/property/long/test_days.py", "let storms reach the fact, or name it in `ELSEWHERE`"),
-    Hop(
-        "tests/replay/recording.py", "run `python -m tests.replay.recording`, which records the fact for later versions"
-    ),
+    Hop("tests/replay/recording.py", "run `python -m tests.replay.recording`"),
 )
 
 QUEUE_FIELD = (
