@@ -16,8 +16,8 @@ _TIMES = ("a bound on the run time of single asks", "Set `executionTimeoutMilliS
 _MEMORY = ("an ask gets the memory that it names", "Have the resource manager name the default.")
 _SWITCHES = ("its switches are in another file", tree.NAME_LEVELS)
 _ELSEWHERE = (_TIMES, _MEMORY, _SWITCHES)
-_PAST = "what was used is no budget"
-_BUDGET = "Lower the maximum when a budget is used up."
+_PAST = "a budget is for a period"
+_BUDGET = "Set `budget` of the queue, with the period that it is for."
 _WAITING = "applications that wait are not counted"
 _GRACE = ("gracetime", "GraceTime", "the resource manager decides how work ends", "Give it time to end.")
 BESIDE_ACCOUNTS = (
@@ -83,7 +83,7 @@ OF_ASSOCIATIONS = (
     ("maxcpus", "MaxCPUsPerJob", _PER_JOB, _JOBS),
     ("maxsubmit", "MaxSubmitJobs", _WAITING, _JOBS),
     ("grpsubmit", "GrpSubmitJobs", _WAITING, _JOBS),
-    ("grpwall", "GrpWall", _PAST, "Usage is in the metrics."),
+    ("grpwall", "GrpWall", "run times are not added up", "Usage is in the metrics."),
     ("grptresmins", "GrpTRESMins", _PAST, _BUDGET),
     ("grpcpumins", "GrpCPUMins", _PAST, _BUDGET),
     ("grptresrunmins", "GrpTRESRunMins", "what is left to run is not added up", "Limit what is used at a time."),
