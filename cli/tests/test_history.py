@@ -317,7 +317,7 @@ def may(subject: str, patterns: Iterable[str]) -> bool:
     return any(covers(pattern.split(".")) for pattern in patterns)
 
 
-# Rows and columns of the table in docs/history.md, "Who may look back".
+# Roles that docs/history.md lists under "Who may look back".
 ASKING = {"web", "grpc", "operator"}
 
 
