@@ -28,9 +28,9 @@ POOLS: Final = gauge("remuda_resmgr_pools", "Resource pools, without root.")
 BY_POOL: Final = ("pool", "kind")
 RESERVATION: Final = gauge("remuda_resmgr_pool_reservation", "Reservation of a pool.", BY_POOL)
 LIMIT: Final = gauge("remuda_resmgr_pool_limit", "Limit of a pool.", BY_POOL)
-ENTITLEMENT: Final = gauge("remuda_resmgr_pool_entitlement", "What a pool may hold.", BY_POOL)
-ALLOCATED: Final = gauge("remuda_resmgr_pool_allocated", "What tasks of a pool hold.", BY_POOL)
-DEMAND: Final = gauge("remuda_resmgr_pool_demand", "What waits for admission in a pool.", BY_POOL)
+ENTITLEMENT: Final = gauge("remuda_resmgr_pool_entitlement", "Resources that a pool may hold.", BY_POOL)
+ALLOCATED: Final = gauge("remuda_resmgr_pool_allocated", "Resources that tasks of a pool hold.", BY_POOL)
+DEMAND: Final = gauge("remuda_resmgr_pool_demand", "Resources that wait for admission in a pool.", BY_POOL)
 OF_POOLS: Final = (RESERVATION, LIMIT, ENTITLEMENT, ALLOCATED, DEMAND)
 
 
