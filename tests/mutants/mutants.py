@@ -363,7 +363,7 @@ ADMINISTRATION: Final = (
     ),
     *_of(
         "decide.administer",
-        ("admin_moves_to_any_queue", "19: the operator administers the other queue, too", "        return\n    yield from problems_of_access(queue, command)\n    leaf =", "        return\n    leaf ="),
+        ("admin_moves_to_any_queue", "19: the operator administers the other queue, too", "        return\n    yield from problems_of_access(queue, act.command)\n    leaf =", "        return\n    leaf ="),
         ("admin_moves_into_draining", "19: a draining queue takes no applications", "    if draining is not None:", "    if False:"),
         ("admin_moves_without_submit", "19: the user may submit to the other queue", "    if not may_submit(", "    if False and not may_submit("),
         ("admin_gang_moves_to_fair", "19: gangs do not go to fair queues", "    if gang and sort_policy", "    if False and sort_policy"),

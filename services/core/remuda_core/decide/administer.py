@@ -66,14 +66,24 @@ def administer(state: State, command: Administer, now_ms: int) -> Iterator[Fact]
         yield facts.ActionRefused(action, problem or "")
         return
     problems, effects = BY_ACTION[type(command.action)]
-    found = list(problems(state, partition, command, command.action))
+    act = Act(state, partition, command, now_ms)
+    found = list(problems(act, command.action))
     texts = tuple(each.text for each in found)
     soft = all(each.soft for each in found)
     if found and not (soft and command.force):
         yield facts.ActionRefused(action, joined(list(texts)), soft=soft)
         return
     yield facts.ActionTaken(action, texts)
-    yield from effects(state, partition, command, command.action, now_ms)
+    yield from effects(act, command.action)
+
+
+class Act(NamedTuple):
+    """What an operator does, and where."""
+
+    state: State
+    partition: Partition
+    command: Administer
+    now_ms: int
 
 
 def described(command: Administer) -> Action:
@@ -113,39 +123,33 @@ def repeated(known: facts.ActionTaken | facts.ActionRefused, action: Action) -> 
 # KillApplication and MoveApplication
 
 
-def problems_of_kill(
-    state: State, partition: Partition, command: Administer, action: KillApplication
-) -> Iterator[Problem]:
-    application = yield from running_application(partition, command, action.application_id)
+def problems_of_kill(act: Act, action: KillApplication) -> Iterator[Problem]:
+    application = yield from running_application(act, action.application_id)
     if application is None:
         return
     if application.state == lifecycle.FAILING:
         yield Problem(f"applicationID {shown(application.id)} is {application.state} already")
 
 
-def kill_application(
-    state: State, partition: Partition, command: Administer, action: KillApplication, now_ms: int
-) -> Iterator[Fact]:
+def kill_application(act: Act, action: KillApplication) -> Iterator[Fact]:
     """Withdraw the asks, and ask the RM to release the allocations. With the last release the application is
     Failed (section 7)."""
-    application = partition.applications[action.application_id]
-    yield from fail(partition, application, shortened(why(command, "killed"), MESSAGE_BYTES), now_ms)
+    application = act.partition.applications[action.application_id]
+    yield from fail(act.partition, application, shortened(why(act.command, "killed"), MESSAGE_BYTES), act.now_ms)
 
 
-def problems_of_move(
-    state: State, partition: Partition, command: Administer, action: MoveApplication
-) -> Iterator[Problem]:
-    application = yield from running_application(partition, command, action.application_id)
+def problems_of_move(act: Act, action: MoveApplication) -> Iterator[Problem]:
+    application = yield from running_application(act, action.application_id)
     if application is None:
         return
     path = action.queue.lower()
-    queue = partition.queues.get(path)
+    queue = act.partition.queues.get(path)
     if queue is None or not queue.leaf:
         yield Problem(
             f"queue {shown(path)} {'does not exist' if queue is None else 'is a parent'}, expected a leaf queue"
         )
         return
-    yield from problems_of_access(queue, command)
+    yield from problems_of_access(queue, act.command)
     leaf = next((above for above in queue.path_to_root[1:] if above.leaf), None)
     if leaf is not None:
         yield Problem(f"queue {path} is below the leaf queue {leaf.path}, expected one below parents only")
@@ -218,46 +222,42 @@ def _no_slot(what: str, running: int, most: int) -> Problem:
     return Problem(f"{what} has {running} running applications, expected fewer than {most}", soft=True)
 
 
-def move_application(
-    state: State, partition: Partition, command: Administer, action: MoveApplication, now_ms: int
-) -> Iterator[Fact]:
+def move_application(act: Act, action: MoveApplication) -> Iterator[Fact]:
     """Move the application. Allocations, asks and preemptions stay, and count in the other queue. Other reservations
     end: whether they are justified depends on the queue. In a held queue nothing is under way."""
-    application, queue = partition.applications[action.application_id], partition.queues[action.queue.lower()]
+    application, queue = act.partition.applications[action.application_id], act.partition.queues[action.queue.lower()]
     if (held := held_queue(queue)) is not None:
-        yield from under_way_ends(partition, [application], f"queue {held.path} is held")
+        yield from under_way_ends(act.partition, [application], f"queue {held.path} is held")
     for pending in sorted(application.reserving.values(), key=attrgetter("seq")):
-        for node in [partition.nodes[node_id] for node_id in pending.reservations]:
+        for node in [act.partition.nodes[node_id] for node_id in pending.reservations]:
             if not node.preempting:
                 yield unreserved(node, "the application was moved")
-    moved = facts.ApplicationMoved(partition.name, application.id, queue.path, application.queue.path)
-    yield from booked_above_quotas(partition, queue.path_to_root, moved, now_ms)
+    moved = facts.ApplicationMoved(act.partition.name, application.id, queue.path, application.queue.path)
+    yield from booked_above_quotas(act.partition, queue.path_to_root, moved, act.now_ms)
 
 
 # HoldQueue and ResumeQueue
 
 
-def problems_of_hold(state: State, partition: Partition, command: Administer, action: HoldQueue) -> Iterator[Problem]:
+def problems_of_hold(act: Act, action: HoldQueue) -> Iterator[Problem]:
     path = action.queue.lower()
-    queue = partition.queues.get(path)
+    queue = act.partition.queues.get(path)
     if queue is None:
         yield Problem(f"queue {shown(path)} does not exist")
         return
-    yield from problems_of_access(queue, command)
+    yield from problems_of_access(queue, act.command)
     if queue.hold is not None:
         yield Problem(f"queue {path} is held by {queue.hold.operator} already")
-    elif len(state.holds) >= HOLDS:
-        yield Problem(f"the resource manager has {len(state.holds)} held queues, expected fewer than {HOLDS}")
+    elif len(act.state.holds) >= HOLDS:
+        yield Problem(f"the resource manager has {len(act.state.holds)} held queues, expected fewer than {HOLDS}")
 
 
-def hold_queue(
-    state: State, partition: Partition, command: Administer, action: HoldQueue, now_ms: int
-) -> Iterator[Fact]:
+def hold_queue(act: Act, action: HoldQueue) -> Iterator[Fact]:
     """Hold the queue. Releases that the RM was asked for go on; all else that would start something ends."""
-    queue = partition.queues[action.queue.lower()]
+    queue = act.partition.queues[action.queue.lower()]
     applications = [application for below in queue.below() for application in below.applications.values()]
-    yield from under_way_ends(partition, sorted(applications, key=attrgetter("seq")), f"queue {queue.path} is held")
-    yield facts.QueueHeld(partition.name, queue.path, command.operator, command.reason)
+    yield from under_way_ends(act.partition, sorted(applications, key=attrgetter("seq")), f"queue {queue.path} is held")
+    yield facts.QueueHeld(act.partition.name, queue.path, act.command.operator, act.command.reason)
 
 
 def under_way_ends(partition: Partition, applications: Sequence[Application], reason: str) -> Iterator[Fact]:
@@ -278,13 +278,11 @@ def under_way_ends(partition: Partition, applications: Sequence[Application], re
             yield from release_reservations(partition, pending, reason)
 
 
-def problems_of_resume(
-    state: State, partition: Partition, command: Administer, action: ResumeQueue
-) -> Iterator[Problem]:
+def problems_of_resume(act: Act, action: ResumeQueue) -> Iterator[Problem]:
     path = action.queue.lower()
-    nearest = nearest_queue(partition, path)
-    yield from problems_of_access(nearest, command)
-    if (partition.name, path) in state.holds:
+    nearest = nearest_queue(act.partition, path)
+    yield from problems_of_access(nearest, act.command)
+    if (act.partition.name, path) in act.state.holds:
         return
     if nearest.path != path:
         yield Problem(f"queue {shown(path)} does not exist")
@@ -299,10 +297,8 @@ def nearest_queue(partition: Partition, path: str) -> Queue:
     return partition.queues[path]
 
 
-def resume_queue(
-    state: State, partition: Partition, command: Administer, action: ResumeQueue, now_ms: int
-) -> Iterator[Fact]:
-    yield facts.QueueResumed(partition.name, action.queue.lower(), command.operator)
+def resume_queue(act: Act, action: ResumeQueue) -> Iterator[Fact]:
+    yield facts.QueueResumed(act.partition.name, action.queue.lower(), act.command.operator)
 
 
 # LendQuota and EndLoan
@@ -312,69 +308,61 @@ def loan_key(partition: Partition, action: LendQuota | EndLoan) -> LoanKey:
     return LoanKey(partition.name, action.queue.lower(), action.borrower.lower())
 
 
-def problems_of_lending(
-    state: State, partition: Partition, command: Administer, action: LendQuota
-) -> Iterator[Problem]:
-    key = loan_key(partition, action)
-    found = [partition.queues.get(path) for path in key[1:]]
+def problems_of_lending(act: Act, action: LendQuota) -> Iterator[Problem]:
+    key = loan_key(act.partition, action)
+    found = [act.partition.queues.get(path) for path in key[1:]]
     for path, queue in zip(key[1:], found, strict=True):
         if queue is None or not queue.managed or queue.draining or queue.parent is None:
             yield Problem(f"queue {shown(path)}, expected a configured queue below root")
         else:
-            yield from problems_of_access(queue, command)
+            yield from problems_of_access(queue, act.command)
     if None in found or key.lender == key.borrower:
         yield from () if None in found else (Problem(f"queue {key.lender} cannot lend to itself"),)
         return
     if not action.amounts or min(action.amounts.values()) < 1 or problem_of_resource(action.amounts, "amounts"):
         yield Problem(f"amounts {shown(show(action.amounts))}, expected amounts of 1 or more")
         return
-    if action.until_ms <= state.now_ms:
-        yield Problem(f"until_ms={action.until_ms}, expected a time later than {state.now_ms}")
-    if key in state.loans:
+    if action.until_ms <= act.state.now_ms:
+        yield Problem(f"until_ms={action.until_ms}, expected a time later than {act.state.now_ms}")
+    if key in act.state.loans:
         yield Problem(f"queue {key.lender} lends to queue {key.borrower} already")
         return
-    if len(state.loans) >= LOANS:
-        yield Problem(f"the resource manager has {len(state.loans)} loans, expected fewer than {LOANS}")
+    if len(act.state.loans) >= LOANS:
+        yield Problem(f"the resource manager has {len(act.state.loans)} loans, expected fewer than {LOANS}")
     loan = Loan(action.amounts, action.guaranteed, action.until_ms, "", "", 0)
-    settings = {path: partition.queues[path].settings for path in key[1:]}
+    settings = {path: act.partition.queues[path].settings for path in key[1:]}
     for problem in problems_of_loan(settings, key, loan, ()):  # the settings lack what is lent already
         yield Problem(problem)
 
 
-def lend_quota(
-    state: State, partition: Partition, command: Administer, action: LendQuota, now_ms: int
-) -> Iterator[Fact]:
-    key = loan_key(partition, action)
+def lend_quota(act: Act, action: LendQuota) -> Iterator[Fact]:
+    key = loan_key(act.partition, action)
     yield facts.QuotaLent(
-        *key, dict(action.amounts), action.guaranteed, action.until_ms, command.operator, command.reason
+        *key, dict(action.amounts), action.guaranteed, action.until_ms, act.command.operator, act.command.reason
     )
-    yield from change_queues(partition, key, state.loans[key], 1, now_ms)
+    yield from change_queues(act.partition, key, act.state.loans[key], 1, act.now_ms)
 
 
-def problems_of_ending(state: State, partition: Partition, command: Administer, action: EndLoan) -> Iterator[Problem]:
+def problems_of_ending(act: Act, action: EndLoan) -> Iterator[Problem]:
     """An operator who may administer one of the two queues may end the loan."""
-    key = loan_key(partition, action)
-    refused = [list(problems_of_access(nearest_queue(partition, path), command)) for path in key[1:]]
+    key = loan_key(act.partition, action)
+    refused = [list(problems_of_access(nearest_queue(act.partition, path), act.command)) for path in key[1:]]
     if all(refused):
         yield from refused[0]
-    if key not in state.loans:
+    if key not in act.state.loans:
         yield Problem(f"queue {shown(key.lender)} lends nothing to queue {shown(key.borrower)}")
 
 
-def end_one_loan(
-    state: State, partition: Partition, command: Administer, action: EndLoan, now_ms: int
-) -> Iterator[Fact]:
-    key = loan_key(partition, action)
-    yield from end_loan(state, partition, key, why(command, "ended"), now_ms)
+def end_one_loan(act: Act, action: EndLoan) -> Iterator[Fact]:
+    key = loan_key(act.partition, action)
+    yield from end_loan(act.state, act.partition, key, why(act.command, "ended"), act.now_ms)
 
 
 # ChangeAskPriority and ReleaseOneAllocation
 
 
-def problems_of_priority(
-    state: State, partition: Partition, command: Administer, action: ChangeAskPriority
-) -> Iterator[Problem]:
-    application = yield from running_application(partition, command, action.application_id)
+def problems_of_priority(act: Act, action: ChangeAskPriority) -> Iterator[Problem]:
+    application = yield from running_application(act, action.application_id)
     if application is None:
         return
     pending = application.asks.get(action.allocation_key)
@@ -384,35 +372,29 @@ def problems_of_priority(
         yield Problem(f"allocationKey {shown(action.allocation_key)} has priority {action.priority} already")
 
 
-def change_ask_priority(
-    state: State, partition: Partition, command: Administer, action: ChangeAskPriority, now_ms: int
-) -> Iterator[Fact]:
+def change_ask_priority(act: Act, action: ChangeAskPriority) -> Iterator[Fact]:
     """Change the priority as an update by the RM does (section 8): the ask keeps its age; what is under way for it
     ends."""
-    pending = partition.applications[action.application_id].asks[action.allocation_key]
+    pending = act.partition.applications[action.application_id].asks[action.allocation_key]
     ask = replace(pending.ask, priority=action.priority, max_allocations=pending.pending + pending.asked)
-    yield from release_reservations(partition, pending, "the priority of the ask was changed")
+    yield from release_reservations(act.partition, pending, "the priority of the ask was changed")
     yield facts.AskChanged(ask)
 
 
-def problems_of_release(
-    state: State, partition: Partition, command: Administer, action: ReleaseOneAllocation
-) -> Iterator[Problem]:
-    allocation = partition.allocations.get(action.uuid)
+def problems_of_release(act: Act, action: ReleaseOneAllocation) -> Iterator[Problem]:
+    allocation = act.partition.allocations.get(action.uuid)
     if allocation is None:
         yield Problem(f"uuid {shown(action.uuid)} does not exist")
         return
-    yield from problems_of_access(allocation.application.queue, command)
+    yield from problems_of_access(allocation.application.queue, act.command)
     if allocation.releasing and not allocation.overdue:
         yield Problem(f"uuid {shown(action.uuid)} is being released already")
 
 
-def release_one_allocation(
-    state: State, partition: Partition, command: Administer, action: ReleaseOneAllocation, now_ms: int
-) -> Iterator[Fact]:
+def release_one_allocation(act: Act, action: ReleaseOneAllocation) -> Iterator[Fact]:
     """Ask the RM to release the allocation, which counts until the RM confirms (section 15)."""
-    allocation = partition.allocations[action.uuid]
-    reason = shortened(why(command, "released"), MESSAGE_BYTES)
+    allocation = act.partition.allocations[action.uuid]
+    reason = shortened(why(act.command, "released"), MESSAGE_BYTES)
     if allocation.replacement is not None:
         yield replacement_cancelled(allocation.replacement, reason)
     yield release_requested(allocation, facts.TIMEOUT, reason)
@@ -421,40 +403,36 @@ def release_one_allocation(
 # DrainNode and UndrainNode
 
 
-def problems_of_drain(state: State, partition: Partition, command: Administer, action: DrainNode) -> Iterator[Problem]:
-    yield from problems_of_nodes(command)
-    node = partition.nodes.get(action.node_id)
+def problems_of_drain(act: Act, action: DrainNode) -> Iterator[Problem]:
+    yield from problems_of_nodes(act.command)
+    node = act.partition.nodes.get(action.node_id)
     if node is None:
         yield Problem(f"nodeID {shown(action.node_id)} does not exist")
     elif node.drained is not None and node.drained_by_operator:
         yield Problem(f"nodeID {shown(action.node_id)} is drained by {node.drained.operator} already")
-    elif action.from_ms and not state.now_ms < action.from_ms < NEVER_MS:
+    elif action.from_ms and not act.state.now_ms < action.from_ms < NEVER_MS:
         yield Problem(
-            f"from_ms {action.from_ms}: expected a later time than {state.now_ms} ms since 1970, or 0: at once"
+            f"from_ms {action.from_ms}: expected a later time than {act.state.now_ms} ms since 1970, or 0: at once"
         )
-    elif node.drained is None and len(state.drains) >= DRAINS:
+    elif node.drained is None and len(act.state.drains) >= DRAINS:
         yield Problem(
-            f"operators drain {len(state.drains)} nodes of the resource manager, expected fewer than {DRAINS}"
+            f"operators drain {len(act.state.drains)} nodes of the resource manager, expected fewer than {DRAINS}"
         )
 
 
-def drain_node(
-    state: State, partition: Partition, command: Administer, action: DrainNode, now_ms: int
-) -> Iterator[Fact]:
-    node = partition.nodes[action.node_id]
+def drain_node(act: Act, action: DrainNode) -> Iterator[Fact]:
+    node = act.partition.nodes[action.node_id]
     if action.from_ms:
-        yield facts.NodeLeaving(partition.name, node.id, action.from_ms, command.operator, command.reason)
+        yield facts.NodeLeaving(act.partition.name, node.id, action.from_ms, act.command.operator, act.command.reason)
     else:
-        yield from drained(partition, node, command.operator, command.reason)
+        yield from drained(act.partition, node, act.command.operator, act.command.reason)
 
 
-def problems_of_undrain(
-    state: State, partition: Partition, command: Administer, action: UndrainNode
-) -> Iterator[Problem]:
-    yield from problems_of_nodes(command)
-    if (partition.name, action.node_id) in state.drains:
+def problems_of_undrain(act: Act, action: UndrainNode) -> Iterator[Problem]:
+    yield from problems_of_nodes(act.command)
+    if (act.partition.name, action.node_id) in act.state.drains:
         return
-    node = partition.nodes.get(action.node_id)
+    node = act.partition.nodes.get(action.node_id)
     if node is None:
         yield Problem(f"nodeID {shown(action.node_id)} does not exist")
     else:
@@ -463,12 +441,10 @@ def problems_of_undrain(
         yield Problem(f"nodeID {shown(action.node_id)} is not drained by an operator{by_rm}")
 
 
-def undrain_node(
-    state: State, partition: Partition, command: Administer, action: UndrainNode, now_ms: int
-) -> Iterator[Fact]:
-    node = partition.nodes.get(action.node_id)
+def undrain_node(act: Act, action: UndrainNode) -> Iterator[Fact]:
+    node = act.partition.nodes.get(action.node_id)
     by_rm = node is not None and (node.drained_by_rm or node.left or bool(node.in_windows))
-    yield facts.NodeSchedulable(partition.name, action.node_id, command.operator, by_rm)
+    yield facts.NodeSchedulable(act.partition.name, action.node_id, act.command.operator, by_rm)
 
 
 # Problems of an action, and access to queues and nodes (semantics section 4)
@@ -500,12 +476,10 @@ def problems_of_nodes(command: Administer) -> Iterator[Problem]:
         )
 
 
-def running_application(
-    partition: Partition, command: Administer, application_id: str
-) -> Generator[Problem, None, Application | None]:
+def running_application(act: Act, application_id: str) -> Generator[Problem, None, Application | None]:
     """Yield the problems that keep the operator from acting on the application. Returns the application; None: there is
     nothing to act on."""
-    application = partition.applications.get(application_id)
+    application = act.partition.applications.get(application_id)
     if application is None:
         yield Problem(f"applicationID {shown(application_id)} does not exist")
         return None
@@ -513,7 +487,7 @@ def running_application(
         state = application.state
         yield Problem(f"applicationID {shown(application_id)} is {state}, expected one that has not ended")
         return None
-    yield from problems_of_access(application.queue, command)
+    yield from problems_of_access(application.queue, act.command)
     return application
 
 
@@ -523,8 +497,8 @@ def why(command: Administer, what: str) -> str:
 
 
 # The problems and the effects of each kind of action.
-Problems = Callable[[State, Partition, Administer, Any], Iterable[Problem]]
-Effects = Callable[[State, Partition, Administer, Any, int], Iterable[Fact]]
+Problems = Callable[[Act, Any], Iterable[Problem]]
+Effects = Callable[[Act, Any], Iterable[Fact]]
 
 BY_ACTION: Final[dict[type[actions.Action], tuple[Problems, Effects]]] = {
     actions.KillApplication: (problems_of_kill, kill_application),

@@ -36,55 +36,53 @@ from .predicate import node_goes
 
 
 def update_node(state: State, command: UpdateNode, now_ms: int) -> Iterator[Fact]:
-    def reject(reason: str) -> Fact:
-        return facts.NodeRejected(names.identity(command.partition), names.identity(command.node_id), reason)
-
     if problem := command.refused or bounds.problem_of_node(command.node_id, command.attributes):
-        yield reject(problem)
+        yield rejected(command, problem)
         return
     partition = state.partitions.get(command.partition)
     if partition is None:
-        yield reject(f"partition {shown(names.plain(command.partition))} does not exist")
+        yield rejected(command, f"partition {shown(names.plain(command.partition))} does not exist")
         return
-    action = ACTIONS.get(command.action)
-    if action is None:
-        yield reject(f"action {shown(command.action)}: expected one of {', '.join(ACTIONS)}")
+    if command.action not in (*CREATE, *ON_NODE):
+        yield rejected(command, f"action {shown(command.action)}: expected one of {', '.join((*CREATE, *ON_NODE))}")
         return
     for resource, what in ((command.capacity, "schedulableResource"), (command.occupied, "occupiedResource")):
         if problem := problem_of_resource(resource or {}, what):
-            yield reject(problem)
+            yield rejected(command, problem)
             return
     node = partition.nodes.get(command.node_id)
-    if node is None and command.action not in ("CREATE", "CREATE_DRAIN"):
-        yield reject(f"node {shown(command.node_id)} does not exist")
+    if node is None and command.action not in CREATE:
+        yield rejected(command, f"node {shown(command.node_id)} does not exist")
         return
     for resource, what in ((command.capacity, "schedulableResource"), (command.occupied, "occupiedResource")):
         if resource and (problem := partition.names.problem_of_new_names(what, resource)):
-            yield reject(problem)
+            yield rejected(command, problem)
             return
-    yield from action(state, partition, node, command, reject, now_ms)
+    if command.action in CREATE:
+        yield from create(state, partition, command, now_ms)
+    elif node is not None:
+        yield from ON_NODE[command.action](partition, node, command, now_ms)
 
 
-Reject = Callable[[str], Fact]
+def rejected(command: UpdateNode, reason: str) -> Fact:
+    return facts.NodeRejected(names.identity(command.partition), names.identity(command.node_id), reason)
 
 
-def create(
-    state: State, partition: Partition, node: Node | None, command: UpdateNode, reject: Reject, now_ms: int
-) -> Iterator[Fact]:
-    if node is not None:
-        yield reject(f"node {shown(command.node_id)} exists already")
+def create(state: State, partition: Partition, command: UpdateNode, now_ms: int) -> Iterator[Fact]:
+    if command.node_id in partition.nodes:
+        yield rejected(command, f"node {shown(command.node_id)} exists already")
         return
     if partition.draining:
-        yield reject(f"partition {shown(names.plain(partition.name))} is no longer configured")
+        yield rejected(command, f"partition {shown(names.plain(partition.name))} is no longer configured")
         return
     problem = problem_of_leaving(command.attributes)
     if problem := problem or problem_of_node(partition.settings.devices, command.capacity or {}, command.attributes):
-        yield reject(problem)
+        yield rejected(command, problem)
         return
     count = len(command.existing_allocations)
     most = min(EXISTING_ALLOCATIONS, ALLOCATIONS_PER_NODE)
     if problem := too_many("existingAllocations", count, most) or problem_of_room(state, count):
-        yield reject(problem)
+        yield rejected(command, problem)
         return
     yield facts.NodeAdded(
         partition.name,
@@ -118,13 +116,10 @@ def elsewhere(allocation: Allocated, partition: Partition, node_id: str) -> str 
     return None
 
 
-def update(
-    state: State, partition: Partition, node: Node | None, command: UpdateNode, reject: Reject, now_ms: int
-) -> Iterator[Fact]:
-    assert node is not None, "update_node checks"
+def update(partition: Partition, node: Node, command: UpdateNode, now_ms: int) -> Iterator[Fact]:
     attributes = {**node.attributes, **command.attributes}  # attributes that are left out stay, as all other fields do
     if problem := bounds.problem_of_attributes("attributes, with those the node has", attributes):
-        yield reject(problem)
+        yield rejected(command, problem)
         return
     capacity: Resource = node.capacity if command.capacity is None else command.capacity
     reported = with_rejected(node.occupied, node.rejected.values(), -1) if node.rejected else node.occupied
@@ -143,7 +138,7 @@ def update(
         return
     problem = problem_of_leaving(command.attributes)
     if problem := problem or problem_of_node(partition.settings.devices, capacity, attributes):
-        yield reject(problem)
+        yield rejected(command, problem)
         return
     yield facts.NodeChanged(partition.name, node.id, attributes, capacity, occupied, tuple(changed))
     if node.left and node.leaving_ms > now_ms:
@@ -153,10 +148,7 @@ def update(
     yield from assign_devices(partition, (node,))
 
 
-def drain(
-    state: State, partition: Partition, node: Node | None, command: UpdateNode, reject: Reject, now_ms: int
-) -> Iterator[Fact]:
-    assert node is not None, "update_node checks"
+def drain(partition: Partition, node: Node, command: UpdateNode, now_ms: int) -> Iterator[Fact]:
     if not node.drained_by_rm:
         yield from drained(partition, node)
 
@@ -223,20 +215,14 @@ def release_reservation(partition: Partition, node: Node, reason: str, but_for: 
         yield unreserved(node, reason)
 
 
-def undrain(
-    state: State, partition: Partition, node: Node | None, command: UpdateNode, reject: Reject, now_ms: int
-) -> Iterator[Fact]:
-    assert node is not None, "update_node checks"
+def undrain(partition: Partition, node: Node, command: UpdateNode, now_ms: int) -> Iterator[Fact]:
     if node.drained_by_rm:
         otherwise = node.left or node.drained_by_operator or bool(node.in_windows)
         yield facts.NodeSchedulable(partition.name, node.id, draining=otherwise)
 
 
-def decommission(
-    state: State, partition: Partition, node: Node | None, command: UpdateNode, reject: Reject, now_ms: int
-) -> Iterator[Fact]:
+def decommission(partition: Partition, node: Node, command: UpdateNode, now_ms: int) -> Iterator[Fact]:
     """Remove a node and release its allocations; the RM receives each release."""
-    assert node is not None, "update_node checks"
     yield facts.NodeDraining(partition.name, node.id)
     yield from release_reservation(partition, node, "the node was removed")
     message = f"node {node.id} was removed"
@@ -254,9 +240,8 @@ def decommission(
     yield facts.NodeRemoved(partition.name, node.id)
 
 
-ACTIONS: Final = {
-    "CREATE": create,
-    "CREATE_DRAIN": create,
+CREATE: Final = ("CREATE", "CREATE_DRAIN")
+ON_NODE: Final[dict[str, Callable[[Partition, Node, UpdateNode, int], Iterator[Fact]]]] = {
     "UPDATE": update,
     "DRAIN_NODE": drain,
     "DRAIN_TO_SCHEDULABLE": undrain,
