@@ -181,15 +181,11 @@ def application_state_changed(index: PartitionIndex, fact: facts.ApplicationStat
             change_task_group(index, application, group)
     if fact.state in lifecycle.TERMINAL:
         left_queue(index, application)
-        if index.packing is not None:
-            index.packing.forget(application)
 
 
 def application_removed(index: PartitionIndex, fact: facts.ApplicationRemoved, application: Application) -> None:
     settle_slots(index, application)
     left_queue(index, application)
-    if index.packing is not None:
-        index.packing.forget(application)
 
 
 def application_moved(index: PartitionIndex, fact: facts.ApplicationMoved, moved: Moved) -> None:

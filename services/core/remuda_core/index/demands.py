@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from operator import neg
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 from ..costs import bound_ms
 from ..limits import DEMAND_BITS, FREED_NODES, LEVELS_KEPT, SPELLINGS
@@ -35,14 +35,7 @@ from .ordered import FitList, Rank, Vector, covers
 # members of a group also the key of the group, and what they want of the topology; in a partition with backfill, of
 # others, how long they run at most and are expected to; under budgets, of all, their bound and whether they are
 # placeholders.
-DemandKey = (
-    tuple[Items, str, Refusals]
-    | tuple[Items, str, Refusals, int, int]
-    | tuple[Items, str, Refusals, int, int, int, bool]
-    | tuple[Items, str, Refusals, tuple[str, str], Wish]
-    | tuple[Items, str, Refusals, tuple[str, str], Wish, int, int]
-    | tuple[Items, str, Refusals, tuple[str, str], Wish, int, int, int, bool]
-)
+DemandKey = tuple[Items, str, Refusals, Unpack[tuple[Any, ...]]]
 
 
 class GroupsOfAsks(Protocol):

@@ -159,6 +159,8 @@ def left_queue(index: PartitionIndex, application: Application) -> None:
     """Forget an application that has ended or was removed."""
     index.gangs.pop(application, None)
     index.running_slots.pop(application, None)
+    if index.packing is not None:
+        index.packing.forget(application)
 
 
 # Placements and reservations
