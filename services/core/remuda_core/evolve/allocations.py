@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .. import facts, timeouts
+from ..rules.keyed import unlist
 from ..rules.runtime import name_of
 from ..state import Allocation, Node, Partition, PendingAsk, Run, State
 from .booking import (
@@ -144,10 +145,7 @@ def allocation_goes(state: State, partition: Partition, uuid: str) -> Allocation
     node.allocations_left += 1
     application.asks_over -= allocation.ask_over
     if application.by_key is not None:
-        of_key = application.by_key[fact.allocation_key]
-        del of_key[uuid]
-        if not of_key:
-            del application.by_key[fact.allocation_key]
+        unlist(application.by_key, fact.allocation_key, uuid)
     keep_peak(application, fact.placeholder)
     book_allocated(application, node, fact.resource, -1, state.now_ms, fact.placeholder)
     if fact.devices:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .. import facts, timeouts
 from ..limits import REFUSALS_LAST_MS
+from ..rules.keyed import unlist
 from ..state import Allocation, Application, Partition, PendingAsk, Replacement, State
 from .allocations import allocation_goes
 from .asks import ask_comes
@@ -100,10 +101,7 @@ def replacement_begins(application: Application, replacement: Replacement) -> No
 
 def _replacement_ends(state: State, partition: Partition, application: Application, uuid: str) -> Replacement:
     replacement = application.replacements.pop(uuid)
-    of_key = application.replacements_by_key[replacement.fact.allocation_key]
-    del of_key[uuid]
-    if not of_key:
-        del application.replacements_by_key[replacement.fact.allocation_key]
+    unlist(application.replacements_by_key, replacement.fact.allocation_key, uuid)
     replacement.placeholder.replacement = None
     if replacement.elsewhere:
         del replacement.node.arriving[uuid]

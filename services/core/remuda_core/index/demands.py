@@ -13,12 +13,13 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from operator import neg
-from typing import Any, Protocol, Unpack
+from typing import Any, Protocol
 
 from ..costs import bound_ms
 from ..limits import DEMAND_BITS, FREED_NODES, LEVELS_KEPT, SPELLINGS
 from ..rules.devices import DeviceNeed
 from ..rules.devices import needs as needs_of
+from ..rules.keyed import unlist
 from ..rules.required_node import required_node
 from ..rules.resource import Items, Resource
 from ..rules.share import scales_of, weight
@@ -35,7 +36,7 @@ from .ordered import FitList, Rank, Vector, covers
 # members of a group also the key of the group, and what they want of the topology; in a partition with backfill, of
 # others, how long they run at most and are expected to; under budgets, of all, their bound and whether they are
 # placeholders.
-DemandKey = tuple[Items, str, Refusals, Unpack[tuple[Any, ...]]]
+DemandKey = tuple[Items, str, Refusals, *tuple[Any, ...]]
 
 
 class GroupsOfAsks(Protocol):
@@ -151,10 +152,7 @@ class Demands:
         self.bits.take(demand.numbered)
         self._nodes.forget(demand)
         if demand.predicate_class is not None:
-            of_class = self.by_class[demand.predicate_class]
-            del of_class[demand]
-            if not of_class:
-                del self.by_class[demand.predicate_class]
+            unlist(self.by_class, demand.predicate_class, demand)
         del self.by_key[key_of(demand)]
         for spelling in demand.spellings:
             del self._by_spelling[spelling]
@@ -256,11 +254,8 @@ class Demands:
             demand.closed_list = None
         if self.groups is not None and demand.group_of_asks is not None:
             self.groups.not_closed(demand)
-        elif demand.required_node:
-            bound = self.closed_bound.get(demand.required_node, {})
-            bound.pop(demand, None)
-            if not bound:
-                self.closed_bound.pop(demand.required_node, None)
+        elif demand in self.closed_bound.get(demand.required_node, ()):
+            unlist(self.closed_bound, demand.required_node, demand)
 
     def open_singly(self, demand: Demand) -> None:
         """Let a closed demand open whenever a node fits it, also a freed one."""

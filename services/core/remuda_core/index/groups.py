@@ -19,6 +19,7 @@ from remuda_proto.constants import TOPOLOGY_REQUIRED
 
 from ..costs import cost_together
 from ..limits import DOMAINS_TRIED, SHAPES_COUNTED
+from ..rules.keyed import unlist
 from ..rules.resource import Resource, add
 from ..rules.topology import APPLICATION, Path, Wish, place_of
 from ..settings import TopologyLevel
@@ -128,11 +129,7 @@ class Groups(GroupMembers):
 
     def not_closed(self, demand: Demand) -> None:
         if demand in self.waits_for:
-            awaited = self.waits_for.pop(demand)
-            of_one = self.waiting[awaited]
-            del of_one[demand]
-            if not of_one:
-                del self.waiting[awaited]
+            unlist(self.waiting, self.waits_for.pop(demand), demand)
 
     def settle(self) -> None:
         """Before the next ask is sought: measure what groups with other members place next, and open demands that
@@ -184,10 +181,7 @@ class Groups(GroupMembers):
         if not group.asks and not group.members:
             if self.by_key.get(group.key) is group:
                 del self.by_key[group.key]
-                of_one = self.of_application[group.application.id]
-                del of_one[group]
-                if not of_one:
-                    del self.of_application[group.application.id]
+                unlist(self.of_application, group.application.id, group)
             return
         for demand in list(group.free):
             self._measure(group, demand)

@@ -11,6 +11,7 @@ from typing import Final, Generic, TypeAlias, TypeVar
 
 from ..costs import cost_of_ask, cost_together
 from ..rules.budget import NO_COST, Cost
+from ..rules.keyed import unlist
 from ..rules.resource import Resource
 from ..state import Application, Budget, PendingAsk, Queue, Tracker
 
@@ -134,10 +135,7 @@ class BlockedBy(Generic[W]):
         """Does nothing if the item is not blocked."""
         limit = self._limits.pop(who, None)
         if limit is not None:
-            others = self._by_limit[limit]
-            del others[who]
-            if not others:
-                del self._by_limit[limit]
+            unlist(self._by_limit, limit, who)
 
     def blocked_at(self, limit: BlockingLimit) -> list[W]:
         """The items that the limit blocks, in the order in which they were blocked."""

@@ -27,6 +27,7 @@ from ..limits import (
     NODES_PER_QUESTION,
     RANKED_NODES_KEPT,
 )
+from ..rules.keyed import unlist
 from ..rules.resource import INT64_MAX, Resource
 from ..state import NO_NODES, Allocation, Application, Node, Partition, PredicateClass, Refusals
 from .devices import places_available, places_obtainable, places_without
@@ -653,7 +654,7 @@ class Packing:
         if not packed.count:
             listed.order.remove(packed)
             del listed.nodes[node.id]
-            self._left(listed, node.id)
+            unlist(self._on, node.id, listed)
 
     def gained_room(self, node: Node) -> None:
         """The node has more room than before, or takes new allocations again."""
@@ -670,13 +671,7 @@ class Packing:
         listed = self.of.pop(application, None)
         if listed is not None:
             for node_id in listed.nodes:
-                self._left(listed, node_id)
-
-    def _left(self, listed: NodesOfApplication, node_id: str) -> None:
-        applications = self._on[node_id]
-        del applications[listed]
-        if not applications:
-            del self._on[node_id]
+                unlist(self._on, node_id, listed)
 
 
 # Nodes that are accepted for a predicate class

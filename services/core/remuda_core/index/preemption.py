@@ -18,6 +18,7 @@ from remuda_proto.constants import MAX_RUNTIME
 from ..costs import bound_ms
 from ..limits import BOUND_ATTEMPTS_PER_PASS, LEFTOVERS
 from ..rules.devices import with_counts
+from ..rules.keyed import unlist
 from ..rules.leaving import needed_ms
 from ..rules.properties import is_state_aware, preemption_delay_ms
 from ..rules.required_node import required_node
@@ -188,7 +189,7 @@ class Preemptors:
                 self._alone.setdefault(kind.application_id, {})[kind] = None
             heappush(self._ready, kind)  # its first turn finds out when it is due
         elif group.queue is not queue:  # the queue was removed and added again
-            self._unlist(group)
+            unlist(self._by_queue, group.queue, kind)
             group.queue = queue
             self._by_queue.setdefault(queue, {})[kind] = None
         self.held -= len(group.asks)
@@ -300,18 +301,9 @@ class Preemptors:
     def _forget_kind(self, kind: PreemptorKind) -> None:
         group = self.groups.pop(kind)
         self.held -= len(group.asks)
-        self._unlist(group)
+        unlist(self._by_queue, group.queue, kind)
         if kind.application_id:
-            others = self._alone[kind.application_id]
-            del others[kind]
-            if not others:
-                del self._alone[kind.application_id]
-
-    def _unlist(self, group: PreemptorGroup) -> None:
-        others = self._by_queue[group.queue]
-        del others[group.kind]
-        if not others:
-            del self._by_queue[group.queue]
+            unlist(self._alone, kind.application_id, kind)
 
     def forget_queue(self, queue: Queue) -> None:
         """Drop all asks of the queue. Its entries among ready and waiting kinds are dropped when they come up."""

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from ..costs import cost_of_ask
 from ..limits import CLAIMANTS_PER_PASS, LEFTOVERS, RESERVATION_WAKES, RESERVATION_WORK_PER_PASS
+from ..rules.keyed import unlist
 from ..rules.resource import Resource, add
 from ..state import Application, Budget, Node, Partition, PendingAsk, Queue, Tracker
 from .asks import AskClass
@@ -133,13 +134,10 @@ class ReservingDemands:
         if since_ms is None:
             return
         ask_class.aging_since_ms = None
-        others = self._aging[since_ms]
-        del others[ask_class]
-        if not others:
-            del self._aging[since_ms]
-            if len(self._times_ms) > 2 * len(self._aging) + LEFTOVERS:
-                self._times_ms = list(self._aging)
-                heapify(self._times_ms)
+        unlist(self._aging, since_ms, ask_class)
+        if len(self._times_ms) > 2 * len(self._aging) + LEFTOVERS:
+            self._times_ms = list(self._aging)
+            heapify(self._times_ms)
 
     def _has_aged(self, ask_class: AskClass) -> None:
         if not ask_class.aged:
@@ -376,21 +374,18 @@ class ReservedNodes:
     def _uncount(self, kept: ReservedNode) -> None:
         node = kept.node
         for limit in kept.limits:
-            under = self.under[limit]
-            del under[node]
+            unlist(self.under, limit, node)
             if kept.counts:
                 add(self.sums[limit], wanted_of(limit, kept.ask), -1)
-            if not under:
-                del self.under[limit]
+            if limit not in self.under:
                 self.sums.pop(limit, None)
                 self.doubted_limits.pop(limit, None)
                 self.budgets.pop(limit, None)  # type: ignore[arg-type]
         if kept.in_share:
             leaf = kept.limits[0]
             assert isinstance(leaf, Queue), "the first limit is the leaf queue"
-            del self.in_share[node], self.shares[leaf][node]
-            if not self.shares[leaf]:
-                del self.shares[leaf]
+            del self.in_share[node]
+            unlist(self.shares, leaf, node)
         self._wake(kept.limits)
         if kept.in_share:
             self._wake((self._share_of(kept.limits[0]), self._index.partition))
@@ -439,10 +434,7 @@ class ReservedNodes:
     def _wait_no_more(self, ask_class: AskClass) -> None:
         what, ask_class.waits_for = ask_class.waits_for, None
         if what is not None:
-            waiting = self.waiting[what]
-            del waiting[ask_class]
-            if not waiting:
-                del self.waiting[what]
+            unlist(self.waiting, what, ask_class)
 
     # May an ask reserve?
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
+from ..rules.keyed import unlist
 from ..state import Application
 from .ordered import Budget, Entry, LazyRanking, Member, Rank
 
@@ -100,10 +101,7 @@ class UserRanking(Generic[O]):
             return
         self.ranking.leave(found)
         del self._by_user[user]
-        groups = self._users.of_user[user]
-        del groups[found]
-        if not groups:
-            del self._users.of_user[user]
+        unlist(self._users.of_user, user, found)
 
     def first(self) -> O | None:
         found = self.ranking.leader or self.ranking.first()

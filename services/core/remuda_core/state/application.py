@@ -14,6 +14,7 @@ from ..facts import Allocated
 from ..limits import ALLOCATIONS_PER_NODE, FIRST_STATES, LAST_STATES
 from ..rules import lifecycle
 from ..rules.devices import names_of, occupied_of, shares_of, unfit_of
+from ..rules.keyed import unlist
 from ..rules.leaving import leaves_for
 from ..rules.properties import NO_MEMORY, Memory
 from ..rules.resource import Items, Resource, Sums, add, amounts_above, sums, times, total_of
@@ -738,12 +739,8 @@ class RejectedAllocations:
 
     def remove(self, one: RejectedAllocation) -> None:
         self.count -= 1
-        nodes, others = self.by_name[one.name], self.by_application[one.fact.application_id]
-        del nodes[one.fact.node_id], others[one]
-        if not nodes:
-            del self.by_name[one.name]
-        if not others:
-            del self.by_application[one.fact.application_id]
+        unlist(self.by_name, one.name, one.fact.node_id)
+        unlist(self.by_application, one.fact.application_id, one)
 
     def of_application(self, application_id: str) -> list[RejectedAllocation]:
         return list(self.by_application.get(application_id, ()))
