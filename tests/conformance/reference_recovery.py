@@ -11,7 +11,7 @@ from remuda_core.commands import UpdateNode
 from remuda_core.decide import node as nodes
 from remuda_core.decide import submit
 from remuda_core.decide.allocation import problem_of_existing
-from remuda_core.state import Node, Partition, State
+from remuda_core.state import Partition, State
 
 
 @contextmanager
@@ -19,18 +19,16 @@ def reject_nodes_with_bad_allocations() -> Iterator[None]:
     """One existing allocation that cannot be booked rejects the node, and with it all other allocations there."""
     create = nodes.create
 
-    def strict(
-        state: State, partition: Partition, known: Node | None, command: UpdateNode, reject: nodes.Reject, now_ms: int
-    ) -> Iterator[Any]:
+    def strict(state: State, partition: Partition, command: UpdateNode, now_ms: int) -> Iterator[Any]:
         reported: set[str] = set()
         for allocation in command.existing_allocations:
             if problem_of_existing(partition, allocation) or allocation.uuid in reported:
-                yield reject("an existing allocation cannot be booked")
+                yield nodes.rejected(command, "an existing allocation cannot be booked")
                 return
             reported.add(allocation.uuid)
-        yield from create(state, partition, known, command, reject, now_ms)
+        yield from create(state, partition, command, now_ms)
 
-    with patch.dict(nodes.ACTIONS, CREATE=strict, CREATE_DRAIN=strict):
+    with patch.object(nodes, "create", strict):
         yield
 
 
