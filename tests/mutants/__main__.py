@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
+from .forecasts import SECTION as FORECASTS
 from .ledger import SECTION as LEDGER
 from .mutants import MUTANTS
 from .mutate import ROOT, Mutant, put_in
@@ -35,11 +36,12 @@ LAWS_OF_SECTION = {
     "27": "tests/property/test_loans.py",
 }  # fmt: skip
 LAW_TESTS = ("tests/property/test_laws.py", "tests/property")
-# Of rules that the core does not have: these tests in place of the others.
-TESTS_BESIDE_THE_CORE = {
+# Of rules that no scenario shows: these tests in place of the others.
+TESTS_WITHOUT_SCENARIOS = {
     PELOTON: tuple(
         f"integrations/peloton/tests/test_{name}.py" for name in ("laws", "whole_gangs", "reconcile", "reserved_hosts")
     ),
+    FORECASTS: ("services/core/tests/test_forecasts.py",),
     LEDGER: (
         "services/events/tests/test_ledger.py", "operations/tests/test_ledger.py",
         "services/events/tests/test_ledger_follower.py", "tests/property/test_ledger.py",
@@ -161,7 +163,7 @@ def obey(mutant: Mutant | None) -> int:
                 failed.append(report.nodeid)
 
     first = LAWS_OF_SECTION.get(mutant.section, LAW_TESTS[0])
-    laws = TESTS_BESIDE_THE_CORE.get(mutant.section, (first, *LAW_TESTS))
+    laws = TESTS_WITHOUT_SCENARIOS.get(mutant.section, (first, *LAW_TESTS))
     options = ("-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", f"--timeout={LAW_WITHIN_S}")
     code = pytest.main([*options, *laws], plugins=[Plugin()])
     print("\n" + (failed[0] if failed else "no law notices"))

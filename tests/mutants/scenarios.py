@@ -8,6 +8,7 @@ from collections.abc import Callable
 from integrations.peloton.tests.golden import test_golden as golden_peloton
 from tests.golden.test_golden import Scenario, all_scenarios, files_of_sections, play
 
+from .forecasts import SECTION as FORECASTS
 from .ledger import SECTION as LEDGER
 from .peloton import SECTION as PELOTON
 
@@ -16,8 +17,8 @@ Play = Callable[[Scenario], list[str]]
 
 def first_that_differs(section: str, in_full: bool = False) -> str:
     """The title of the first scenario, those of the section first; empty where none differs. `in_full`: and how. A rule
-    of Peloton's resource manager concerns its own scenarios alone, one of the ledger none; no section: all
-    scenarios."""
+    of Peloton's resource manager concerns its own scenarios alone, one of the ledger or of forecasts none; no
+    section: all scenarios."""
     for scenario, play_it in _scenarios(section):
         difference = differs(scenario, play_it)
         if difference:
@@ -29,7 +30,7 @@ def _scenarios(section: str) -> list[tuple[Scenario, Play]]:
     of_peloton: list[tuple[Scenario, Play]] = []
     if section in ("", PELOTON):
         of_peloton = [(each, golden_peloton.play) for each in golden_peloton.all_scenarios()]
-    if section in (PELOTON, LEDGER):
+    if section in (PELOTON, LEDGER, FORECASTS):
         return of_peloton
     files = files_of_sections().get(section, ())
     ranks = {f"{name}.txt": rank for rank, name in enumerate(files)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import exp
 from random import Random
 from typing import Any
@@ -13,11 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remuda_bus.bus import Refused
-from remuda_core.commands import Register, ReleaseAllocation, Schedule, SubmitApplication, SubmitAsk, Tick, UpdateNode
+from remuda_core.actions import LendQuota
+from remuda_core.commands import (
+    Administer,
+    Register,
+    ReleaseAllocation,
+    Schedule,
+    SubmitApplication,
+    SubmitAsk,
+    Tick,
+    UpdateNode,
+)
 from remuda_core.core import Core
 from remuda_core.facts import Allocated, Ask
 from remuda_core.limits import FORECASTS_SHOWN_MS
-from remuda_core.settings import EASY, Configuration, PartitionSettings, QueueSettings, Window
+from remuda_core.settings import EASY, Configuration, PartitionSettings, QueueInWindow, QueueSettings, Window
 from remuda_core.shell.copies import Copies, Source
 from remuda_core.shell.forecasts import Forecasts
 from remuda_core.shell.queries import Queries
@@ -33,10 +43,13 @@ MINUTE_MS = 60_000
 
 
 class Cluster:
-    def __init__(self, *, nodes: int = 1, vcore: int = 4, maximum: int = 0, calendar: tuple[Window, ...] = ()) -> None:
+    def __init__(
+        self, *, nodes: int = 1, vcore: int = 4, maximum: int = 0, eod: int = 0, calendar: tuple[Window, ...] = ()
+    ) -> None:
+        """`maximum`, `eod`: of two queues; 0: none."""
         self.core, self.now_ms = Core("rm-1"), NOW_MS
-        queue = QueueSettings("a", max={"vcore": maximum} if maximum else {})
-        root = QueueSettings("root", parent=True, submit_acl="*", queues=(queue, QueueSettings("eod")))
+        leaves = [QueueSettings(name, max={"vcore": m} if m else {}) for name, m in (("a", maximum), ("eod", eod))]
+        root = QueueSettings("root", parent=True, submit_acl="*", admin_acl="joe", queues=tuple(leaves))
         settings = PartitionSettings("default", root, preemption_enabled=False, backfill=EASY, calendar=calendar)
         self.handle(Register("rm-1", Configuration("", (settings,))))
         for number in range(nodes):
@@ -108,6 +121,54 @@ def test_a_maximum_holds_asks_back() -> None:
     assert cluster.starts() == {"b": [10.0] * 5, "c": [15.0] * 5}
 
 
+def other(maximum: int, minutes: int, lasts: int, name: str = "night") -> Window:
+    """A window that gives root.a another maximum; 0: none."""
+    settings = QueueSettings("a", max={"vcore": maximum} if maximum else {})
+    span = {"duration_ms": lasts * MINUTE_MS, "queues": (QueueInWindow("root.a", settings),)}
+    return Window(name, NOW_MS + minutes * MINUTE_MS, **span)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("maximum", "calendar", "expected"),
+    [
+        (4, (other(8, 7, 20),), {"b": 7.0, "c": 10.0}),  # more room until minute 27
+        (4, (other(0, 7, 20),), {"b": 7.0, "c": 10.0}),  # no maximum at all
+        (8, (other(4, 4, 20),), {"b": 0.0, "c": 10.0}),  # what runs stays, and goes at minutes 5 and 10
+        (8, (other(3, 1, 30),), {"b": 0.0, "c": 31.0}),
+        (0, (other(4, 2, 6),), {"b": 0.0, "c": 8.0}),
+        (4, (other(8, 3, 9), other(4, 3, 5, "rush")), {"b": 8.0, "c": 10.0}),  # the last one counts
+    ],
+)
+def test_windows_change_the_maximum(maximum: int, calendar: tuple[Window, ...], expected: Mapping[str, float]) -> None:
+    cluster = Cluster(vcore=8, maximum=maximum, calendar=calendar)
+    cluster.ask("a", 4, 10)
+    cluster.ask("b", 4, 5)
+    first = cluster.starts()
+    cluster.cycle()
+    cluster.ask("c", 4, 5)
+    assert {**first, **cluster.starts()} == {"a": [0.0] * 5, **{key: [at] * 5 for key, at in expected.items()}}
+
+
+def test_the_end_of_a_loan_is_played() -> None:
+    cluster = Cluster(vcore=12, maximum=6, eod=8)
+
+    def lend(lender: str, borrower: str, minutes: int) -> None:
+        action = LendQuota(lender, borrower, {"vcore": 2}, False, NOW_MS + minutes * MINUTE_MS)
+        cluster.handle(Administer("joe", (), False, "", lender, False, PARTITION, action))
+
+    cluster.ask("a", 4, 10)
+    assert cluster.cycle() == ["a"]
+    lend("root.eod", "root.a", 6)
+    cluster.ask("b", 4, 7)
+    assert cluster.cycle() == ["b"]
+    cluster.ask("c", 4, 5)
+    assert cluster.starts() == {"c": [10.0] * 5}, "at minute 7 no more than 6 are allowed again"
+    lend("root.a", "root.eod", 20)
+    assert cluster.starts() == {"c": [10.0] * 5}
+    cluster.ask("d", 6, 1)
+    assert cluster.starts() == {"c": [10.0] * 5, "d": [20.0] * 5}
+
+
 def test_run_times_are_drawn_from_the_last_runs() -> None:
     """Given that the allocation still runs; a bound is never exceeded."""
     runs = [Run(ran_ms, 1_000) for ran_ms in (100, 200, 300, 400, 500)]
@@ -137,7 +198,10 @@ def test_what_has_no_end_is_unknown() -> None:
 def test_a_forecast_with_bounds_is_what_happens(seed: int) -> None:
     """If everything runs to its bound and nothing comes, each ask starts when the forecast says."""
     random = Random(seed)
-    cluster = Cluster(vcore=8)
+    maxima = [random.choice((0, 3, 5, 8)) for _ in range(3)]
+    calendar = [other(m, random.randint(1, 40), random.randint(1, 40), f"w{n}") for n, m in enumerate(maxima[1:])]
+    cluster = Cluster(vcore=8, maximum=maxima[0], calendar=tuple(calendar))
+    changes = sorted(time for one in calendar for time in (one.start_ms, one.start_ms + one.duration_ms))
     cluster.core.state.timing = msgspec.structs.replace(cluster.core.state.timing, reservation_delay_ms=0)
     ends: list[tuple[int, str]] = []
 
@@ -154,13 +218,15 @@ def test_a_forecast_with_bounds_is_what_happens(seed: int) -> None:
     cycle()
     forecast = cluster.starts()
     began_ms, found = cluster.now_ms, dict[str, float]()
-    while len(found) < len(forecast):
-        cluster.now_ms = min(ends)[0]
+    while len(found) < len(forecast) and (ends or changes):
+        cluster.now_ms = min([end[0] for end in ends] + changes)
+        changes = [time for time in changes if time > cluster.now_ms]
+        cluster.handle(Tick())
         for at_ms, uuid in [one for one in ends if one[0] == cluster.now_ms]:
             ends.remove((at_ms, uuid))
             cluster.handle(ReleaseAllocation(PARTITION, "app", uuid, 1, "over"))
         found |= dict.fromkeys(cycle(), (cluster.now_ms - began_ms) / MINUTE_MS)
-    assert forecast == {key: [found[key]] * 5 for key in forecast}
+    assert forecast == {key: [found[key]] * 5 if key in found else [] for key in forecast}
 
 
 def test_intervals_learn_to_hold() -> None:

@@ -14,7 +14,16 @@ from remuda_core import commands, limits
 from remuda_core.check import digest
 from remuda_core.core import Core
 from remuda_core.facts import Ask
-from remuda_core.settings import Configuration, Limit, PartitionSettings, PlacementRule, QueueSettings, TopologyLevel
+from remuda_core.settings import (
+    Configuration,
+    Limit,
+    PartitionSettings,
+    PlacementRule,
+    QueueInWindow,
+    QueueSettings,
+    TopologyLevel,
+    Window,
+)
 from remuda_core.shell.copies import Copies, Source
 from remuda_core.wire.configuration import write_partition
 from remuda_proto.remuda.v1 import config_pb2
@@ -22,12 +31,16 @@ from remuda_replication.log import Position
 
 PARTITION = "[rm-1]default"
 NOW_MS = 1_700_000_000_000
+HOUR_MS = 3_600_000
+WIDER = (QueueInWindow("root.a", QueueSettings("a", max={"vcore": 4})),)
 PROVIDED = (PlacementRule("provided"),)
 
 
 def proposal(*queues: QueueSettings, rules: tuple[PlacementRule, ...] = PROVIDED, **more: Any) -> Configuration:
     root = QueueSettings("root", parent=True, submit_acl="*", queues=queues)
-    return Configuration(f"sum {queues} {rules}", (PartitionSettings("default", root, placement_rules=rules, **more),))
+    return Configuration(
+        f"sum {queues} {rules} {more}", (PartitionSettings("default", root, placement_rules=rules, **more),)
+    )
 
 
 def core(configuration: Configuration, vcore: int = 8) -> Core:
@@ -159,6 +172,52 @@ async def test_what_the_next_passes_allocate_with_the_change_and_without() -> No
     assert (
         len((await report(made, proposal(QueueSettings("a"), QueueSettings("b")), limit=1))["allocations"]["rows"]) == 1
     )
+
+
+@pytest.mark.parametrize(
+    ("window", "passes", "numbers"),
+    [
+        (Window("night", NOW_MS - 1, duration_ms=HOUR_MS, queues=WIDER), 1, [1, 1]),
+        (Window("night", NOW_MS + 2 * limits.TICK_MS, duration_ms=HOUR_MS, queues=WIDER), 2, []),
+        (Window("night", NOW_MS + 2 * limits.TICK_MS, duration_ms=HOUR_MS, queues=WIDER), 4, [3, 3]),
+        (Window("night", NOW_MS - HOUR_MS, duration_ms=HOUR_MS, queues=WIDER), 3, []),
+    ],
+)
+async def test_windows_of_a_proposed_calendar_open_and_close(window: Window, passes: int, numbers: list[int]) -> None:
+    """They give a queue another maximum."""
+    made = core(proposal(QueueSettings("a", max={"vcore": 2})))
+    submit(made, "app-1", "root.a", 9)
+    found = await report(made, proposal(QueueSettings("a", max={"vcore": 2}), calendar=(window,)), passes=passes)
+    assert [row["number"] for row in found["allocations"]["rows"]] == numbers
+    assert found["allocations"]["without"] == 0
+
+
+@pytest.mark.parametrize(
+    ("window", "allocated"),
+    [
+        (Window("disks", NOW_MS - 1, duration_ms=HOUR_MS, ids=("n1",)), 0),
+        (Window("disks", NOW_MS + HOUR_MS, duration_ms=HOUR_MS, ids=("n1",)), 0),  # the ask may run for ever
+        (Window("disks", NOW_MS + HOUR_MS, duration_ms=HOUR_MS, ids=("n1",), unbounded=True), 2),
+        (Window("disks", NOW_MS - 1, duration_ms=HOUR_MS, ids=("n2",)), 2),
+        (Window("books", NOW_MS - 1, duration_ms=HOUR_MS, ids=("*",), queue="root.b"), 0),
+        (Window("books", NOW_MS - 1, duration_ms=HOUR_MS, ids=("*",), queue="root.a"), 2),
+    ],
+)
+async def test_nodes_of_a_proposed_calendar_take_what_they_will_take(window: Window, allocated: int) -> None:
+    made = core(proposal(QueueSettings("a", max={"vcore": 2}), QueueSettings("b")))
+    submit(made, "app-1", "root.a", 9)
+    wider = proposal(QueueSettings("a", max={"vcore": 4}), QueueSettings("b"), calendar=(window,))
+    found = await report(made, wider)
+    assert (found["allocations"]["total"], found["allocations"]["without"]) == (allocated, 0)
+
+
+async def test_without_a_window_of_the_calendar_in_force_its_nodes_are_back() -> None:
+    window = Window("disks", NOW_MS - 1, duration_ms=HOUR_MS, ids=("n1",))
+    made = core(proposal(QueueSettings("a"), calendar=(window,)))
+    made.handle(commands.Tick(), NOW_MS)
+    submit(made, "app-1", "root.a", 2)
+    found = await report(made, proposal(QueueSettings("a")))
+    assert (found["allocations"]["total"], found["allocations"]["without"]) == (2, 0)
 
 
 async def test_what_is_preempted() -> None:

@@ -5,8 +5,8 @@ A *world* is what a forecast knows of a partition: free amounts of nodes, what r
 the waiting asks in the order of queues. It is played without further arrivals: at each end, asks are placed in their
 order; those that fit no node reserve one, and others may use it if they end in time, as in `cycle.backfill`.
 Nodes leave as it is known, and come back at the end of the window that drains them; of each window the occurrence that
-is open or comes next is played. Ranks and settings of queues stay as they are, and predicates, preemption, devices and
-groups of asks are not played.
+is open or comes next is played, also of those that change the maxima of queues, as loans do that end. Ranks and other
+settings of queues stay as they are, and predicates, preemption, devices and groups of asks are not played.
 
 Run times are drawn from the last runs of the user, given that the allocation still runs. The draws follow from the
 number of the sample, so that equal states have equal forecasts.
@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from ..index.index import Index
@@ -26,12 +27,15 @@ from ..limits import ASKS_FORECAST, FORECAST_STEPS
 from ..rules.runtime import RUNS_NEEDED, name_of
 from ..rules.windows import is_below, opens_ms
 from ..settings import EASY
-from ..state import Application, Budget, Node, Partition, PendingAsk, Run, State
+from ..state import Application, Budget, Node, Partition, PendingAsk, Queue, Run, State
+from .maxima import Maximum, maxima_ahead
 
 Amounts = tuple[int, ...]
 SAMPLES: Final = 20
 # Nothing is expected to end later.
 NEVER_MS: Final = 2**62
+# The maximum of a resource while there is none.
+UNLIMITED: Final = 2**64
 
 
 class Running(NamedTuple):
@@ -54,6 +58,14 @@ class Waiting(NamedTuple):
     runs: tuple[Run, ...]
     limits: tuple[int, ...]
     bound_to: int | None
+
+
+class Change(NamedTuple):
+    """So much more room there is under a limit from a time on, by the place of the resource; less, if negative."""
+
+    at_ms: int
+    limit: int
+    more: dict[int, int]
 
 
 class Away(NamedTuple):
@@ -82,9 +94,11 @@ class World:
     reservations: int
     backfill: bool
     left_out: int = 0
-    # By the number of the node: when it is not there. And when such times end, the last one first.
+    # By the number of the node: when it is not there. And the changes of limits, the last one first.
     away: dict[int, list[Away]] = field(default_factory=dict)
-    returns_ms: list[int] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    # When nodes return or limits change, the last time first.
+    times_ms: list[int] = field(default_factory=list)
 
 
 def world_of(state: State, partition: Partition, index: Index, now_ms: int) -> World:
@@ -98,6 +112,7 @@ def world_of(state: State, partition: Partition, index: Index, now_ms: int) -> W
     limits: dict[object, int] = {}
     rooms: list[dict[int, int]] = []
     runs: dict[tuple[str, str], tuple[Run, ...]] = {}
+    ahead, changes = maxima_ahead(partition, now_ms), list[Change]()
 
     def amounts(resource: object) -> Amounts:
         return tuple(int(resource.get(name, 0)) for name in names)  # type: ignore[attr-defined]
@@ -107,11 +122,16 @@ def world_of(state: State, partition: Partition, index: Index, now_ms: int) -> W
         for limit in limits_of(application):
             if isinstance(limit, Budget):
                 continue
-            if most := limit.most:
+            maxima = ahead.get(limit.path, ()) if ahead and isinstance(limit, Queue) else ()
+            most = limit.most
+            if maxima:
+                most = {**dict.fromkeys((name for one in maxima for name in one.most), UNLIMITED), **limit.most}
+            if most:
                 if limit not in limits:
                     limits[limit] = len(rooms)
                     left = {at: most[name] - limit.used.get(name, 0) for at, name in enumerate(names) if name in most}
                     rooms.append(left)
+                    changes.extend(_changes(limits[limit], maxima, names))
                 found.append(limits[limit])
         return tuple(found)
 
@@ -146,10 +166,13 @@ def world_of(state: State, partition: Partition, index: Index, now_ms: int) -> W
                     runs_of(pending.application, pending.ask.tags), limits_below(pending.application), bound_to,
                 )
             ] * taken  # fmt: skip
+    away = _away(partition, nodes)
+    times = {span.until_ms for spans in away.values() for span in spans} | {change.at_ms for change in changes}
     return World(
         now_ms, [amounts(node.available()) for node in nodes], [amounts(node.obtainable()) for node in nodes], running,
         waiting, rooms, partition.runtimes.of(""), one.reserved_nodes.most(partition.settings.reservation_share),
-        partition.settings.backfill == EASY, left_out, *_away(partition, nodes),
+        partition.settings.backfill == EASY, left_out, away,
+        sorted(changes, key=lambda one: one.at_ms, reverse=True), sorted(times - {NEVER_MS}, reverse=True),
     )  # fmt: skip
 
 
@@ -158,7 +181,17 @@ def _takes_asks(node: Node) -> bool:
     return node.ready and not (node.drained_by_rm or node.left or node.drained_by_operator)
 
 
-def _away(partition: Partition, nodes: Sequence[Node]) -> tuple[dict[int, list[Away]], list[int]]:
+def _changes(limit: int, maxima: Sequence[Maximum], names: Sequence[str]) -> Iterator[Change]:
+    for before, after in pairwise(maxima):
+        more = {
+            at: after.most.get(name, UNLIMITED) - before.most.get(name, UNLIMITED)
+            for at, name in enumerate(names)
+            if name in before.most or name in after.most
+        }
+        yield Change(after.from_ms, limit, more)
+
+
+def _away(partition: Partition, nodes: Sequence[Node]) -> dict[int, list[Away]]:
     found: dict[int, list[Away]] = {}
     for number, node in enumerate(nodes):
         if node.leaves_ms < NEVER_MS:
@@ -169,8 +202,7 @@ def _away(partition: Partition, nodes: Sequence[Node]) -> tuple[dict[int, list[A
                 from_ms, until_ms = known.from_ms, known.until_ms
                 span = Away(from_ms, until_ms, window.unbounded, window.queue, opens_ms(window, from_ms))
                 found.setdefault(number, []).append(span)
-    times = {span.until_ms for spans in found.values() for span in spans} - {NEVER_MS}
-    return found, sorted(times, reverse=True)
+    return found
 
 
 def _pending(partition: Partition, index: PartitionIndex) -> Iterator[PendingAsk]:
@@ -254,14 +286,16 @@ class _Play:
         world, lasts_ms = self.world, self.begin(sample)
         found: list[int | None] = [None] * len(world.waiting)
         left = list(range(len(world.waiting)))
-        now_ms, returns_ms = world.now_ms, list(world.returns_ms)
+        now_ms, times_ms, changes = world.now_ms, list(world.times_ms), list(world.changes)
         while left and self.steps > 0:
+            while changes and changes[-1].at_ms <= now_ms:
+                self._change(changes.pop())
             left = self._pass(now_ms, left, lasts_ms, found)
-            while returns_ms and returns_ms[-1] <= now_ms:
-                returns_ms.pop()
-            if not (self.ends or returns_ms) or (until is not None and found[until] is not None):
+            while times_ms and times_ms[-1] <= now_ms:
+                times_ms.pop()
+            if not (self.ends or times_ms) or (until is not None and found[until] is not None):
                 break
-            now_ms = min(self.ends[0].at_ms if self.ends else NEVER_MS, returns_ms[-1] if returns_ms else NEVER_MS)
+            now_ms = min(self.ends[0].at_ms if self.ends else NEVER_MS, times_ms[-1] if times_ms else NEVER_MS)
             while self.ends and self.ends[0].at_ms == now_ms:
                 end = heappop(self.ends)
                 self.free[end.node] = tuple(map(sum, zip(self.free[end.node], end.amounts, strict=True)))
@@ -311,7 +345,14 @@ class _Play:
         return one.bound_to is not None or not any(_misses(span, one, now_ms) for span in self.world.away.get(node, ()))
 
     def _admits(self, one: Waiting) -> bool:
-        return all(one.amounts[at] <= room for limit in one.limits for at, room in self.rooms[limit].items())
+        """What is wanted of no resource is not in the way: running work may be above a maximum."""
+        amounts = one.amounts
+        return all(amounts[at] <= max(room, 0) for limit in one.limits for at, room in self.rooms[limit].items())
+
+    def _change(self, change: Change) -> None:
+        room = self.rooms[change.limit]
+        for at, more in change.more.items():
+            room[at] += more
 
     def _book(self, limits: tuple[int, ...], amounts: Amounts, times: int) -> None:
         for limit in limits:
