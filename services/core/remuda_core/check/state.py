@@ -418,7 +418,6 @@ def _check_task_group(application: Application, group: TaskGroup, what: str) -> 
 
 def check_questions(state: State, partition: Partition) -> None:
     asked: Counter[tuple[str, str]] = Counter()
-    timers = frozenset(state.timers) if partition.questions or partition.refused else frozenset()
     for number, question in partition.questions.items():
         fact, name = question.fact, f"question {number}"
         assert fact.question == number < state.next_question, f"{name}: it calls itself {fact.question}"
@@ -427,8 +426,8 @@ def check_questions(state: State, partition: Partition) -> None:
             f"{name}: {fact.application_id} is not in the partition"
         )
         asked[fact.application_id, fact.allocation_key] += 1
-        timer = Timer(fact.answer_by_ms, "predicate", partition.name, fact.application_id, str(number))
-        assert timer.at_ms <= state.now_ms or timer in timers, f"{name}: nothing ends it"
+        ends = _timed(state, partition, fact.answer_by_ms, "predicate", fact.application_id, str(number))
+        assert ends, f"{name}: nothing ends it"
     kept = {
         (application.id, key): pending.asked
         for application in partition.applications.values()
@@ -440,8 +439,8 @@ def check_questions(state: State, partition: Partition) -> None:
         key = pending.ask.allocation_key
         assert pending.application.asks.get(key) is pending, f"ask {pending.application.id}/{key}: refused and gone"
         due_ms = pending.refused_at_ms + REFUSALS_LAST_MS
-        timer = Timer(due_ms, "refusals", partition.name, pending.application.id, key)
-        assert due_ms <= state.now_ms or timer in timers, f"ask {key}: its refusals last for ever"
+        ends = _timed(state, partition, due_ms, "refusals", pending.application.id, key)
+        assert ends, f"ask {key}: its refusals last for ever"
 
 
 def check_predicate_classes(state: State, partition: Partition) -> None:
@@ -453,7 +452,6 @@ def check_predicate_classes(state: State, partition: Partition) -> None:
             if isinstance(found, PredicateClass):
                 assert partition.predicate_classes.get(found.name) is found, f"class {found.name} is gone"
                 asks[found] += 1
-    timers = frozenset(state.timers) if partition.predicate_classes else frozenset()
     for name, found in partition.predicate_classes.items():
         assert found.asks == asks[found], f"class {name}: {found.asks} asks, counted anew {asks[found]}"
         assert (name in partition.idle_classes) == (not found.asks), f"class {name}: {found.asks} asks, idle or not"
@@ -463,7 +461,7 @@ def check_predicate_classes(state: State, partition: Partition) -> None:
         earliest = min((*found.accepted.values(), *found.refused.values()), default=NEVER_MS)
         assert found.until_ms <= earliest, f"class {name}: verdicts last for ever"
         for timer in (of_class_question(partition.name, found), of_verdicts(partition.name, found)):
-            assert timer is None or timer.at_ms <= state.now_ms or timer in timers, f"class {name}: no {timer}"
+            assert timer is None or timer.at_ms <= state.now_ms or state.timers.has(timer), f"class {name}: no {timer}"
     open_questions = {found.question: found for found in partition.predicate_classes.values() if found.question}
     assert open_questions == partition.class_questions, "questions about classes"
     assert partition.verdicts == sum(found.verdicts for found in partition.predicate_classes.values()), "verdicts"
@@ -500,7 +498,6 @@ def check_preemption(state: State, partition: Partition) -> None:
         allocations = [a for a in partition.allocations.values() if queue in a.application.queue.path_to_root]
         counted = total_of(a.fact.resource for a in allocations if a.preempting)
         check_sum(queue.preempting, counted, f"queue {queue.path}: preempting")
-    timers = frozenset(state.timers)
     for (app_id, key), preemption in partition.preemptions.items():
         name = f"preemption for {app_id}/{key}"
         pending = preemption.pending
@@ -508,16 +505,18 @@ def check_preemption(state: State, partition: Partition) -> None:
         assert pending.preemption is preemption, f"{name}: the ask knows of another"
         assert pending.preempted_at_ms == preemption.at_ms, f"{name}: the ask knows of another time"
         assert partition.nodes.get(preemption.node.id) is preemption.node, f"{name}: its node is not there"
-        due_ms = preemption.at_ms + RELEASE_OVERDUE_MS
-        timer = Timer(due_ms, "preemption", partition.name, app_id, key)
         if preemption.question:
-            due_ms = preemption.at_ms + ANSWER_WITHIN_MS
-            timer = Timer(due_ms, "predicate", partition.name, app_id, str(preemption.question))
-        assert timer in timers or due_ms <= state.now_ms, f"{name}: nothing ends it"
+            due_ms, question = preemption.at_ms + ANSWER_WITHIN_MS, str(preemption.question)
+            ends = _timed(state, partition, due_ms, "predicate", app_id, question)
+        else:
+            ends = _timed(state, partition, preemption.at_ms + RELEASE_OVERDUE_MS, "preemption", app_id, key)
+        assert ends, f"{name}: nothing ends it"
         _check_together(preemption, name)
     for uuid, a in partition.allocations.items():
         timer = Timer(a.releasing_ms + RELEASE_OVERDUE_MS, "release", partition.name, a.application.id, uuid)
-        assert not a.releasing or a.overdue or timer in timers, f"allocation {uuid}: no timer for an overdue release"
+        assert not a.releasing or a.overdue or state.timers.has(timer), (
+            f"allocation {uuid}: no timer for an overdue release"
+        )
     kept = {node for preemption in partition.preemptions.values() for node in preemption.nodes}
     assert {node for node in partition.nodes.values() if node.kept is not None} == kept, "nodes are kept for nobody"
     under_way = {ask for p in partition.preemptions.values() for ask in p.members or (p.pending,)}
@@ -544,42 +543,40 @@ def _check_together(preemption: Preemption, name: str) -> None:
 # Timers
 
 
+def _timed(state: State, partition: Partition, due_ms: int, kind: str, application_id: str, key: str) -> bool:
+    """The timer is set, or is due by now."""
+    return due_ms <= state.now_ms or state.timers.has(Timer(due_ms, kind, partition.name, application_id, key))
+
+
 def check_timers(state: State, partition: Partition) -> None:
-    timers = frozenset(state.timers)
     for queue in partition.queues.values():
-        assert queue.draining or not queue.drain_report_ms, f"queue {queue.path} is reported and does not drain"
-        due_ms = queue.drain_report_ms
-        if due_ms > state.now_ms:
-            timer = Timer(due_ms, "draining", partition.name, "", queue.path)
-            assert timer in timers, f"queue {queue.path}: nothing reports at {due_ms} that it still drains"
-        if queue.excess is not None and queue.excess.preempt_at_ms > state.now_ms:
-            timer = Timer(queue.excess.preempt_at_ms, "quota", partition.name, "", queue.path)
-            assert timer in timers, f"queue {queue.path}: nothing preempts what is above its maximum"
-    for application in partition.applications.values():
+        path, due_ms = queue.path, queue.drain_report_ms
+        assert queue.draining or not due_ms, f"queue {path} is reported and does not drain"
+        reported = _timed(state, partition, due_ms, "draining", "", path)
+        assert reported, f"queue {path}: nothing reports at {due_ms} that it still drains"
+        ends = queue.excess is None or _timed(state, partition, queue.excess.preempt_at_ms, "quota", "", path)
+        assert ends, f"queue {path}: nothing preempts what is above its maximum"
+    for app_id, application in partition.applications.items():
+        name, since_ms = f"application {app_id}", application.state_at_ms
         completing = application.state == lifecycle.COMPLETING and application.placeholders  # waits for their release
         if application.state in lifecycle.TIMEOUTS and not completing:
-            due_ms = after(application.state_at_ms, lifecycle.lasts_ms(application.state, state.timing))
-            assert Timer(due_ms, "state", partition.name, application.id, "") in timers, (
-                f"application {application.id}: no timer ends {application.state} at {due_ms}"
-            )
+            due_ms = after(since_ms, lifecycle.lasts_ms(application.state, state.timing))
+            timer = Timer(due_ms, "state", partition.name, app_id, "")
+            assert state.timers.has(timer), f"{name}: no timer ends {application.state} at {due_ms}"
         due_ms = application.placeholders_until_ms
-        if due_ms > state.now_ms:
-            assert Timer(due_ms, "placeholder", partition.name, application.id, "") in timers, (
-                f"application {application.id}: nothing ends its placeholders at {due_ms}"
-            )
-        due_ms = after(application.state_at_ms, application.execution_limit_ms)
-        if application.state == lifecycle.RUNNING and application.execution_limit_ms and due_ms > state.now_ms:
-            assert Timer(due_ms, "execution", partition.name, application.id, "") in timers, (
-                f"application {application.id}: nothing ends its execution at {due_ms}"
-            )
+        ends = _timed(state, partition, due_ms, "placeholder", app_id, "")
+        assert ends, f"{name}: nothing ends its placeholders at {due_ms}"
+        due_ms = after(since_ms, application.execution_limit_ms)
+        limited = application.state == lifecycle.RUNNING and application.execution_limit_ms
+        ends = not limited or _timed(state, partition, due_ms, "execution", app_id, "")
+        assert ends, f"{name}: nothing ends its execution at {due_ms}"
     for node in partition.nodes.values():
         if node.reservation is not None:
             since_ms = node.reserved_ms if node.promise is None else max(node.reserved_ms, node.promise.promised_ms)
             due_ms = after(since_ms, state.timing.reservation_timeout_ms)
-            timer = Timer(due_ms, "reservation", partition.name, node.reservation.ask.application_id, node.id)
-            assert due_ms <= state.now_ms or timer in timers, f"node {node.id}: nothing ends its reservation"
+            ends = _timed(state, partition, due_ms, "reservation", node.reservation.ask.application_id, node.id)
+            assert ends, f"node {node.id}: nothing ends its reservation"
     for uuid, allocation in partition.allocations.items():
         due_ms = after(allocation.at_ms, allocation.fact.execution_timeout_ms)
-        if due_ms > state.now_ms and not allocation.releasing:
-            timer = Timer(due_ms, "execution", partition.name, allocation.application.id, uuid)
-            assert timer in timers, f"allocation {uuid}: nothing ends its execution at {due_ms}"
+        ends = _timed(state, partition, due_ms, "execution", allocation.application.id, uuid)
+        assert allocation.releasing or ends, f"allocation {uuid}: nothing ends its execution at {due_ms}"
