@@ -164,7 +164,7 @@ LEAVING: Final = (
         ),
     ),
     *mutants_of(
-        "explain",
+        "explain.nodes",
         (
             "leaving_untold",
             "24: asks that wait for such a node have the constraint `leaving`",

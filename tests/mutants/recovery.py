@@ -8,13 +8,13 @@ from .mutate import mutants_of
 
 EXPLAIN: Final = (
     *mutants_of(
-        "explain",
+        "explain.nodes",
         ("first_by_alphabet_is_named", "17: the resource that lacks most is named", "key=lambda each: (-short[each], each)", "key=lambda each: each"),
         ("too_large_is_no_reason", "17: an ask that no node can take is too large", "            if not any(node.schedulable for node in large_enough):\n", "            if False:\n"),
         ("small_nodes_are_closest", "17: the closest node is one that is large enough", "        nodes = [node for node in nodes if not never_fits(pending.ask, node)]\n", "        nodes = list(nodes)\n"),
-        ("what_is_bound_leaves", "17: what is bound to a node stays there", "    allocated = node.bound if all_left else node.allocated\n", "    allocated = {} if all_left else node.allocated\n"),
     ),
-    *mutants_of("explain", ("holders_of_anything", "17: of a node, those hold it that hold the resource", "        if constraint.resource and not held:\n", "        if False:\n")),
+    *mutants_of("explain.lacks", ("what_is_bound_leaves", "17: what is bound to a node stays there", "    allocated = node.bound if all_left else node.allocated\n", "    allocated = {} if all_left else node.allocated\n")),
+    *mutants_of("explain.holders", ("holders_of_anything", "17: of a node, those hold it that hold the resource", "        if constraint.resource and not held:\n", "        if False:\n")),
 )  # fmt: skip
 
 RECOVERY: Final = (

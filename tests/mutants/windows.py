@@ -155,11 +155,11 @@ WINDOWS: Final = (
         ),
     ),
     *mutants_of(
-        "explain",
+        "explain.nodes",
         (
             "windows_untold",
             "26: asks that wait for a node of a window have the constraint `window`",
-            "    window = leaves_in(partition, last, pending)",
+            "    window = _leaves_in(partition, last, pending)",
             "    window = None",
         ),
     ),

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
-from remuda_core import explain
 from remuda_core.check import state
 from remuda_core.decide import allocation, node
+from remuda_core.explain import nodes as explained
 from remuda_core.limits import ALLOCATIONS_PER_NODE
 from remuda_core.state import application
 
@@ -24,7 +24,7 @@ def at_most_on_a_node(most: int) -> Iterator[None]:
     global _most
     before = _most
     with ExitStack() as stack:
-        for module in (application, allocation, node, explain, state):
+        for module in (application, allocation, node, explained, state):
             stack.enter_context(patch.object(module, "ALLOCATIONS_PER_NODE", most))
         _most = most
         try:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from remuda_core import explain
 from remuda_core.check import check
 from remuda_core.commands import (
     Command,
@@ -23,6 +22,7 @@ from remuda_core.commands import (
 from remuda_core.core import Core
 from remuda_core.cycle import schedule
 from remuda_core.decide import allocation
+from remuda_core.explain import standing
 from remuda_core.facts import Allocated, Ask, AskReleased, AskWaiting, NodeRejected
 from remuda_core.limits import RESOURCE_NAMES_PER_PARTITION
 from remuda_core.settings import Configuration, PartitionSettings, QueueSettings, built_in
@@ -160,7 +160,7 @@ def test_a_partition_has_so_many_names_of_resources() -> None:
 
 
 def test_an_rm_has_so_many_allocations_and_the_rest_waits_explained(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (state, explain, allocation):
+    for module in (state, standing, allocation):
         monkeypatch.setattr(module, "ALLOCATIONS_PER_RM", 10)
     core = core_with(1)
     core.handle(SubmitAsk(Ask(PARTITION, "app-0", "many", {"vcore": 1}, 2**31 - 1)), 1_000)

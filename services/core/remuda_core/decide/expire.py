@@ -13,7 +13,8 @@ from .. import facts
 from ..commands import Tick
 from ..cycle.reserve import ended, unreserved
 from ..cycle.transitions import transition
-from ..explain import QUESTION, node_constraints, pieces_allowed, room_constraints, standing_constraints
+from ..explain.nodes import QUESTION, node_constraints
+from ..explain.standing import pieces_allowed, standing_constraints
 from ..facts import Constraint, Fact
 from ..index.asks import ApplicationAsks
 from ..index.index import Index
@@ -157,7 +158,7 @@ def preemption_over(state: State, partition: Partition, preemption: Preemption, 
 def explanations(state: State, partition: Partition, index: PartitionIndex, now_ms: int) -> Iterator[Fact]:
     """Yield AskWaiting for asks whose constraints differ from those last explained, each at most once per
     EXPLAIN_AGAIN_MS (semantics section 17). One ask stands for all equal asks of its application."""
-    unreported, full = OUTSTANDING_PER_TICK, room_constraints(state)
+    unreported = OUTSTANDING_PER_TICK
     # Node constraints by demand: equal for all asks of a demand except those with reserved nodes.
     looked: dict[Demand | PendingAsk, list[Constraint]] = {}
     amounts = len(partition.nodes) * len(index.names)
@@ -169,7 +170,7 @@ def explanations(state: State, partition: Partition, index: PartitionIndex, now_
         if now_ms - ask.at_ms < EXPLAIN_AFTER_MS:
             continue
         demand, known = line.ask_class.demand, set(ask.waiting or ())
-        constraints = [*full, *standing_constraints(ask, index)]
+        constraints = standing_constraints(state, ask, index)
         if not demand.open and not constraints and (known or line.reported) and unreported > 0:
             for found in outstanding(line, ask, unreported):
                 unreported -= 1

@@ -19,7 +19,8 @@ from msgspec.structs import replace
 
 from .. import facts
 from ..core import Core
-from ..explain import Explanations, missing
+from ..explain import Explanations
+from ..explain.lacks import missing
 from ..facts import Constraint
 from ..index.limits import NOTHING_HELD
 from ..limits import (

@@ -1,25 +1,16 @@
-"""Why a group waits for a domain (semantics sections 17 and 21): what its next step needs, and what is closest to it.
-
-The constraints are of these kinds:
-
-    level     a level that the ask names is not configured any more
-    domain    members are missing, or no domain has room for all that start together, now or ever; or the domain to
-              which the group is bound has no room for one more
-    slice     the same for slices
-    avoided   others avoid a domain for its group, or its group avoids one for another, which alone blocks no ask
-"""
+"""Why a group waits for a domain (semantics sections 17 and 21): what its next step needs, and what comes closest."""
 
 from __future__ import annotations
 
 from remuda_proto.guests import name_for
 
-from .facts import Constraint
-from .index.asks import ApplicationAsks
-from .index.domains import Domain, copies_when_empty
-from .index.groups import Groups, Step
-from .index.partition import PartitionIndex
-from .rules.topology import shown_path
-from .state import PendingAsk
+from ..facts import Constraint
+from ..index.asks import ApplicationAsks
+from ..index.domains import Domain, copies_when_empty
+from ..index.groups import Groups, Step
+from ..index.partition import PartitionIndex
+from ..rules.topology import shown_path
+from ..state import PendingAsk
 
 
 def topology_constraints(pending: PendingAsk, index: PartitionIndex | None) -> list[Constraint]:
