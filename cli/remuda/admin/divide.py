@@ -146,7 +146,8 @@ async def _check(url: str, rm: str, parts: Sequence[Part], text: str) -> dict[st
                 f"{rm} has another configuration, with the checksum {active[:12]}; give the one that it has"
             )
         for part in parts:
-            if await is_anything_stored(bus, part.rm_id) or await _is_known(bus, part.rm_id):
+            record = await bus.get(subjects.RMS.name, subjects.key_of(part.rm_id))
+            if record is not None or await is_anything_stored(bus, part.rm_id):
                 raise UserError(f"--into {part.rm_id}: there is a resource manager of that name, or data of one")
     partitions = {partition.name: partition for partition in found.partitions}
     divided = {name for part in parts for name in part.partitions}
@@ -155,10 +156,6 @@ async def _check(url: str, rm: str, parts: Sequence[Part], text: str) -> dict[st
             f"{rm} still has the partition {left[0]!r}, which is not in the configuration: wait until it is empty"
         )
     return partitions
-
-
-async def _is_known(bus: Bus, rm_id: str) -> bool:
-    return await bus.get(subjects.RMS.name, subjects.key_of(rm_id)) is not None
 
 
 async def _active_checksum(bus: Bus, rm: str) -> str:

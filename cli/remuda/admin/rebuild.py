@@ -126,15 +126,11 @@ async def delete_and_request_report(bus: Bus, rm_id: str, directory: Path) -> Pa
 async def _until_nobody_leads(bus: Bus, rm_id: str) -> None:
     try:
         async with asyncio.timeout(limits.CORE_STOPS_WITHIN_S):
-            while await _is_led(bus, rm_id):  # noqa: ASYNC110 - the lease may expire
+            while await leader_of(bus, rm_id) is not None:  # noqa: ASYNC110 - the lease may expire
                 await asyncio.sleep(limits.LOOK_EVERY_S)
     except TimeoutError:
         within_s = limits.CORE_STOPS_WITHIN_S
         raise UserError(f"a core still leads {rm_id} after {within_s:g} s, though it is halted") from None
-
-
-async def _is_led(bus: Bus, rm_id: str) -> bool:
-    return await leader_of(bus, rm_id) is not None
 
 
 async def _purge(bus: Bus, stream: str, subject: str) -> None:

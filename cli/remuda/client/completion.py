@@ -175,13 +175,12 @@ def _matching(ask: Callable[[], Coroutine[object, object, list[str]]], incomplet
 
 
 async def _rms(url: str) -> list[str]:
-    from remuda_bus import subjects
-    from remuda_operations.queries.bucket_entries import registered_rms
+    from remuda_operations.queries.records import rm_ids
 
     from .connections import bus_at
 
     async with bus_at(url) as bus:
-        return [subjects.rm_of_key(entry.key) for entry in await registered_rms(bus)]
+        return await rm_ids(bus)
 
 
 async def _queues(url: str, rm: str) -> list[str]:

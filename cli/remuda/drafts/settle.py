@@ -158,7 +158,7 @@ class _Settling:
         least = min((bound for bound in bounds if bound is not None), default=None)
         if least is not None and least < amount:
             owner[name] = _written(name, least)
-            return _label(path, name, amount), f"it is {show_amount(name, least)}, the tighter bound"
+            return f"{kind} {name} {show_amount(name, amount)}", f"it is {show_amount(name, least)}, the tighter bound"
         return self._scale(own, name, amount)
 
     def _scale(self, parent: CommentedMap, name: str, room: int) -> tuple[str, str] | None:
@@ -179,7 +179,7 @@ class _Settling:
             return None
         queues = list(self._queues(path))
         if "limits" in path:
-            counts = [self._count(queues[-1]) if queues else 0, *self._counts_above(path, queues)]
+            counts = [self._count(queues[-1]) if queues else 0, *map(self._count, self._same_names_above(path, queues))]
         else:
             counts = [self._count(one) for one in (queues if "childtemplate" in path else queues[:-1])]
         least = min((count for count in counts if count), default=0)
@@ -193,9 +193,6 @@ class _Settling:
         for limit in self._same_names_above(path, queues):
             resources = limit.get("maxresources")
             yield read(name, resources.get(name)) if isinstance(resources, Mapping) else None
-
-    def _counts_above(self, path: Path, queues: list[CommentedMap]) -> Iterator[int]:
-        yield from (self._count(limit) for limit in self._same_names_above(path, queues))
 
     def _same_names_above(self, path: Path, queues: list[CommentedMap]) -> Iterator[CommentedMap]:
         """The limits of the queues above that have a user or group in common with the limit of the path."""
@@ -317,10 +314,6 @@ def _set_promised(queue: CommentedMap, name: str, amount: int) -> None:
 def _written(name: str, amount: int) -> int | str:
     text = show_amount(name, amount)
     return int(text) if text.isdecimal() else text
-
-
-def _label(path: Path, name: str, amount: int) -> str:
-    return f"{path[-2]} {name} {show_amount(name, amount)}"
 
 
 def _unquoted(text: str, message: str) -> int | bool | None:

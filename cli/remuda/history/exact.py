@@ -15,8 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 
-from google.protobuf.message import Message as Proto
-
 from remuda_bus.bus import Message
 from remuda_core import commands, limits
 from remuda_core.core import Core
@@ -199,12 +197,8 @@ def _said(decision: log_pb2.Decision) -> tuple[object, ...]:
     """Without the trace context, which says how the command came here."""
     return (
         decision.inbox_seq, decision.command, decision.request_seq, decision.request_part,
-        [_comparable(fact) for fact in decision.facts],
+        [fact.SerializeToString(deterministic=True) for fact in decision.facts],
     )  # fmt: skip
-
-
-def _comparable(fact: Proto) -> bytes:
-    return fact.SerializeToString(deterministic=True)
 
 
 def _difference(

@@ -98,17 +98,13 @@ async def _look(core: Core, step: Step, configuration: Configuration) -> list[Ro
 
 
 async def _in_child(work: Callable[[], Decided]) -> Decided:
-    child = Child(lambda: _written(work()))
+    child = Child(lambda: iter([msgspec.json.encode([(*name, values) for name, values in work().items()])]))
     try:
         parts = [part async for part in child.output()]
     finally:
         await child.close()
     rows = msgspec.json.decode(b"".join(parts), type=list[tuple[str, str, list[str]]])
     return {(kind, name): values for kind, name, values in rows}
-
-
-def _written(decided: Decided) -> Iterator[bytes]:
-    yield msgspec.json.encode([(kind, name, values) for (kind, name), values in decided.items()])
 
 
 def _recorded(commit: log_pb2.Commit) -> Decided:

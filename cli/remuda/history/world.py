@@ -100,7 +100,7 @@ class World:
                 if fact.placeholder or not self._runs_on(fact, allocation.application.user, now_ms):
                     continue
                 if allocation.releasing:
-                    self._in(now_ms + workload.confirm_ms, _confirm(fact, allocation.releasing))
+                    self._in(now_ms + workload.confirm_ms, _later(fact, allocation.releasing))
 
     def _runs_on(self, fact: facts.Allocated, user: str, now_ms: int) -> bool:
         """An allocation that ran at the beginning, or that the RM reports. Returns whether the period knows it."""
@@ -113,7 +113,7 @@ class World:
         ms, known = self._workload.completed(run, (fact.uuid,), user)
         self._count(known)
         if ms is not None:
-            self._in(max(0, ms) + now_ms, _end(fact))
+            self._in(max(0, ms) + now_ms, _later(fact, facts.STOPPED_BY_RM))
         return True
 
     def play(self) -> Played:
@@ -223,8 +223,7 @@ class World:
             case facts.AskReleased():
                 self._forget_if_over((fact.partition, fact.application_id), fact.allocation_key)
             case facts.ReleaseRequested():
-                later = Later(fact.partition, fact.application_id, fact.uuid, fact.termination_type)
-                self._in(now_ms + self._workload.confirm_ms, later)
+                self._in(now_ms + self._workload.confirm_ms, _later(fact, fact.termination_type))
             case facts.AllocationReleased():
                 self._released(fact, now_ms)
             case facts.ApplicationStateChanged() if fact.state in lifecycle.TERMINAL:
@@ -262,7 +261,7 @@ class World:
         ms, known = self._workload.run_ms(number, key, started, user_of(self._core, fact))
         self._count(known)
         if ms is not None:
-            self._in(now_ms + ms, _end(fact))
+            self._in(now_ms + ms, _later(fact, facts.STOPPED_BY_RM))
 
     def _recovered(self, fact: facts.Allocated, now_ms: int) -> None:
         if not self._runs_on(fact, user_of(self._core, fact), now_ms):
@@ -312,9 +311,5 @@ def _is_done(application: Application) -> bool:
     return not application.asks and not application.allocations
 
 
-def _end(fact: facts.Allocated) -> Later:
-    return Later(fact.partition, fact.application_id, fact.uuid, facts.STOPPED_BY_RM)
-
-
-def _confirm(fact: facts.Allocated, termination_type: int) -> Later:
+def _later(fact: facts.Allocated | facts.ReleaseRequested, termination_type: int) -> Later:
     return Later(fact.partition, fact.application_id, fact.uuid, termination_type)

@@ -136,7 +136,7 @@ class System:
         self._set_nats(State.STOPPING)
         await self._server.stop()
         self._set_nats(State.STOPPED)
-        self._remove_address_file()
+        (self.layout.data / "remuda.json").unlink(missing_ok=True)
 
     def _storage_as_reason(self) -> str:
         try:
@@ -265,6 +265,3 @@ class System:
         """The data may be in a repository of the user. A full disk is no reason to end."""
         with contextlib.suppress(OSError):
             (self.layout.data / ".gitignore").write_text("*\n")
-
-    def _remove_address_file(self) -> None:
-        (self.layout.data / "remuda.json").unlink(missing_ok=True)

@@ -6,7 +6,6 @@ Exit codes, of one action: 0 accepted, 1 refused, 3 not decided as far as the co
 from __future__ import annotations
 
 import msgspec
-from rich.table import Table
 
 from remuda_operations.queries import core as queries
 from remuda_operations.queries.rows import Action
@@ -22,17 +21,13 @@ def outcomes(url: str, rm: str, action_id: str | None, as_json: bool) -> None:
     if as_json:
         print(msgspec.json.encode(found).decode())
     elif found:
-        console.print(_table(found))
+        console.print(table_of("action", "operator", "does", "to", "outcome", "why", rows=map(_cells, found)))
     if action_id is None:
         return
     if not found:
         raise Undecided(f"action {action_id} in {rm}: no decision is known; the core remembers the last 1,000 of an RM")
     if all(one.outcome == "refused" for one in found):
         raise UserError(f"action {action_id} in {rm} is refused: {found[0].refusal}")
-
-
-def _table(found: list[Action]) -> Table:
-    return table_of("action", "operator", "does", "to", "outcome", "why", rows=map(_cells, found))
 
 
 def _cells(one: Action) -> list[str]:

@@ -68,17 +68,16 @@ def _heading(partition: PartitionTree) -> Text:
 
 
 def draining(url: str, rm: str, as_json: bool) -> None:
-    found = answered(url, lambda bus: _draining(bus, rm))
+    async def ask(bus: Bus) -> list[dict[str, Any]]:
+        return [row async for page in pages_of(bus, "queues", Rows, rm=rm, draining=True) for row in page.queues]
+
+    found = answered(url, ask)
     if as_json:
         print(json.dumps(found))
     elif found:
         console.print(draining_table(found, past.now_ms()))
     else:
         console.print(f"{rm}: no queue is draining", markup=False)
-
-
-async def _draining(bus: Bus, rm: str) -> list[dict[str, Any]]:
-    return [row async for page in pages_of(bus, "queues", Rows, rm=rm, draining=True) for row in page.queues]
 
 
 def draining_table(rows: list[dict[str, Any]], now_ms: float) -> Table:

@@ -20,7 +20,6 @@ from remuda_bus.nats.declare import changed_settings, described
 from remuda_bus.nats.jetstream import JetStream
 from remuda_operations.queries import NoAnswer, RequestRefused, records
 from remuda_operations.queries import core as queries
-from remuda_operations.queries.bucket_entries import registered_rms
 from remuda_operations.queries.cores import Core, behind_s
 from remuda_operations.queries.cores import cores as query_cores
 from remuda_operations.queries.front_ends import FrontEnd
@@ -110,7 +109,7 @@ def _changed(streams: Mapping[str, str]) -> str:
 
 
 async def _rms(bus: Bus) -> list[dict[str, Any]]:
-    known = [json.loads(entry.value) for entry in await registered_rms(bus) if entry.value]
+    known = await records.resource_managers(bus)
     found: list[dict[str, Any]] = []
     for start in range(0, len(known), limits.ASKED_AT_ONCE):
         found += await asyncio.gather(*(_rm(bus, rm) for rm in known[start : start + limits.ASKED_AT_ONCE]))

@@ -16,7 +16,7 @@ from remuda_bus.bus import Bus
 from remuda_events.stories.story import StoryLine, StoryTarget
 from remuda_events.story_reader import first_commit, lines
 from remuda_operations.queries import NoAnswer, peloton
-from remuda_operations.queries.bucket_entries import registered_rms
+from remuda_operations.queries.records import rm_ids
 
 from ..client.connections import bus_at
 from ..errors import UserError
@@ -40,7 +40,7 @@ def story(url: str, what: str, rm: str | None, as_json: bool) -> None:
 async def _story(url: str, what: str, sought: StoryTarget, rms: list[str] | None, as_json: bool) -> None:
     silent, found = list[str](), False
     async with bus_at(url) as bus:
-        for rm in rms or await _rms(bus):
+        for rm in rms or await rm_ids(bus):
             count = 0
             async for alike in _groups(lines(bus, rm, sought), of_one=as_json or is_wide()):
                 count += len(alike)
@@ -56,10 +56,6 @@ async def _story(url: str, what: str, sought: StoryTarget, rms: list[str] | None
             found |= _ended(len(told), f"the log of {log_id}", silent, as_json)
     if not found:
         raise UserError(f"no fact about {what!r}: {'; '.join(silent) or 'no resource manager is registered'}")
-
-
-async def _rms(bus: Bus) -> list[str]:
-    return [subjects.rm_of_key(entry.key) for entry in await registered_rms(bus)]
 
 
 async def _logs_of_peloton(bus: Bus) -> list[str]:

@@ -13,11 +13,10 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError
 from remuda_operations.queries import core as queries
-from remuda_operations.queries.bucket_entries import registered_rms
 from remuda_operations.queries.core import ask_core
+from remuda_operations.queries.records import rm_ids
 from remuda_operations.queries.rows import Explanation, Nodes, Queues
 
 from .. import limits
@@ -74,7 +73,7 @@ async def _top(url: str, rm: str | None, live: bool) -> None:
 
 
 async def _look(bus: Bus, rm: str | None, before: dict[str, Moment]) -> list[Moment]:
-    rms = [rm] if rm is not None else [subjects.rm_of_key(entry.key) for entry in await registered_rms(bus)]
+    rms = [rm] if rm is not None else await rm_ids(bus)
     found: list[Moment] = []
     for start in range(0, len(rms), limits.ASKED_AT_ONCE):
         some = rms[start : start + limits.ASKED_AT_ONCE]

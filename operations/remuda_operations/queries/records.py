@@ -8,16 +8,20 @@ from typing import Any
 
 from remuda_bus import limits, subjects
 from remuda_bus.bus import Bus
-from remuda_operations.queries.bucket_entries import registered_rms
 from remuda_replication.rms.faults import STREAMS, Fault
 from remuda_replication.rms.halts import Halt
 
 Row = dict[str, Any]
 
 
+async def rm_ids(bus: Bus) -> list[str]:
+    """Of the resource managers on record. Raises Unanswered."""
+    return [subjects.rm_of_key(entry.key) for entry in await bus.entries(subjects.RMS.name)]
+
+
 async def resource_managers(bus: Bus) -> list[Row]:
     """The records of rmproxy, ordered by rmID."""
-    return [json.loads(entry.value) for entry in await registered_rms(bus) if entry.value]
+    return [json.loads(entry.value) for entry in await bus.entries(subjects.RMS.name) if entry.value]
 
 
 async def halts(bus: Bus) -> list[Row]:

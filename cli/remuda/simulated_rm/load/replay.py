@@ -108,7 +108,8 @@ class Replay:
             patience_s = rm_state.waiting[key].sent_at + ANSWERED_WITHIN_S - time.perf_counter()
             if await self._driver.until(lambda: key not in rm_state.waiting, patience_s):
                 return
-            reason = await self._why(key) if key in rm_state.waiting else None
+            ask = rm_state.waiting.get(key)
+            reason = await why(self._bus, self._driver.rm_id, ask.application, key) if ask is not None else None
             if reason is not None and key in rm_state.waiting:
                 self._departed[reason] += 1
                 await self._driver.withdraw(key, reason)
@@ -116,9 +117,6 @@ class Replay:
                 raise NoAnswer(f"pod {key}: not answered in {PATIENCE_S:.0f} s")
             else:
                 await self._driver.until(lambda: key not in rm_state.waiting, ANSWERED_WITHIN_S)
-
-    async def _why(self, key: str) -> str | None:
-        return await why(self._bus, self._driver.rm_id, self._driver.rm_state.waiting[key].application, key)
 
     def _running(self, key: str) -> RunningAllocation | None:
         rm_state = self._driver.rm_state

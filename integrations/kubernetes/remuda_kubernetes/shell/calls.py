@@ -195,17 +195,14 @@ class Calls:
 
     def _failed(self, change: Change, reason: str) -> None:
         match change:
-            case CreatePlaceholder():
-                self._placeholder_failed(change, reason)
+            case CreatePlaceholder(application):
+                self._on_shim(lambda shim: shim.placeholder_failed(application, reason))
             case BindVolumes():
                 self._on_shim(lambda shim: shim.volumes_failed(change, reason))
             case DeletePod(pod):
                 self._on_shim(lambda shim: shim.applications.deletion_refused(pod.uid))
             case Evict(pod):
                 self._on_shim(lambda shim: shim.eviction_refused(pod.uid, reason))
-
-    def _placeholder_failed(self, change: CreatePlaceholder, reason: str) -> None:
-        self._on_shim(lambda shim: shim.placeholder_failed(change.application, reason))
 
     async def _change(self, change: Change) -> None:
         match change:
@@ -215,7 +212,7 @@ class Calls:
                 await self._client.evict(pod.namespace, pod.name, pod.uid)
             case FailPod(pod, reason, message):
                 status = {"phase": "Failed", "reason": reason, "message": message[: limits.EVENT_CHARACTERS]}
-                await self._patch_status(pod, status)
+                await _patch_status(self._client, pod, status)
             case CreatePlaceholder():
                 await self._create_placeholder(change)
             case BindVolumes():
@@ -284,10 +281,6 @@ class Calls:
             if there.has_ended or there.metadata.deletion_timestamp is not None:
                 self._on_shim(lambda shim: shim.applications.placeholder_left(change.application, there))
 
-    async def _patch_status(self, pod: PodName, status: Mapping[str, object]) -> None:
-        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
-        await self._client.patch(path, {"metadata": {"uid": pod.uid}, "status": status})
-
     # Events and conditions
 
     def _is_binding(self) -> bool:
@@ -323,7 +316,7 @@ class Calls:
         match note:
             case SetCondition(pod, reason, message):
                 condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
-                await self._patch_status(pod, {"conditions": [condition]})
+                await _patch_status(self._client, pod, {"conditions": [condition]})
             case Withhold():
                 await set_condition(self._client, note)
             case RecordEvent():
@@ -332,7 +325,7 @@ class Calls:
 
 async def open_gate(client: Client, call: OpenGate) -> None:
     """Raises NotFound when the pod is gone, ApiError. A pod that has no gate any more is a success."""
-    path = f"/api/v1/namespaces/{call.pod.namespace}/pods/{call.pod.name}"
+    path = call.pod.path
     if call.pin is Pin.SOFT and call.nominates:
         await _patch_status(client, call.pod, {"nominatedNodeName": call.node})
     pod = call.as_seen
@@ -372,14 +365,12 @@ async def approve(client: Client, call: Approve) -> None:
     """The annotation makes the default scheduler try the pod at once: 1.20 does not notice a condition that only gets
     another value. Raises NotFound, Conflict, ApiError."""
     await set_condition(client, call)
-    path = f"/api/v1/namespaces/{call.pod.namespace}/pods/{call.pod.name}"
     annotations = {names.APPROVED_AT: datetime.now(UTC).isoformat()}
-    await client.patch(path, {"metadata": {"uid": call.pod.uid, "annotations": annotations}})
+    await client.patch(call.pod.path, {"metadata": {"uid": call.pod.uid, "annotations": annotations}})
 
 
-async def _patch_status(client: Client, pod: PodName, status: dict[str, object]) -> None:
-    path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
-    await client.patch(path, {"metadata": {"uid": pod.uid}, "status": status})
+async def _patch_status(client: Client, pod: PodName, status: Mapping[str, object]) -> None:
+    await client.patch(f"{pod.path}/status", {"metadata": {"uid": pod.uid}, "status": status})
 
 
 class Traces:

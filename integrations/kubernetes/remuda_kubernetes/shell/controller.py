@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
 from functools import partial
@@ -103,8 +103,8 @@ class Controller:
         self._calls = Calls(client, settings.instance, self._on_shim, self._traces, places)
         self._wake = asyncio.Event()
         self._is_reported = False
-        self._maps = WatchedMaps(settings.config_maps, shim.cache.emit, self._configuration_changed)
         self._configuration_due = asyncio.Event()
+        self._maps = WatchedMaps(settings.config_maps, shim.cache.emit, self._configuration_due.set)
         self._applied = MapsConfiguration()
         self._rejected = ""  # why the registration was without the configuration
         self._configuration_request = 0  # stream sequence of the last one
@@ -182,9 +182,6 @@ class Controller:
         if configuration.log_level != self._applied.log_level:
             set_log_level(configuration.log_level or self._settings.log_level)
         self._applied = configuration
-
-    def _configuration_changed(self) -> None:
-        self._configuration_due.set()
 
     async def _configure(self, rm: ResourceManager) -> None:
         """Send changes. The scheduler keeps the last good configuration, and reports what is wrong as a dead letter."""
@@ -364,7 +361,7 @@ class Controller:
     def _report(self) -> None:
         self._is_reported = True
         if self._maps.configuration.text or self._maps.configuration.extra:
-            self._configuration_changed()  # the registration was without
+            self._configuration_due.set()  # the registration was without
         self._on_shim(Shim.report)
         cache = self._shim.cache
         log.info("reports the cluster", nodes=len(cache.nodes), pods=len(cache.pods))
@@ -418,32 +415,12 @@ class Controller:
                 await _SENDERS[kind](rm, of_kind)
 
 
-def _submit(rm: ResourceManager, some: Iterable[Submit]) -> Coroutine[Any, Any, int]:
-    return rm.submit(*(one.application for one in some))
-
-
-def _withdraw(rm: ResourceManager, some: Iterable[Withdraw]) -> Coroutine[Any, Any, int]:
-    return rm.remove(*(one.application_id for one in some))
-
-
-def _release(rm: ResourceManager, some: Iterable[Release]) -> Coroutine[Any, Any, int]:
-    return rm.release(one.release for one in some)
-
-
-def _report_allocations(rm: ResourceManager, some: Iterable[ReportAllocation]) -> Coroutine[Any, Any, int]:
-    return rm.report_allocations(one.allocation for one in some)
-
-
-def _report_nodes(rm: ResourceManager, some: Iterable[ReportNode]) -> Coroutine[Any, Any, int]:
-    return rm.report_nodes(one.node for one in some)
-
-
 _SENDERS: dict[type[Effect], Callable[[ResourceManager, Any], Coroutine[Any, Any, int]]] = {
-    Submit: _submit,
-    Withdraw: _withdraw,
-    Release: _release,
-    ReportAllocation: _report_allocations,
-    ReportNode: _report_nodes,
+    Submit: lambda rm, some: rm.submit(*(one.application for one in some)),
+    Withdraw: lambda rm, some: rm.remove(*(one.application_id for one in some)),
+    Release: lambda rm, some: rm.release(one.release for one in some),
+    ReportAllocation: lambda rm, some: rm.report_allocations(one.allocation for one in some),
+    ReportNode: lambda rm, some: rm.report_nodes(one.node for one in some),
 }
 
 

@@ -60,6 +60,11 @@ class PodName:
     name: str
     uid: str
 
+    @property
+    def path(self) -> str:
+        """Of the API."""
+        return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
+
 
 @dataclass(frozen=True, slots=True)
 class Bind:
