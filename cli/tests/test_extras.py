@@ -13,6 +13,7 @@ from remuda import extras
 from remuda.errors import UserError
 from remuda.local import run as running
 from remuda.local.run import run
+from remuda.local.system import Layout
 from remuda.local.up import up
 from remuda.simulated_rm.load.plot import check_file
 from remuda_bus import tracing
@@ -61,10 +62,7 @@ def test_a_plot_names_its_extra(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("bare")
 def test_a_system_with_peloton_names_its_extra(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"'remuda-scheduler\[peloton\]'"):
-        up(
-            data=tmp_path / "data", port=0, config=None, cores=1, rmproxies=1, grpc_port=0, web_port=0, peloton_port=0,
-            peloton_engines=1, archive=None, plain=True, settings=None, assignments=(),
-        )  # fmt: skip
+        up(Layout(tmp_path / "data", grpc_port=0, web_port=0, peloton_port=0, peloton_engines=1), plain=True)
     assert not (tmp_path / "data").exists()
 
 

@@ -12,8 +12,6 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes
-from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from remuda_kubernetes import signing
 from remuda_kubernetes.signing import PrivateKey
@@ -44,23 +42,9 @@ class Certificates:
         """
         if self._is_right(name, hosts):
             return
-        ca, ca_key = self._cas()[0], signing.key_in((self._directory / "ca.key").read_bytes())
-        key = signing.new_key()
-        made = (
-            signing.builder(signing.named(subject), ca.subject, key, self._for_days(limits.CERTIFICATE_DAYS))
-            .add_extension(signing.hosts_of(hosts), critical=False)
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(signing.usage(signs_certificates=False), critical=True)
-            # NATS servers are clients of each other.
-            .add_extension(
-                x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
-                critical=False,
-            )
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-            # Python 3.13 refuses certificates without it.
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
-            .sign(ca_key, hashes.SHA256())
-        )
+        issuer = self._cas()[0], signing.key_in((self._directory / "ca.key").read_bytes())
+        key, valid = signing.new_key(), self._for_days(limits.CERTIFICATE_DAYS)
+        made = signing.issued(subject, hosts, key, issuer, valid, for_clients=True)  # NATS servers call each other
         self._write(name, signing.pem_of(made), key)
 
     def _is_right(self, name: str, hosts: Sequence[str]) -> bool:

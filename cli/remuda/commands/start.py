@@ -97,13 +97,14 @@ def up(
     plain: Plain = False,
 ) -> None:
     """Start a NATS server and all services on this machine, and restart what ends, until Ctrl-C."""
+    from ..local.system import Layout
     from ..local.up import up as start
 
-    start(
-        data=data, port=port, config=config, cores=cores, rmproxies=rmproxies, grpc_port=grpc_port, web_port=web_port,
-        peloton_port=peloton_port, peloton_engines=peloton_engines, archive=archive, plain=plain, settings=settings,
-        assignments=tuple(assignments or ()),
+    layout = Layout(
+        data, port, config, cores, rmproxies, grpc_port, web_port, peloton_port, peloton_engines, archive,
+        settings=settings, assignments=tuple(assignments or ()),
     )  # fmt: skip
+    start(layout, plain)
 
 
 def run(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -25,41 +26,41 @@ if TYPE_CHECKING:
 REDRAW_EVERY_S = 0.5
 
 
-def up(
-    *, data: Path, port: int, config: Path | None, cores: int, rmproxies: int, grpc_port: int | None,
-    web_port: int | None, peloton_port: int | None, peloton_engines: int, archive: str | None,
-    plain: bool, settings: Path | None, assignments: tuple[str, ...],
-) -> None:  # fmt: skip
-    """Run until a signal. All processes are stopped when this returns."""
-    if config is not None:
-        arguments.readable("--config", config)
+def up(given: Layout, plain: bool) -> None:
+    """Run until a signal. All processes are stopped when this returns. `given`: ports that are None are those of the
+    settings, but for Peloton's."""
+    if given.config is not None:
+        arguments.readable("--config", given.config)
     elif Path("queues.yaml").exists():
         console.print("remuda: queues.yaml is not in use; `--config queues.yaml` uses it", style="dim", markup=False)
     more = (
-        *(("resmgr", "placement") if peloton_port is not None else ()),
-        *(("archive", "history") if archive else ()),
+        *(("resmgr", "placement") if given.peloton_port is not None else ()),
+        *(("archive", "history") if given.archive else ()),
     )
-    loaded = check_settings((*STARTED, *more), settings, assignments)
+    loaded = check_settings((*STARTED, *more), given.settings, given.assignments)
     check_extras(loaded)
-    if grpc_port is None:
-        grpc_port = cast("GrpcSettings", loaded["grpc"].settings).port
-    if web_port is None:
-        web_port = cast("WebSettings", loaded["web"].settings).port
-    if peloton_engines and peloton_port is None:
+    layout = replace(
+        given,
+        data=given.data.resolve(),
+        archive=given.archive and _absolute(given.archive),
+        settings=given.settings and given.settings.resolve(),
+        grpc_port=_or(given.grpc_port, cast("GrpcSettings", loaded["grpc"].settings).port),
+        web_port=_or(given.web_port, cast("WebSettings", loaded["web"].settings).port),
+    )
+    if layout.peloton_engines and layout.peloton_port is None:
         raise UserError("--peloton-engines needs --peloton-port")
-    _check_port("--port", port)
-    _check_port("--grpc-port", grpc_port)
-    _check_port("--web-port", web_port)
-    _check_port("--peloton-port", peloton_port or 0)
-    layout = Layout(
-        data.resolve(), port, config, cores, rmproxies, grpc_port, web_port, peloton_port,
-        peloton_engines, archive=archive and _absolute(archive),
-        settings=settings and settings.resolve(), assignments=assignments,
-    )  # fmt: skip
+    _check_port("--port", layout.port)
+    _check_port("--grpc-port", layout.grpc_port)
+    _check_port("--web-port", layout.web_port)
+    _check_port("--peloton-port", layout.peloton_port)
     try:
         run(lambda: _live(layout) if is_live(plain) else _plain(layout))
     except Stopped:
         console.print("remuda: stopped.")
+
+
+def _or(port: int | None, other: int) -> int:
+    return other if port is None else port
 
 
 def _absolute(archive: str) -> str:
@@ -120,9 +121,9 @@ def print_state(process: Process) -> None:
     print_line(process.name, text)
 
 
-def _check_port(option: str, port: int) -> None:
+def _check_port(option: str, port: int | None) -> None:
     """Check the port first, because a child process reports it in its log only."""
-    if port == 0:
+    if not port:
         return
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

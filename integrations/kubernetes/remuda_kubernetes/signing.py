@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 PrivateKey = ec.EllipticCurvePrivateKey
 
@@ -31,6 +31,27 @@ def authority(name: str, key: PrivateKey, valid: tuple[datetime, datetime]) -> x
         .add_extension(usage(signs_certificates=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
+    )
+
+
+def issued(
+    subject: str, hosts: Sequence[str], key: PrivateKey, issuer: tuple[x509.Certificate, PrivateKey],
+    valid: tuple[datetime, datetime], *, for_clients: bool,
+) -> x509.Certificate:  # fmt: skip
+    """A certificate of a server, and `for_clients`: also of a client, by a CA and its key. `hosts`: names and
+    addresses."""
+    ca, ca_key = issuer
+    uses = [ExtendedKeyUsageOID.SERVER_AUTH, *([ExtendedKeyUsageOID.CLIENT_AUTH] if for_clients else [])]
+    return (
+        builder(named(subject), ca.subject, key, valid)
+        .add_extension(hosts_of(hosts), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        # Python 3.13 refuses certificates without it.
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
+        .sign(ca_key, hashes.SHA256())
     )
 
 

@@ -11,8 +11,6 @@ from datetime import datetime, timedelta
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes
-from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from remuda_kubernetes import limits, signing
 
@@ -63,14 +61,8 @@ def made(hosts: Sequence[str], now: datetime, former: Certificates | None = None
         still = () if former is None else former.trusted[:1]
         trusted = (signing.pem_of(ca), *still)
     key = signing.new_key()
-    served = (
-        signing.builder(signing.named(hosts[0][:64]), ca.subject, key, _for_days(now, limits.CERTIFICATE_DAYS))
-        .add_extension(signing.hosts_of(hosts), critical=False)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
-        .sign(ca_key, hashes.SHA256())
-    )
+    valid = _for_days(now, limits.CERTIFICATE_DAYS)
+    served = signing.issued(hosts[0][:64], hosts, key, (ca, ca_key), valid, for_clients=False)
     return Certificates(trusted, signing.pem_of_key(ca_key), signing.pem_of(served), signing.pem_of_key(key))
 
 
