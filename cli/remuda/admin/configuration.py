@@ -7,11 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from remuda_bus import subjects
+from remuda_bus.bus import Bus, BusError
 from remuda_config import Invalid, Problem, read_file
 from remuda_config.load import decode
 from remuda_operations.queries import configuration
 from remuda_operations.queries.configuration import Document
 
+from .. import limits
 from ..client.connections import answered
 from ..client.operators import operator
 from ..errors import UserError
@@ -34,6 +37,16 @@ def apply(url: str, file: Path, request: Mapping[str, Any], as_json: bool) -> No
 
 def edit(url: str, edits: Sequence[Mapping[str, Any]], request: Mapping[str, Any], as_json: bool) -> None:
     change(url, "update", {"edits": list(edits), **request}, as_json, "the edited text")
+
+
+async def configured_rms(bus: Bus) -> list[Document]:
+    """The resource managers that the configuration service knows, each with what it has. Raises UserError."""
+    try:
+        answer = await bus.request(subjects.CURRENT_CONFIGURATIONS, timeout_s=limits.CONFIGURATION_ANSWERS_WITHIN_S)
+    except BusError as error:
+        raise UserError(f"the configuration service does not answer: {error}") from None
+    found: list[Document] = json.loads(answer.payload)["rms"]
+    return found
 
 
 def assignments(given: Sequence[str]) -> dict[str, str]:

@@ -6,13 +6,11 @@ steps to take. Changes nothing in the running system (docs/adr/log-and-chain.md)
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from remuda_bus import subjects
-from remuda_bus.bus import Bus, BusError
 from remuda_config import Invalid, NotDivisible, checksum, load_file, read_file
 from remuda_config import divide as divide_text
 from remuda_operations.queries import core as queries
@@ -24,6 +22,7 @@ from ..client.known_rms import check_rm
 from ..errors import UserError
 from ..terminal import arguments, event_loop, units
 from ..terminal.output import console
+from .configuration import configured_rms
 from .forget import is_anything_stored
 
 RUNNING = "Running"
@@ -140,7 +139,7 @@ async def _check(url: str, rm: str, parts: Sequence[Part], text: str) -> dict[st
         found = await queries.queues(bus, rm)
         if found.state != RUNNING:
             raise UserError(f"{rm} is {found.state}, expected {RUNNING}")
-        active = await _active_checksum(bus, rm)
+        active = next((str(one["checksum"]) for one in await configured_rms(bus) if one["rm_id"] == rm), "")
         if active != checksum(text):
             raise UserError(
                 f"{rm} has another configuration, with the checksum {active[:12]}; give the one that it has"
@@ -156,14 +155,6 @@ async def _check(url: str, rm: str, parts: Sequence[Part], text: str) -> dict[st
             f"{rm} still has the partition {left[0]!r}, which is not in the configuration: wait until it is empty"
         )
     return partitions
-
-
-async def _active_checksum(bus: Bus, rm: str) -> str:
-    try:
-        answer = await bus.request(subjects.CURRENT_CONFIGURATIONS, timeout_s=limits.CONFIGURATION_ANSWERS_WITHIN_S)
-    except BusError as error:
-        raise UserError(f"the configuration service does not answer: {error}") from None
-    return next((str(one["checksum"]) for one in json.loads(answer.payload)["rms"] if one["rm_id"] == rm), "")
 
 
 def _file_of(directory: Path, part: Part) -> Path:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from rich.text import Text
 
-from remuda_bus import subjects
-from remuda_bus.bus import Bus, BusError
+from remuda_bus.bus import Bus
 from remuda_operations.queries.preview import Report, preview
 from remuda_proto.remuda.v1 import config_pb2
 
 from .. import limits
 from ..client.connections import answered
-from ..errors import UserError
 from ..show.preview import proposed, show
 from ..terminal.output import console
 from .asking import ask, check_that_it_can_ask
+from .configuration import configured_rms
 
 PASSES, ROWS = 3, 10
 
@@ -38,17 +36,10 @@ def preview_first(url: str, file: Path, yes: bool) -> None:
 
 async def _look(bus: Bus, configuration: config_pb2.Configuration) -> tuple[list[str], list[Report]]:
     """The resource managers that use the file, and reports about the first of them."""
-    rms = await _users_of_file(bus)
+    rms = sorted(
+        rm["rm_id"]
+        for rm in await configured_rms(bus)
+        if rm["config_source"] in ("file", "built-in") and rm["state"] == "registered"
+    )
     previewed = rms[: limits.PREVIEWED_RMS]
     return rms, [(await preview(bus, rm, configuration, PASSES, ROWS))[0] for rm in previewed]
-
-
-async def _users_of_file(bus: Bus) -> list[str]:
-    try:
-        answer = await bus.request(subjects.CURRENT_CONFIGURATIONS, timeout_s=limits.CONFIGURATION_ANSWERS_WITHIN_S)
-    except BusError as error:
-        raise UserError(f"the configuration service does not answer: {error}") from None
-    rms = json.loads(answer.payload)["rms"]
-    return sorted(
-        rm["rm_id"] for rm in rms if rm["config_source"] in ("file", "built-in") and rm["state"] == "registered"
-    )

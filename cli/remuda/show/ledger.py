@@ -63,10 +63,15 @@ def ledger(url: str, rm: str, asked: Asked, as_json: bool) -> None:
         raise UserError("--by: expected it without --focus, whose rows are by application")
     per = "day" if asked.focus and asked.per == "all" else asked.per
     query = _query(asked, exports.by_of(by, prices), per)
-    answer = answered(url, lambda bus: read_ledger(bus, rm, query))
+    answer = answered(url, lambda bus: _read(bus, rm, query))
+    _print(answer, by, prices, asked, as_json)
+
+
+async def _read(bus: Bus, rm: str, query: LedgerQuery) -> LedgerAnswer:
+    answer = await read_ledger(bus, rm, query)
     if not answer.begun_ms and not answer.rows:
         raise UserError(f"{rm} has no ledger: events services keep one with `events.ledger: true` in remuda.yaml")
-    _print(answer, by, prices, asked, as_json)
+    return answer
 
 
 def _print(answer: LedgerAnswer, by: tuple[str, ...], prices: Prices | None, asked: Asked, as_json: bool) -> None:
@@ -167,9 +172,7 @@ async def with_past(bus: Bus, rm: str, since: str, rows: list[Row]) -> list[Row]
     """Rows of usage with the field USED_SINCE: what the user has used in the queue and below it. And rows of users who
     use nothing there now. The ledger knows no groups."""
     query = LedgerQuery(hours.hour_of(_time("--since", since)), _time("", "now"), ("partition", "queue", "user"))
-    answer = await read_ledger(bus, rm, query)
-    if not answer.begun_ms and not answer.rows:
-        raise UserError(f"{rm} has no ledger: events services keep one with `events.ledger: true` in remuda.yaml")
+    answer = await _read(bus, rm, query)
     past: dict[tuple[str, str, str], Amounts] = {}
     for one in answer.rows:
         partition, queue, user = (one.names[name] for name in query.by)

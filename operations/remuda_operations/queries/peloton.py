@@ -26,12 +26,7 @@ _WITHIN_S: Final = {"story": limits.STORY_TIMEOUT_S, "preview": limits.CONFIGURA
 
 async def pools(bus: Bus, cluster: str, path: str = "/") -> list[dict[str, Any]]:
     """The pool and those below it, by path."""
-    page = await ask(bus, cluster, "pools", path=path)
-    found: list[dict[str, Any]] = page["pools"]
-    while "next" in page:
-        page = await ask(bus, cluster, "pools", path=path, after=page["next"])
-        found += page["pools"]
-    return found
+    return await _all(bus, cluster, "pools", "pools", path=path)
 
 
 async def explain(bus: Bus, cluster: str, sought: str) -> dict[str, Any]:
@@ -40,11 +35,16 @@ async def explain(bus: Bus, cluster: str, sought: str) -> dict[str, Any]:
 
 async def story(bus: Bus, cluster: str, sought: str) -> list[dict[str, Any]]:
     """All lines, from the beginning of the log."""
-    page = await ask(bus, cluster, "story", id=sought)
-    found: list[dict[str, Any]] = page["lines"]
+    return await _all(bus, cluster, "story", "lines", id=sought)
+
+
+async def _all(bus: Bus, cluster: str, kind: str, rows: str, **request: Any) -> list[dict[str, Any]]:
+    """The rows of all pages."""
+    page = await ask(bus, cluster, kind, **request)
+    found: list[dict[str, Any]] = page[rows]
     while "next" in page:
-        page = await ask(bus, cluster, "story", id=sought, after=page["next"])
-        found += page["lines"]
+        page = await ask(bus, cluster, kind, **request, after=page["next"])
+        found += page[rows]
     return found
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import structlog
@@ -22,6 +22,7 @@ from remuda_web.event_tail import ALL_EVENTS, EventTail, event_of
 from remuda_web.source import LISTS, Events, Group, Row, Unreadable
 
 log = structlog.get_logger()
+T = TypeVar("T")
 # More digits than a stream has sequences.
 SEQ_DIGITS: Final = 18
 # States of the record of an RM that a core serves.
@@ -41,34 +42,21 @@ class BusSource:
     async def watch(self) -> None:
         """Follow the records of RMs and halts, and look for dead letters, until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._watch_rms())
-            group.create_task(self._watch_halts())
+            group.create_task(self._follow(subjects.RMS.name, self._rms, _served))
+            group.create_task(self._follow(subjects.HALTS.name, self._halts, _halt))
             group.create_task(self._watch_dead_letters())
 
-    async def _watch_rms(self) -> None:
-        async for entry in self._bus.watch(subjects.RMS.name):
-            self._rms.pop(entry.key, None)
-            if entry.value is None:
-                continue
+    async def _follow(self, bucket: str, kept: dict[str, T], read: Callable[[bytes], T | None]) -> None:
+        """Keep what `read` makes of each entry; None: the entry is not kept."""
+        async for entry in self._bus.watch(bucket):
+            kept.pop(entry.key, None)
             try:
-                record = json.loads(entry.value)
-                if record["state"] in SERVED:
-                    self._rms[entry.key] = str(record["rm_id"])
+                found = read(entry.value) if entry.value is not None else None
             except (ValueError, KeyError, TypeError) as error:
-                log.warning("the record of an RM cannot be read", key=entry.key, error=str(error))
-
-    async def _watch_halts(self) -> None:
-        async for entry in self._bus.watch(subjects.HALTS.name):
-            self._halts.pop(entry.key, None)
-            if entry.value is None:
-                continue
-            try:
-                halt = Halt.decode(entry.value)
-            except ValueError as error:
-                log.warning("the record of a halt cannot be read", key=entry.key, error=str(error))
+                log.warning("a record cannot be read", bucket=bucket, key=entry.key, error=str(error))
             else:
-                if not subjects.is_peloton(halt.rm_id):
-                    self._halts[entry.key] = asdict(halt)
+                if found is not None:
+                    kept[entry.key] = found
 
     async def _watch_dead_letters(self) -> None:
         while True:
@@ -183,6 +171,17 @@ class BusSource:
 
     def new_events(self, count: int) -> AsyncGenerator[Group]:
         return self._tail.follow(count)
+
+
+def _served(value: bytes) -> str | None:
+    """The name of an RM that a core serves."""
+    record = json.loads(value)
+    return str(record["rm_id"]) if record["state"] in SERVED else None
+
+
+def _halt(value: bytes) -> Row | None:
+    halt = Halt.decode(value)
+    return None if subjects.is_peloton(halt.rm_id) else asdict(halt)
 
 
 def _unreadable(error: Exception) -> Unreadable:

@@ -45,7 +45,7 @@ def application(place: Place, row: Row, asks: Sequence[Row], allocations: Sequen
         "submissionTime": nanoseconds(row["submitted_ms"]),
         "finishedTime": nanoseconds(row["since_ms"]) if row["state"] in ENDED else 0,
         "requests": [ask(place, one) for one in asks if one["pending"] > 0],
-        "allocations": [allocation(place, one) for one in sorted(allocations, key=_by_age)],
+        "allocations": by_age(place, allocations),
         "applicationState": row["state"],
         "user": row["user"],
         "groups": row["groups"],
@@ -80,8 +80,9 @@ def rejected(place: Place, row: Row) -> Json:
     return without_empty(shown)
 
 
-def _by_age(row: Row) -> tuple[int, str]:
-    return row["since_ms"], row["uuid"]
+def by_age(place: Place, allocations: Iterable[Row]) -> list[Json]:
+    """The oldest first."""
+    return [allocation(place, one) for one in sorted(allocations, key=lambda row: (row["since_ms"], row["uuid"]))]
 
 
 def _task_group(row: Row) -> Json:

@@ -8,7 +8,7 @@ from math import ceil
 from typing import Any, Final
 
 from remuda_web.ws_v1.amounts import dominant, percent
-from remuda_web.ws_v1.applications import allocation
+from remuda_web.ws_v1.applications import by_age
 from remuda_web.ws_v1.go_json import Json, without_empty
 from remuda_web.ws_v1.partitions import Place
 
@@ -41,7 +41,7 @@ def node(place: Place, row: Row, allocations: Sequence[Row]) -> Json:
         "occupied": row["occupied"],
         "available": row["available"],
         "utilized": percent(row["allocated"], row["capacity"]),
-        "allocations": [allocation(place, one) for one in sorted(allocations, key=_by_age)],
+        "allocations": by_age(place, allocations),
         "schedulable": row["status"] != "Draining",
         "isReserved": reserved is not None,
         "reservations": [f"{reserved['application']}|{reserved['key']}"] if reserved is not None else [],
@@ -54,10 +54,6 @@ def node(place: Place, row: Row, allocations: Sequence[Row]) -> Json:
 def _foreign(row: Row, one: Row) -> Json:
     """What something else runs on the node, as the RM has reported."""
     return {"allocationKey": one["allocation_key"], "resource": one["resource"], "nodeId": row["id"]}
-
-
-def _by_age(row: Row) -> tuple[int, str]:
-    return row["since_ms"], row["uuid"]
 
 
 def utilization(place: Place, rows: Sequence[Row]) -> Json:
