@@ -26,9 +26,11 @@ from remuda_bus.bus import Bus
 from remuda_bus.metrics import LOOP_LAG, ROUND_TRIP_SECONDS
 from remuda_bus.nats import NatsBus
 from remuda_core import limits as core_limits
+from remuda_core.shell import metrics as core_metrics
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.settings import CoreSettings
 from remuda_events import shell as events_shell
+from remuda_events.metrics import LEDGER_HOURS
 from remuda_operations.queries.core import queues
 from remuda_peloton.shell.main import main as resmgr_main
 from remuda_peloton.shell.settings import ResmgrSettings
@@ -40,7 +42,7 @@ from tests.system.running import TWO_QUEUES, around_the_core, placed, running, u
 
 RACKS = TWO_QUEUES.replace(
     "    queues:\n", "    devices: {gpu: 1}\n    topology: [{level: rack, attribute: si/rackname}]\n    queues:\n", 1
-)
+).replace("{name: a}", "{name: a, budget: {amounts: {vcore: 1000h}}}")
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 # A comparison with a threshold: while all is well, only its left side has values.
@@ -165,6 +167,11 @@ async def test_every_query_has_data(
         # What `process.run` measures.
         LOOP_LAG.observe(0.0)
         ROUND_TRIP_SECONDS.set(await bus.round_trip_s() or 0.0)
+        # What takes longer: promises, forecasts that have come true, an hour of the ledger.
+        for counted in (core_metrics.REPLICATION.promises_broken, core_metrics.BACKFILLED, LEDGER_HOURS):
+            counted.labels("rm-1").inc()
+        for measured in (core_metrics.ETA_COVERAGE, core_metrics.ETA_ERROR):
+            measured.labels("rm-1").set(1)
 
         async def answers() -> bool:
             return bool(await values(port, 'remuda_core_facts_total{fact="PreemptionStarted"} >= 1'))
