@@ -77,8 +77,8 @@ LOANS: Final = (
     ),
     *_of(
         "decide.administer",
-        ("loans_need_one_right", "27: an operator who may administer both queues", "        else:\n            yield from problems_of_access(queue, command)\n    if None in found", "        elif path == key.lender:\n            yield from problems_of_access(queue, command)\n    if None in found"),
+        ("loans_need_one_right", "27: an operator who may administer both queues", "        else:\n            yield from problems_of_access(queue, act.command)\n    if None in found", "        elif path == key.lender:\n            yield from problems_of_access(queue, act.command)\n    if None in found"),
         ("anybody_ends_loans", "27: an operator who may administer one of the two queues ends it", "    if all(refused):", "    if False:"),
-        ("loans_twice", "27: at most one loan from one queue to another", "    if key in state.loans:\n        yield Problem(f\"queue {key.lender} lends", "    if False:\n        yield Problem(f\"queue {key.lender} lends"),
+        ("loans_twice", "27: at most one loan from one queue to another", "    if key in act.state.loans:\n        yield Problem(f\"queue {key.lender} lends", "    if False:\n        yield Problem(f\"queue {key.lender} lends"),
     ),
 )  # fmt: skip

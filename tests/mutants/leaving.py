@@ -129,7 +129,7 @@ LEAVING: Final = (
         (
             "leaving_in_the_past",
             "24: an operator names a time ahead",
-            "    elif action.from_ms and not state.now_ms < action.from_ms < NEVER_MS:",
+            "    elif action.from_ms and not act.state.now_ms < action.from_ms < NEVER_MS:",
             "    elif action.from_ms and not 0 < action.from_ms < NEVER_MS:",
         ),
         (

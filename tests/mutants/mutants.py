@@ -214,7 +214,7 @@ RESERVATIONS: Final = (
     ),
     *_of(
         "index.limits",
-        ("kept_beyond_limits", "11: what is reserved fits the limits of users", "return (*queue.path_to_root, *application.trackers, *queue.budgets)", "return (*queue.path_to_root, *queue.budgets)"),
+        ("kept_beyond_limits", "11: what is reserved fits the limits of users", "return (*application.quotas, *application.queue.budgets)", "return (*application.queue.path_to_root, *application.queue.budgets)"),
     ),
     *_of(
         "index.reservations",
@@ -337,7 +337,7 @@ PASS: Final = (
     ),
     *_of(
         "index.limits",
-        ("limits_of_users_ignored", "5: what users and groups may use", "        if not tracker.has_room(resource, NOTHING_HELD if has_place else tracker.held):", "        if False:"),
+        ("limits_of_users_ignored", "5: what users and groups may use", "        if exceeds(resource, tracker.limit.max_resources, tracker.used, NOTHING_HELD if has_place else tracker.held):", "        if False:"),
         ("any_number_runs", "9: maxapplications", "        if not gate.has_running_slot():\n            return gate\n", "        pass\n"),
         ("held_under_limits_is_taken", "13: what is kept under a limit for a preempting ask is left to no other", "NOTHING_HELD if has_place else tracker.held):", "NOTHING_HELD):"),
         ("held_for_itself_is_in_its_way", "13: what is kept for an ask is left to it", "        held = NOTHING_HELD if pending.has_place else queue.held", "        held = queue.held"),

@@ -75,6 +75,6 @@ PREEMPTION: Final = (
     ),
     *mutants_of(
         "decide.expire",
-        ("reserved_for_ever", "13: preemption that does not help in time ends", "    if node.reservation is preemption.pending:\n", "    if False:\n"),
+        ("reserved_for_ever", "13: preemption that does not help in time ends", "    if preemption.node.reservation is preemption.pending:\n", "    if False:\n"),
     ),
 )  # fmt: skip
