@@ -1,5 +1,5 @@
-"""Tick: handles due timers, removes old records, reports what is overdue, and explains waiting asks (semantics section
-17). The work of a tick is bounded.
+"""Tick: handles due timers, removes old records, reports what is overdue, and has waiting asks explained (`waiting`).
+The work of a tick is bounded.
 """
 
 from __future__ import annotations
@@ -7,36 +7,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from remuda_proto.constants import NO_NODE_FITS
-
 from .. import facts
 from ..commands import Tick
 from ..cycle.reserve import ended, unreserved
 from ..cycle.transitions import transition
-from ..explain.nodes import QUESTION, node_constraints
-from ..explain.standing import pieces_allowed, standing_constraints
-from ..facts import Constraint, Fact
-from ..index.asks import ApplicationAsks
+from ..facts import Fact
 from ..index.index import Index
-from ..index.node_groups import Demand
-from ..index.partition import PartitionIndex
 from ..limits import (
     DRAIN_REPORT_NAMES,
     DRAIN_REPORTED_MOST_MS,
-    EXPLAIN_AFTER_MS,
-    EXPLAIN_AGAIN_MS,
-    EXPLAIN_AMOUNTS_PER_TICK,
-    EXPLAIN_NODES_PER_TICK,
-    EXPLAINED_PER_TICK,
-    OUTSTANDING_LOOKS,
-    OUTSTANDING_PER_TICK,
     RELEASE_OVERDUE_MS,
 )
 from ..rules import lifecycle
 from ..rules.acl import admin_acls
 from ..rules.budget import HOUR_MS, period_at
 from ..rules.connection import RUNNING
-from ..state import Allocation, Application, Budget, Node, Partition, PendingAsk, Preemption, Queue, State
+from ..state import Allocation, Application, Budget, Node, Partition, Preemption, Queue, State
 from ..timeouts import subject_of
 from . import predicate
 from .allocation import idle
@@ -45,6 +31,7 @@ from .gang import give_back, give_up_placeholders, placeholders_ended
 from .loans import loan_due
 from .node import node_leaves
 from .quota import quota_due
+from .waiting import explain
 from .windows import window_due
 
 
@@ -61,7 +48,7 @@ def tick(state: State, index: Index, command: Tick, now_ms: int) -> Iterator[Fac
         yield from forget_rejections(partition, now_ms - state.timing.ended_ms)
         found = index.find(partition)
         if found is not None and state.rm_state == RUNNING:
-            yield from explanations(state, partition, found, now_ms)
+            yield from explain(state, partition, found, now_ms)
 
 
 def state_ended(state: State, partition: Partition, application: Application, now_ms: int) -> Iterator[Fact]:
@@ -150,66 +137,6 @@ def preemption_over(state: State, partition: Partition, preemption: Preemption, 
     yield facts.PreemptionEnded(*preemption.pending.ask.name, f"{what} in {RELEASE_OVERDUE_MS // 1_000} s")
     if preemption.node.reservation is preemption.pending:
         yield unreserved(preemption.node, "preemption has not helped")
-
-
-# Explanations of waiting asks (semantics section 17)
-
-
-def explanations(state: State, partition: Partition, index: PartitionIndex, now_ms: int) -> Iterator[Fact]:
-    """Yield AskWaiting for asks whose constraints differ from those last explained, each at most once per
-    EXPLAIN_AGAIN_MS (semantics section 17). One ask stands for all equal asks of its application."""
-    unreported = OUTSTANDING_PER_TICK
-    # Node constraints by demand: equal for all asks of a demand except those with reserved nodes.
-    looked: dict[Demand | PendingAsk, list[Constraint]] = {}
-    amounts = len(partition.nodes) * len(index.names)
-    looks = max(1, min(EXPLAIN_NODES_PER_TICK, EXPLAIN_AMOUNTS_PER_TICK // max(1, amounts)))
-    for line in index.next_to_explain(EXPLAINED_PER_TICK):
-        ask = line.first_ask()
-        if ask is None:
-            continue
-        if now_ms - ask.at_ms < EXPLAIN_AFTER_MS:
-            continue
-        demand, known = line.ask_class.demand, set(ask.waiting or ())
-        constraints = standing_constraints(state, ask, index)
-        if not demand.open and not constraints and (known or line.reported) and unreported > 0:
-            for found in outstanding(line, ask, unreported):
-                unreported -= 1
-                yield found
-        of_nodes = {key for key in known if key[0] in NO_NODE_FITS}
-        if (
-            not demand.required_node
-            and demand.open == (not of_nodes)
-            and {c.key for c in constraints} | of_nodes == known
-        ):
-            continue  # as it was
-        if not demand.open:
-            like = ask if ask.reservations else demand
-            of_nodes_now = looked.get(like)
-            if of_nodes_now is None:
-                if len(looked) >= looks and not demand.required_node:
-                    continue  # in another tick
-                of_nodes_now = node_constraints(partition, ask, index, now_ms)
-                if not demand.required_node:
-                    looked[like] = of_nodes_now
-            # An open question is answered within seconds, and the answer is the reason to report.
-            constraints += (one for one in of_nodes_now if one.constraint != QUESTION)
-        if not constraints or {c.key for c in constraints} == known:
-            continue
-        first = constraints[0]
-        if now_ms - line.reported.get(first.key, now_ms - EXPLAIN_AGAIN_MS) < EXPLAIN_AGAIN_MS:
-            continue
-        yield facts.AskWaiting(
-            *ask.ask.name, first.constraint, first.reason, line.count(), ask.ask.resource, tuple(constraints)
-        )
-
-
-def outstanding(line: ApplicationAsks, head: PendingAsk, most: int) -> Iterator[Fact]:
-    """Yield AskOutstanding for asks equal to `head` that no node fits, as many as quotas allow: an autoscaler learns
-    how many nodes to add."""
-    allowed = pieces_allowed(head)
-    looks = OUTSTANDING_LOOKS if allowed is None else min(allowed, OUTSTANDING_LOOKS)
-    for ask in line.unannounced(looks, most):
-        yield facts.AskOutstanding(*ask.ask.name, "no node has room for it")
 
 
 # The function that handles a due timer, by its kind. It gets the partition, which may be gone if the timer ends a loan,
