@@ -79,6 +79,7 @@ LOANS: Final = (
         "decide.administer",
         ("loans_need_one_right", "27: an operator who may administer both queues", "        else:\n            yield from problems_of_access(queue, act.command)\n    if None in found", "        elif path == key.lender:\n            yield from problems_of_access(queue, act.command)\n    if None in found"),
         ("anybody_ends_loans", "27: an operator who may administer one of the two queues ends it", "    if all(refused):", "    if False:"),
+        ("loans_are_lent_on", "27: a queue lends no more than it has without what it borrows", "    settings[key.lender] = without_borrowed(act.partition, key.lender, settings[key.lender])\n", ""),
         ("loans_twice", "27: at most one loan from one queue to another", "    if key in act.state.loans:\n        yield Problem(f\"queue {key.lender} lends", "    if False:\n        yield Problem(f\"queue {key.lender} lends"),
     ),
 )  # fmt: skip

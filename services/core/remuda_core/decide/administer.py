@@ -45,7 +45,7 @@ from . import names
 from .allocation import replacement_cancelled
 from .ask import release_reservations
 from .gang import fail
-from .loans import change_queues, end_loan, problems_of_loan
+from .loans import change_queues, end_loan, problems_of_loan, without_borrowed
 from .node import drained
 from .predicate import withdrawn
 from .quota import booked_above_quotas
@@ -331,6 +331,7 @@ def problems_of_lending(act: Act, action: LendQuota) -> Iterator[Problem]:
         yield Problem(f"the resource manager has {len(act.state.loans)} loans, expected fewer than {LOANS}")
     loan = Loan(action.amounts, action.guaranteed, action.until_ms, "", "", 0)
     settings = {path: act.partition.queues[path].settings for path in key[1:]}
+    settings[key.lender] = without_borrowed(act.partition, key.lender, settings[key.lender])
     for problem in problems_of_loan(settings, key, loan, ()):  # the settings lack what is lent already
         yield Problem(problem)
 

@@ -32,6 +32,14 @@ def with_loans(partition: Partition, path: str, settings: QueueSettings) -> Queu
     return settings
 
 
+def without_borrowed(partition: Partition, path: str, settings: QueueSettings) -> QueueSettings:
+    """The settings of a queue without what is lent to it: that may end before what the queue lends."""
+    for key, loan in partition.loans.items():
+        if key.partition == partition.name and path == key.borrower:
+            settings = shifted(settings, loan, -1)
+    return settings
+
+
 def shifted(settings: QueueSettings, loan: Loan, times: int) -> QueueSettings:
     """The settings with the amounts of the loan added (1) or taken away (-1). A resource without a maximum, as windows
     of the calendar may have it, is neither raised nor lowered."""
