@@ -19,8 +19,8 @@ import msgspec
 
 from remuda_bus import subjects
 from remuda_bus.retry import RetryPolicy, retry
-from remuda_kubernetes.api.client import ApiError, Away, Client, Conflict, NotFound
-from remuda_kubernetes.api.credentials import Credentials, in_cluster, read_kubeconfig
+from remuda_kubernetes.api.client import Away, Client, Conflict, NotFound
+from remuda_kubernetes.api.credentials import Credentials
 from remuda_operations.operators import Operator, operator_in
 
 from .. import limits
@@ -28,7 +28,7 @@ from ..access.certificates import Certificates
 from ..access.keys import ACCOUNTS, SEED, Keys
 from ..access.permissions import ANYONE, FRONT_ENDS, MONITOR, ROLES
 from ..errors import UserError
-from ..terminal import event_loop
+from .kubernetes_check import called, credentials_of
 
 ARCHIVE, FILES = "keys", "files.json"
 TLS = "tls"  # in the directory of keys, beside those of roles
@@ -55,14 +55,8 @@ class Wanted:
 
 def cluster_keys(wanted: Wanted, kubeconfig: Path | None, namespace: str | None) -> None:
     """Makes the keys of an installation on Kubernetes. Raises UserError, also for keys that someone else has made."""
-    try:
-        credentials = in_cluster() if kubeconfig is None else read_kubeconfig(kubeconfig)
-    except ValueError as error:
-        raise UserError(str(error)) from None
-    try:
-        changed = event_loop.run(lambda: apply(credentials, namespace or credentials.namespace, wanted))
-    except ApiError as error:
-        raise UserError(f"{credentials.server}: {error}") from None
+    credentials = credentials_of(kubeconfig)
+    changed = called(credentials, lambda: apply(credentials, namespace or credentials.namespace, wanted))
     print(f"written: {', '.join(changed)}" if changed else "all keys and certificates exist")
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Coroutine
 from dataclasses import asdict
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from rich.markup import escape
 
@@ -18,6 +19,7 @@ from ..errors import UserError
 from ..terminal import event_loop
 from ..terminal.output import console
 
+T = TypeVar("T")
 _MARKS: Final = {"good": "[green]good[/]   ", "warning": "[yellow]warning[/]", "problem": "[red]problem[/]"}
 
 
@@ -27,14 +29,8 @@ def check_cluster(kubeconfig: Path | None, context: str, mode: Mode, account: st
     namespace, _, name = account.partition("/")
     if not namespace or not name:
         raise UserError(f"--account {account}: expected NAMESPACE/NAME")
-    try:
-        credentials = read_kubeconfig(kubeconfig, context) if kubeconfig is not None else in_cluster()
-    except (ValueError, OSError) as error:
-        raise UserError(str(error)) from None
-    try:
-        found = event_loop.run(lambda: _found(credentials, mode, namespace, name))
-    except ApiError as error:
-        raise UserError(f"{credentials.server}: {error}") from None
+    credentials = credentials_of(kubeconfig, context)
+    found = called(credentials, lambda: _found(credentials, mode, namespace, name))
     problems = sum(one.level == "problem" for one in found)
     if as_json:
         print(json.dumps({"server": credentials.server, "findings": [asdict(one) for one in found]}))
@@ -43,6 +39,22 @@ def check_cluster(kubeconfig: Path | None, context: str, mode: Mode, account: st
         console.print(f"{_MARKS[one.level]} {escape(one.what)}{remedy}", soft_wrap=True)
     if problems:
         raise UserError(f"{credentials.server}: {problems} problem{'s' if problems != 1 else ''}")
+
+
+def credentials_of(kubeconfig: Path | None, context: str = "") -> Credentials:
+    """None: those of this pod. Raises UserError."""
+    try:
+        return read_kubeconfig(kubeconfig, context) if kubeconfig is not None else in_cluster()
+    except (ValueError, OSError) as error:
+        raise UserError(str(error)) from None
+
+
+def called(credentials: Credentials, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Runs calls of the Kubernetes API. Raises UserError with its address."""
+    try:
+        return event_loop.run(work)
+    except ApiError as error:
+        raise UserError(f"{credentials.server}: {error}") from None
 
 
 async def _found(credentials: Credentials, mode: Mode, namespace: str, account: str) -> list[Finding]:

@@ -19,13 +19,14 @@ import socket
 import subprocess
 import sysconfig
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
 from .. import limits
 from . import memory
 
-PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG = 1
 EPHEMERAL_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -137,13 +138,6 @@ class NatsServer:
         }
 
     def _spawn(self, config: Path) -> subprocess.Popen[bytes]:
-        parent = os.getpid()
-
-        def die_with_parent() -> None:
-            _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-            if os.getppid() != parent:
-                os._exit(1)
-
         # The child holds the lock as well: it is free only when the server is really gone. In a process group of its
         # own the terminal's SIGINT does not reach it. Popen, and in this thread: PDEATHSIG means the death of the
         # forking thread.
@@ -156,7 +150,7 @@ class NatsServer:
             env=memory.server_environment(),
             pass_fds=(self._lock,),
             process_group=0,
-            preexec_fn=die_with_parent,
+            preexec_fn=dying_with_parent(signal.SIGTERM),
         )
 
     async def _take_lock(self, deadline: float) -> None:
@@ -226,6 +220,19 @@ class NatsServer:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+def dying_with_parent(sign: signal.Signals) -> Callable[[], None]:
+    """Returns what a child of this process does before its program: from then on the kernel sends it this signal when
+    this process has ended."""
+    parent = os.getpid()
+
+    def prepare() -> None:
+        _libc.prctl(_PR_SET_PDEATHSIG, sign)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return prepare
 
 
 def _binary() -> str:

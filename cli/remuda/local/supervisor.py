@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import os
 import signal
 import time
@@ -19,9 +18,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from .. import limits
-
-_libc = ctypes.CDLL(None, use_errno=True)
-_PR_SET_PDEATHSIG = 1
+from ..embedded.nats_server import dying_with_parent
 
 
 class State(StrEnum):
@@ -178,13 +175,11 @@ class LogFile:
 
 
 async def _spawn(program: Program) -> asyncio.subprocess.Process:
-    parent = os.getpid()
+    die_with_parent = dying_with_parent(signal.SIGKILL)
 
-    def die_with_parent() -> None:
+    def prepare() -> None:
         os.setpgid(0, 0)  # the terminal's Ctrl-C is for the parent; here, because uvloop does not know `process_group`
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
-            os._exit(1)
+        die_with_parent()
 
     return await asyncio.create_subprocess_exec(
         *program.argv,
@@ -193,7 +188,7 @@ async def _spawn(program: Program) -> asyncio.subprocess.Process:
         stderr=STDOUT,
         limit=limits.LONGEST_LINE_BYTES,
         env={**os.environ, **program.env},
-        preexec_fn=die_with_parent,
+        preexec_fn=prepare,
     )
 
 

@@ -11,6 +11,7 @@ from remuda_bus import subjects
 from remuda_replication.rms.faults import AUDIT, KILLED
 
 from .. import limits
+from ..terminal.units import time_of
 
 
 def lines(found: list[dict[str, Any]], halted: set[str]) -> list[Text]:
@@ -28,7 +29,7 @@ def lines(found: list[dict[str, Any]], halted: set[str]) -> list[Text]:
 
 
 def line(fault: dict[str, Any]) -> str:
-    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(fault["at_ms"] / 1_000))
+    when = time_of(fault["at_ms"])
     if fault["stream"] == AUDIT:
         wrong = f"the state is wrong: {fault['error']}"
         return f"{fault['rm_id']} at commit {fault['seq']}, {when}: {wrong} (in {fault['by']})"

@@ -35,7 +35,7 @@ from ..errors import UserError
 from ..local.services import REQUIRED
 from ..terminal import event_loop
 from ..terminal.output import Unbroken, console, table_of, unbroken
-from ..terminal.units import duration, number, shares
+from ..terminal.units import duration, number, shares, time_of
 from . import dead_letters, faults
 from .queue_tree import applications
 
@@ -322,11 +322,13 @@ def _follows(rm: str, late_s: float) -> str:
 
 
 def _halt(halt: dict[str, Any]) -> Text:
-    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(halt["at_ms"] / 1_000))
     is_fault = halt["cause"] == FAULT
     what = "After the cause is mended, run: " if is_fault else "To delete its log and let it report anew, run: "
     return Text.assemble(
-        (f"{halt['rm_id']} is HALTED since {when}: {halt['reason']} (detected by {halt['by']})\n", "bold red"),
+        (
+            f"{halt['rm_id']} is HALTED since {time_of(halt['at_ms'])}: {halt['reason']} (detected by {halt['by']})\n",
+            "bold red",
+        ),
         (f"  No core schedules for it. {what}", "red"),
         (Halt(**halt).command, "bold"),
     )

@@ -24,7 +24,7 @@ from remuda_web.api_v1.answers import tagged
 from remuda_web.api_v1.parameters import only
 from remuda_web.problems import Problem, refused
 from remuda_web.seen import sees_use, source_for
-from remuda_web.source import Source, Unreadable
+from remuda_web.source import Source
 
 Text = Annotated[str, Query(max_length=limits.FILTER_CHARACTERS)]
 When = Annotated[
@@ -65,8 +65,6 @@ def add_ledger(router: APIRouter, bus: Bus, source: Source, prices: Prices | Non
             raise Problem(400, str(error), {"field": error.field}) from None
         except TooManyRows as error:
             raise Problem(422, str(error), {"field": "per"}) from None
-        except Unreadable as error:
-            raise Problem(error.code, str(error)) from None
         except BusError as error:
             raise refused(error) from None
         if not answer.rows and rm not in source_for(request, source).rms():

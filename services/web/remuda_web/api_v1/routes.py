@@ -154,8 +154,8 @@ class Api:
         """Zeros: there is no archive of it, or no service that answers from one."""
         try:
             found = await self._of_past(request, rm, subjects.PAST_SPAN)
-        except Problem as problem:
-            if problem.status not in _NO_PAST:
+        except (Problem, Unreadable) as error:
+            if isinstance(error, Unreadable) and error.code not in _NO_PAST:
                 raise
             found = {"rm": rm, "since_ms": 0, "until_ms": 0, "first_seq": 0, "last_seq": 0}
         return tagged(request, found)
@@ -177,10 +177,7 @@ class Api:
     async def _of_past(self, request: Request, rm: str, kind: str, **asked: Any) -> Row:
         if not RM_ID.matches(rm):
             raise Problem(404, f"rm={rm[:64]!r}: expected {RM_ID.expected}")
-        try:
-            return await source_for(request, self._source).past(rm, kind, **asked)
-        except Unreadable as error:
-            raise Problem(error.code, str(error)) from None
+        return await source_for(request, self._source).past(rm, kind, **asked)
 
     async def queue_history(
         self, request: Request, rm: str,
@@ -189,10 +186,7 @@ class Api:
     ) -> Response:  # fmt: skip
         self._known(rm)
         partition, queue = partition.strip().lower(), queue.lower()  # their names have no case
-        try:
-            is_seen = await sees_queue(request, self._source, rm, partition, queue)
-        except Unreadable as error:
-            raise Problem(error.code, str(error)) from None
+        is_seen = await sees_queue(request, self._source, rm, partition, queue)
         return tagged(request, (self._history if is_seen else QueueHistory()).of(rm, partition, queue))
 
     async def device_history(
@@ -246,10 +240,7 @@ class Api:
     async def _asked(self, request: Request, rm: str, kind: str, **arguments: Any) -> Row:
         if "at" not in arguments or not RM_ID.matches(rm):  # an RM of the past may be registered no more
             self._known(rm)
-        try:
-            return await source_for(request, self._source).page(rm, kind, **arguments)
-        except Unreadable as error:
-            raise Problem(error.code, str(error)) from None
+        return await source_for(request, self._source).page(rm, kind, **arguments)
 
     def _watch_of(self, kind: str) -> Rows:
         async def watch(request: Request, rm: str) -> Response:

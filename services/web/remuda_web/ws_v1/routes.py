@@ -240,8 +240,10 @@ async def _failed(_: Request, error: Exception) -> Response:
     return failure(error.status, error.message)
 
 
-async def _unreadable(_: Request, error: Exception) -> Response:
+async def _unreadable(request: Request, error: Exception) -> Response:
     assert isinstance(error, Unreadable)
+    if not request.url.path.startswith(PREFIX):
+        return problems.answer(error.code, str(error))
     return failure(error.code if error.code == FORBIDDEN else 503, str(error))
 
 
