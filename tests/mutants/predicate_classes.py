@@ -8,7 +8,7 @@ from .mutate import mutants_of
 
 PREDICATE_CLASSES: Final = (
     *mutants_of(
-        "evolve.questions",
+        "evolve.predicate_classes",
         ("batch_verdicts_outlive_changes", "10: a verdict ends when the RM changes the node", "        _forget(partition, found, node_id)\n        found.asked.pop(node_id, None)\n", "        found.asked.pop(node_id, None)\n"),
         ("batch_late_verdicts_count", "10: verdicts about nodes that have changed since do not count", "        found.asked.pop(node_id, None)\n", ""),
         ("batch_one_class_less_kept", "10: as many classes as are kept keep their verdicts", "if len(partition.idle_classes) > PREDICATE_CLASSES_KEPT:", "if len(partition.idle_classes) >= PREDICATE_CLASSES_KEPT:"),

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from remuda_core import commands
 from remuda_core.cycle import schedule
-from remuda_core.evolve import questions
+from remuda_core.evolve import predicate_classes
 from remuda_core.facts import Allocated, Ask, Fact, PredicatesAsked
 from remuda_core.index import nodes
 from remuda_core.limits import ANSWER_WITHIN_MS, REFUSALS_LAST_MS
@@ -37,7 +37,7 @@ def bounds(**values: int) -> Iterator[None]:
     """Other values for bounds: of nodes per question, open questions, classes and verdicts kept, nodes ranked."""
     with ExitStack() as stack:
         for name, value in values.items():
-            for module in (questions, nodes, schedule):
+            for module in (predicate_classes, nodes, schedule):
                 if hasattr(module, name):
                     stack.enter_context(patch.object(module, name, value))
         yield

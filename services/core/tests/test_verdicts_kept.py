@@ -7,7 +7,7 @@ import pytest
 from remuda_core import commands
 from remuda_core.check import check
 from remuda_core.core import Core
-from remuda_core.evolve import questions
+from remuda_core.evolve import predicate_classes
 from remuda_core.facts import Ask
 from remuda_core.settings import Configuration, PartitionSettings, PlacementRule, QueueSettings
 
@@ -24,7 +24,7 @@ def partition_settings(name: str) -> PartitionSettings:
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_all_partitions_together_keep_a_bounded_number(partitions: int, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = 3 * NODES
-    monkeypatch.setattr(questions, "VERDICTS_KEPT", kept)
+    monkeypatch.setattr(predicate_classes, "VERDICTS_KEPT", kept)
     names = [f"p{number}" for number in range(partitions)]
     core = Core("rm-1")
     configuration = Configuration("1", tuple(map(partition_settings, names)))

@@ -23,8 +23,9 @@ from .booking import (
     prioritise,
 )
 from .budgets import commit, commit_until
+from .predicate_classes import leave_class
 from .preemption import allocated_by_preemption
-from .questions import forget_if_served, leave_class, refusals_over, replacement_question_over
+from .questions import forget_if_served, refusals_over, replacement_question_over
 
 
 def allocated(state: State, fact: facts.Allocated) -> PendingAsk:

@@ -9,8 +9,9 @@ from ..limits import REASONS_KEPT
 from ..rules import runtime
 from ..state import Application, Partition, PastConstraint, PendingAsk, Question, State
 from .booking import book_pending, count_coming, end_without_placeholders, list_by_key, prioritise, task_group_of
+from .predicate_classes import join_class, leave_class
 from .preemption import preemption_over
-from .questions import join_class, leave_class, questions_dropped, refusals_over
+from .questions import questions_dropped, refusals_over
 
 
 class AskGone(NamedTuple):

@@ -27,8 +27,8 @@ from ..evolve.budgets import commit_until
 from ..evolve.devices import set_prices
 from ..evolve.gangs import replacement_begins
 from ..evolve.guests import node_of
+from ..evolve.predicate_classes import class_named
 from ..evolve.preemption import under_way
-from ..evolve.questions import class_named
 from ..limits import DRAIN_REPORTED_MS
 from ..rules.predicate_class import predicate_class
 from ..rules.resource import items_of
