@@ -66,6 +66,8 @@ LOANS: Final = (
         ("no_clock_begins_with_a_loan", "27: what is above a maximum then is given back by quota preemption", "    yield from settle_quotas(partition, queues, now_ms)", "    return"),
         ("configurations_forget_loans", "27: what is lent is added and taken away", "if key.partition == partition.name and path in (key.lender, key.borrower):", "if False:"),
         ("guarantees_are_lent_as_maxima", "27: amounts of the maximum, or of its guarantee", 'KINDS = {False: "max", True: "guaranteed"}', 'KINDS = {False: "max", True: "max"}'),
+        ("loans_beyond_a_window", "27: it ends when a window leaves the lender less than it lends", "and _lends_more(partition, path, settings, loan):", "and False:"),
+        ("loans_all_end_with_a_window", "27: only as many loans end as have no room", "and _lends_more(partition, path, settings, loan):", "and True:"),
         ("loans_of_queues_that_are_gone", "27: it ends when a configuration has one of its queues no more", "        if path not in settings:\n            yield", "        if path not in settings:\n            return\n            yield"),
         ("more_is_lent_than_there_is", "27: a queue lends no more than it has", "        elif amount > left:", "        elif amount > left and amount < 0:"),
         ("guarantees_go_anywhere", "27: a guarantee, between queues of one parent", "    if loan.guaranteed and key.lender", "    if not loan.guaranteed and key.partition == '' and key.lender"),

@@ -73,6 +73,27 @@ def end_loan(state: State, partition: Partition | None, key: LoanKey, reason: st
         yield from change_queues(partition, key, loan, -1, now_ms)
 
 
+def end_loans_beyond(partition: Partition, path: str, settings: QueueSettings, now_ms: int) -> Iterator[Fact]:
+    """End loans of the queue, the oldest first, until these settings, of a window or outside of it, leave room for the
+    others."""
+    for key, loan in list(partition.loans.items()):
+        if key.partition == partition.name and key.lender == path and _lends_more(partition, path, settings, loan):
+            yield facts.QuotaLoanEnded(*key, f"queue {path} has less than it lends")
+            yield from change_queues(partition, key, loan, -1, now_ms)
+
+
+def _lends_more(partition: Partition, path: str, settings: QueueSettings, of: Loan) -> bool:
+    """Whether the queue lends more of something that the loan is about than it has by these settings. A maximum that a
+    window takes away is not lent."""
+    own: Resource = getattr(settings, KINDS[of.guaranteed])
+    loans = [one for key, one in partition.loans.items() if key.partition == partition.name and key.lender == path]
+    return any(
+        sum(one.amounts.get(name, 0) for one in loans if one.guaranteed == of.guaranteed) > own.get(name, 0)
+        for name in of.amounts
+        if of.guaranteed or name in own
+    )
+
+
 def loan_due(state: State, partition: Partition | None, key: LoanKey, now_ms: int) -> Iterator[Fact]:
     """End a loan whose time is over, also of a partition that is not there now."""
     yield from end_loan(state, partition, key, "its time is over", now_ms)

@@ -16,7 +16,7 @@ from ..facts import Fact
 from ..rules.windows import is_maintenance, next_span, opens_ms, window_named
 from ..settings import PartitionSettings, QueueSettings, Window
 from ..state import Partition, Queue, State
-from .loans import with_loans
+from .loans import end_loans_beyond, with_loans
 from .node import follow_windows
 from .quota import settle_quotas
 
@@ -85,7 +85,10 @@ def _effects(partition: Partition, window: Window, now_ms: int) -> Iterator[Fact
         queue = partition.queues.get(one.path)
         if queue is None or not queue.managed:
             continue
-        settings = with_loans(partition, one.path, in_force(partition, one.path))
+        in_window = in_force(partition, one.path)
+        if partition.loans:
+            yield from end_loans_beyond(partition, one.path, in_window, now_ms)
+        settings = with_loans(partition, one.path, in_window)
         if names := differences(queue, queue.leaf, settings):
             yield facts.QueueChanged(partition.name, one.path, queue.leaf, True, settings, names)
             changed.append(queue)
