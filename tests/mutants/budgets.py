@@ -62,7 +62,7 @@ LOANS: Final = (
     *_of(
         "decide.loans",
         ("the_lender_keeps_what_it_lends", "27: the lender has so much less", "((key.lender, -times), (key.borrower, times))", "((key.borrower, times),)"),
-        ("nothing_is_given_back", "27: both queues have what they have without it", "        yield from change_queues(partition, key, loan, -1, now_ms)", "        return"),
+        ("nothing_is_given_back", "27: both queues have what they have without it", "    if partition is not None:\n        yield from change_queues(", "    if partition is not None:\n        return\n        yield from change_queues("),
         ("no_clock_begins_with_a_loan", "27: what is above a maximum then is given back by quota preemption", "    yield from settle_quotas(partition, queues, now_ms)", "    return"),
         ("configurations_forget_loans", "27: what is lent is added and taken away", "if key.partition == partition.name and path in (key.lender, key.borrower):", "if False:"),
         ("guarantees_are_lent_as_maxima", "27: amounts of the maximum, or of its guarantee", 'KINDS = {False: "max", True: "guaranteed"}', 'KINDS = {False: "max", True: "max"}'),
