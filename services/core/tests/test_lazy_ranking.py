@@ -6,9 +6,11 @@ import gc
 import weakref
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from remuda_core.index import ordered
 from remuda_core.index.ordered import Entry, LazyRanking
 from remuda_core.index.trees import PassBudget
 from remuda_core.limits import STEPS_PER_RANK
@@ -96,15 +98,22 @@ class Grower:
         return (self.past + self.use * self.time[0], self.number)
 
 
-@given(seed=st.integers(0, 10**6))
-def test_outdated_ranks_are_bounds(seed: int) -> None:
-    """The first is the first by the present ranks, whatever comes, goes, changes and grows between."""
+@given(seed=st.integers(0, 10**6), sorted_at_once=st.sampled_from((0, 5, ordered.SORTED_AT_ONCE)))
+def test_outdated_ranks_are_bounds(seed: int, sorted_at_once: int) -> None:
+    """The first is the first by the present ranks, whatever comes, goes, changes and grows between. `sorted_at_once`:
+    up to how many entries are sorted; more are in a heap."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ordered, "SORTED_AT_ONCE", sorted_at_once)
+        rank_what_grows(seed)
+
+
+def rank_what_grows(seed: int) -> None:
     random, time, budget = Random(seed), [0], PassBudget()
     ranking: LazyRanking[Grower] = LazyRanking(budget)
     members = [Grower(number, random.choice((0, 1, 1, 5)), time) for number in range(random.randint(1, 12))]
     for each in members:
         ranking.enter(each)
-    for _ in range(40):
+    for _ in range(80):
         match random.randrange(4):
             case 0:
                 time[0] += random.choice((1, 7))
@@ -120,6 +129,26 @@ def test_outdated_ranks_are_bounds(seed: int) -> None:
                 assert ranking.first() is min(ranking.members, key=Grower.value, default=None)
         if random.random() < 0.1:
             assert ranking.ranks() == {each: each.value() for each in ranking.members}
+
+
+@pytest.mark.parametrize("sorted_at_once", [0, ordered.SORTED_AT_ONCE])
+def test_turns_use_their_entries_again(sorted_at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that turns leave the search for cycles nothing to look at, however many there are."""
+    monkeypatch.setattr(ordered, "SORTED_AT_ONCE", sorted_at_once)
+    ranking: LazyRanking[Grower] = LazyRanking()
+    members = [Grower(number, 1, [0]) for number in range(20)]
+    for each in members:
+        ranking.enter(each)
+    random, entries = Random(0), list[int]()
+    for turn in range(400):
+        if turn == 200:
+            entries = sorted(id(each.entry) for each in members)
+        first = ranking.first()
+        assert first is min(members, key=Grower.value)
+        first.past += random.choice((5, 6, 7))
+        ranking.touch(first)
+    ranking.first()
+    assert sorted(id(each.entry) for each in members) == entries
 
 
 def test_only_those_that_come_first_are_ranked_again() -> None:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterator
-from heapq import heappop, heappush, heapreplace
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any, Generic, Protocol, TypeVar
 
 from ..limits import LEFTOVERS, STEPS_PER_RANK
@@ -24,6 +23,8 @@ Rank = tuple[Any, ...]
 # The room of a hidden item, which fits no need: it is shorter than any need, and its one place is too small.
 HIDDEN: Vector = (float("-inf"),)
 MOST_IN_BLOCK = 64
+# The most entries that are sorted at once. Sorting more costs a turn more than a heap.
+SORTED_AT_ONCE = 256
 
 
 def covers(room: Vector, need: Vector) -> bool:
@@ -218,8 +219,9 @@ class Budget(Protocol):
     found: bool
 
 
-# (*rank, number, member): no two members have the same rank, and the number grows.
-Entry = tuple[Any, ...]
+# [*rank, number, member]: no two members have the same rank, and the number grows. A list, because an entry that comes
+# up is used again: tuples that take the place of others are all young to the search for cycles, however many there are.
+Entry = list[Any]
 M = TypeVar("M", bound=Member)
 
 
@@ -229,12 +231,17 @@ class LazyRanking(Generic[M]):
     `touch` marks a member whose rank may have changed. `first` computes the ranks of the marked members: O(log n) each.
     `outdate` says that ranks may have grown. They are then bounds, and computed again only when they come first: O(log
     n) for each rank that lies below the first one, charged to the budget.
-    An entry that ranks last goes to a FIFO, as that of a member that has just had its turn among equals; all others go
-    to a heap. A member that is ranked again leaves its old entry behind, which is dropped when it comes up, or when old
-    entries become too many. A ranking of one member computes no rank.
+    An entry that ranks last goes to a FIFO, as that of a member that has just had its turn among equals. All others go
+    to a pile of which the least is known. When that comes first, all entries are sorted into the FIFO; or the pile
+    turns into a heap, if they were sorted not long ago. (For each turn a heap looks at many entries, which are seldom
+    in the cache of the processor.) A member that is ranked again leaves its old entry behind, which is dropped when it
+    comes up, or when old entries become too many. A ranking of one member computes no rank.
     """
 
-    __slots__ = ("_budget", "_dirty", "_heap", "_line", "_number", "_outdated", "_tidy_at", "leader", "members")
+    __slots__ = (
+        "_budget", "_dirty", "_heap", "_least", "_line", "_number", "_outdated", "_sort_at", "_tidy_at", "leader",
+        "members",
+    )  # fmt: skip
 
     def __init__(self, budget: Budget | None = None) -> None:
         """`budget`: of a ranking that is outdated at times."""
@@ -245,10 +252,13 @@ class LazyRanking(Generic[M]):
         # The first member if it is known: the only one, or the one found since the last change. Else call `first`.
         self.leader: M | None = None
         self._line: deque[Entry] = deque()
+        # The heap, or the pile as long as its least entry is noted.
         self._heap: list[Entry] = []
+        self._least: Entry | None = None
         self._dirty: list[M] = []
         self._number = 0
         self._tidy_at = LEFTOVERS  # the number at which to check whether there are too many entries
+        self._sort_at = 0  # the number from which on all entries may be sorted again: half of them are new
 
     def enter(self, member: M) -> None:
         """Add the member, or mark it as changed if it is in the ranking."""
@@ -283,6 +293,7 @@ class LazyRanking(Generic[M]):
         """Compute all ranks again: they are of another kind now, and do not compare with the old ones. O(n log n)."""
         self._line.clear()
         self._heap.clear()
+        self._least = None
         for member in self.members:
             member.entry = None
             self.touch(member)
@@ -310,6 +321,7 @@ class LazyRanking(Generic[M]):
         drop them elsewhere."""
         self._dirty.clear()
         self._heap.clear()
+        self._least = None
         self._line.clear()
         self.leader = next(iter(self.members), None)
         if self.leader is not None:
@@ -323,7 +335,11 @@ class LazyRanking(Generic[M]):
             self._settle()
         line, heap = self._line, self._heap
         while True:
-            in_line = not heap or (line and line[0] < heap[0])
+            in_line = not heap or (line and line[0] < (self._least or heap[0]))
+            if not in_line and (self._least is not None or self._number >= self._sort_at):
+                self._arrange()
+                line, heap = self._line, self._heap
+                continue
             entry = line[0] if in_line else heap[0]
             member: M = entry[-1]
             is_current = member.entry is entry
@@ -335,23 +351,55 @@ class LazyRanking(Generic[M]):
             elif not is_current:
                 heappop(heap)
             if is_current:
-                self._rank_again(member, in_heap=not in_line)
+                self._rank_again(entry, in_heap=not in_line)
 
-    def _rank_again(self, member: M, *, in_heap: bool) -> None:
-        """`in_heap`: the old entry is the first one of the heap; else it is in none any more."""
+    def _rank_again(self, entry: Entry, *, in_heap: bool) -> None:
+        """`in_heap`: the entry is the first one of the heap; else it is in neither."""
         if self._budget is not None:
             self._budget.left -= STEPS_PER_RANK
             self._budget.found = True  # the next pass continues here, and needs no larger budget
         self._number += 1
-        entry = member.entry = member.rank() + (self._number, member)  # noqa: RUF005 - as below
-        if not self._line or self._line[-1] < entry:
+        member = entry[-1]
+        entry[:] = member.rank() + (self._number, member)  # noqa: RUF005 - half the time of unpacking
+        if in_heap:
+            self._move_down(entry)
+        elif not self._line or self._line[-1] < entry:
             self._line.append(entry)
-            if in_heap:
-                heappop(self._heap)
-        elif in_heap:
-            heapreplace(self._heap, entry)
         else:
-            heappush(self._heap, entry)
+            self._put(entry)
+
+    def _move_down(self, entry: Entry) -> None:
+        """Move the first entry of the heap to its place by its present rank."""
+        if not self._line or self._line[-1] < entry:
+            heappop(self._heap)
+            self._line.append(entry)
+        else:
+            heapreplace(self._heap, entry)
+
+    def _put(self, entry: Entry) -> None:
+        """Add an entry that does not rank last."""
+        heap, least = self._heap, self._least
+        if least is not None:
+            heap.append(entry)
+            if entry < least:
+                self._least = entry
+        elif heap:
+            heappush(heap, entry)
+        else:
+            heap.append(entry)
+            self._least = entry
+
+    def _arrange(self) -> None:
+        """Sort all entries, or let the pile be a heap: the FIFO does not have the first one. O(log n), amortised."""
+        size = len(self._line) + len(self._heap)
+        if self._number >= self._sort_at:
+            self._sort_at = self._number + size // 2 + 1
+            if size <= SORTED_AT_ONCE:
+                self._sort_out()
+                return
+        if self._least is not None:
+            heapify(self._heap)
+            self._least = None
 
     def _settle(self) -> None:
         members, line, heap, number = self.members, self._line, self._heap, self._number
@@ -359,15 +407,20 @@ class LazyRanking(Generic[M]):
             if member in members:
                 member.dirty = False
                 number += 1
-                entry = member.entry = member.rank() + (number, member)  # noqa: RUF005 - half the time of unpacking
-                if line and line[0][-1] is member:
-                    line.popleft()
+                if line and line[0][-1] is member:  # its turn is over
+                    entry = member.entry = line.popleft()
+                    entry[:] = member.rank() + (number, member)  # noqa: RUF005 - as above
+                elif heap and self._least is None and heap[0][-1] is member:  # the same
+                    entry = member.entry = heap[0]
+                    entry[:] = member.rank() + (number, member)  # noqa: RUF005 - as above
+                    self._move_down(entry)
+                    continue
+                else:
+                    entry = member.entry = [*member.rank(), number, member]
                 if not line or line[-1] < entry:
                     line.append(entry)
-                elif heap and heap[0][-1] is member:  # its turn is just over: the new entry takes the place of the old
-                    heapreplace(heap, entry)
                 else:
-                    heappush(heap, entry)
+                    self._put(entry)
         self._dirty.clear()
         self._number = number
         if number >= self._tidy_at:
@@ -382,12 +435,10 @@ class LazyRanking(Generic[M]):
 
     def _sort_out(self) -> None:
         """Keep only current entries, in the FIFO."""
-        self._line, self._heap = deque(sorted(self._valid())), []
+        self._line, self._heap, self._least = deque(sorted(self._valid())), [], None
 
-    def _valid(self) -> Iterator[Entry]:
-        for entry in (*self._line, *self._heap):
-            if entry[-1].entry is entry:
-                yield entry
+    def _valid(self) -> list[Entry]:
+        return [entry for entries in (self._line, self._heap) for entry in entries if entry[-1].entry is entry]
 
     def ranks(self) -> dict[M, tuple[Any, ...]]:
         """The rank of each member as the ranking has it, for `check`; of an outdated entry, which is a bound, the
@@ -395,7 +446,7 @@ class LazyRanking(Generic[M]):
         if len(self.members) < 2:
             return {member: member.rank() for member in self.members}
         self._settle()
-        found = {entry[-1]: entry[:-2] for entry in self._valid()}
+        found = {entry[-1]: tuple(entry[:-2]) for entry in self._valid()}
         for member, bound in found.items():
             if member.entry is not None and member.entry[-2] <= self._outdated:
                 found[member] = member.rank()
