@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from remuda.history import page
+from remuda.history import exact, page
 from remuda.history.changes import (
     AddedNodes,
     Change,
@@ -244,26 +244,21 @@ async def test_a_goal_finds_the_smallest_maximum(of_a: Period) -> None:
     assert with_file["variants"][0]["waits"] == as_searched["waits"]
 
 
-async def test_only_some_hours_are_decided_again_and_the_report_says_so(tmp_path: Path) -> None:
+async def test_only_some_stretches_are_decided_again_and_the_report_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exact, "STRETCH", 20)
     with_a, _ = lives(0)
     past = await past_of(with_a, tmp_path / "a")
-    commits = [one async for begin, end in past.stretches() async for one in past.steps(begin, end)]
-    hours = [step.entry.commit.now_ms // 3_600_000 for step in commits]
-    others = sum((hour - hours[0]) % 2 for hour in hours)
-    assert 0 < others < len(commits)
-    nothing_changed = [
-        await replay(await period_of(past, None, At(), None, nothing, every), [], nothing) for every in (1, 2)
-    ]
-    every_hour, half = (one.pop("identity") for one in nothing_changed)
-    assert "left_out" not in every_hour and half["left_out"] == others
-    assert {**every_hour, "commits": len(commits) - others, "left_out": others} == half, (
-        "none of those that were decided differs"
-    )
-    assert nothing_changed[0] == nothing_changed[1]
-    assert (
-        page.decided_again(half)
-        == f"0 of {len(commits) - others:,} commits differ; {others:,} others were not decided again"
-    )
+    commits = len([one async for begin, end in past.stretches() async for one in past.steps(begin, end)])
+    others = sum(number // 20 % 2 for number in range(commits))
+    reports = [await replay(await period_of(past, None, At(), None, nothing, every), [], nothing) for every in (1, 2)]
+    all_of_them, half = (one.pop("identity") for one in reports)
+    assert "left_out" not in all_of_them and half["left_out"] == others > 40
+    assert {**all_of_them, "commits": commits - others, "left_out": others} == half, "none of the others differs"
+    assert reports[0] == reports[1]
+    said = page.decided_again(half)
+    assert said == f"0 of {commits - others:,} commits differ; {others:,} others were not decided again"
 
 
 async def test_a_quota_of_what_is_there_at_the_beginning(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def replay(
         typer.Option(
             min=1,
             max=1_000_000,
-            help="Decide again only one hour of so many; with --exact --queues only one commit of so many.",
+            help="Decide again only one of so many stretches of commits; with --exact --queues one of so many commits.",
         ),
     ] = 1,
     html: Annotated[Path | None, path_option("Also write one page with charts.", metavar="FILE")] = None,

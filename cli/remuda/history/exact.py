@@ -30,7 +30,8 @@ from .past import LAST, At, Past, Restored, Step
 _OWN = {"Tick": commands.Tick, "CleanQueues": commands.CleanQueues}
 _SCHEDULE = commands.Schedule.__name__
 _TICK = commands.Tick.__name__
-MS_PER_HOUR = 3_600_000
+# Commits of a stretch: a stretch that is decided again begins with a copy of the state.
+STRETCH = 10_000
 _EXPLANATIONS = frozenset({"ask_waiting", "ask_outstanding"})
 
 
@@ -72,21 +73,20 @@ async def compare(past: Past, begin: Restored, until: At = LAST) -> Compared:
 
 class Comparison:
     """Decides the commits of a period one after the other. `follower`: at the commit before; the caller applies each
-    commit to it after it was decided. `every`: only those of one hour of so many, counted from the first commit's; 0:
-    none. `left_out`: how many others there were."""
+    commit to it after it was decided. `every`: only those of one stretch of so many, the first one included; 0: none.
+    `left_out`: how many others there were."""
 
     def __init__(self, follower: Core, every: int = 1) -> None:
         self.found = Compared()
         self._follower = follower
         self.left_out = 0
         self._every = every
-        self._first_hour: int | None = None
         self._decider: Decider | None = None  # None: the state that it has come to is not that of the follower
 
     def decide(self, step: Step) -> list[Decided] | None:
         """Returns what was decided, if that is what was recorded."""
         recorded, found = step.entry.commit, self.found
-        if self._every != 1 and not self._is_meant(recorded.now_ms // MS_PER_HOUR):
+        if self._every != 1 and not self._is_meant((found.commits + self.left_out) // STRETCH):
             self.left_out += 1
             self._decider = None
             return None
@@ -115,10 +115,8 @@ class Comparison:
         found.note(*_difference(step.entry.seq, *pair))
         return None
 
-    def _is_meant(self, hour: int) -> bool:
-        if self._first_hour is None:
-            self._first_hour = hour
-        return self._every > 0 and (hour - self._first_hour) % self._every == 0
+    def _is_meant(self, stretch: int) -> bool:
+        return self._every > 0 and stretch % self._every == 0
 
 
 class Decider:

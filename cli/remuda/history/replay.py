@@ -49,8 +49,8 @@ class Refused(ValueError):
 @dataclass(frozen=True, slots=True)
 class Period:
     """The period that all variants have in common. `start`: the state at the beginning, which only children change.
-    `actual`: the measures of what happened. `left_out`: commits that were not decided again, because they are in hours
-    that were not meant to be."""
+    `actual`: the measures of what happened. `left_out`: commits that were not decided again, because they are in
+    stretches that were not meant to be."""
 
     start: Core
     workload: Workload
@@ -64,8 +64,8 @@ async def period_of(
     past: Past, since: At | None, until: At, on_preemption: str | None, progress: Progress, every: int = 1
 ) -> Period:
     """Read a period: arrivals, run times, what happened, and whether deciding it again gives the same. `since`: None:
-    all that the archive has without a gap. `on_preemption`: None: as the RM did most often. `every`: only one hour of
-    so many is decided again; 0: none. Raises what `Past` raises."""
+    all that the archive has without a gap. `on_preemption`: None: as the RM did most often. `every`: only one
+    stretch of so many is decided again; 0: none. Raises what `Past` raises."""
     begin, end_ms = await past.beginning(since), await _end_ms(past, until)
     start = copy_of(begin.core)
     extraction, comparison = Extraction(begin.core), Comparison(begin.core, every)

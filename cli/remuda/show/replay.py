@@ -128,7 +128,7 @@ def replay(
     period: Period, given: Options, variants: Sequence[str], on_preemption: str | None, goal: str | None, most: int,
     html: Path | None, as_json: bool, applications: bool = False, decided_every: int = 1,
 ) -> None:  # fmt: skip
-    """`decided_every`: only one hour of so many is decided again. Raises UserError."""
+    """`decided_every`: only one stretch of so many is decided again. Raises UserError."""
     if on_preemption not in (None, *_MODELS):
         raise UserError(f"--on-preemption {on_preemption!r}: expected {' or '.join(_MODELS)}")
     every = [one for one in (given, *map(_options_of, variants)) if one.text()]
