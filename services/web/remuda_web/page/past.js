@@ -34,7 +34,7 @@ export function Past({ rm }) {
   const choose = (event) => { move(0); goTo(Math.max(data.since_ms, Math.min(Number(event.target.value), data.until_ms))); };
   const close = () => { turn(false); move(0); goTo(0); };
   return html`<section class=${`past ${at ? "then" : ""}`} aria-label="The past"><label for="moment">${at ? html`<strong>As it was at ${time(moved || at)}</strong>` : `Show ${time(shown)}`}</label>
-    ${data && html`<input id="moment" type="range" min=${since} max=${until} step=${step} value=${shown} aria-valuetext=${time(shown)}
-      onInput=${(event) => move(Number(event.target.value))} onChange=${choose} /><span class="dim small">since ${time(since)}</span>`}
+    ${data && html`<span class="dim small">${time(since)}</span><input id="moment" type="range" min=${since} max=${until} step=${step} value=${shown} aria-valuetext=${time(shown)}
+      onInput=${(event) => move(Number(event.target.value))} onChange=${choose} /><span class="dim small">${time(until)}</span>`}
     <button onClick=${close}>Now</button></section>`;
 }
