@@ -200,7 +200,7 @@ def main(options: argparse.Namespace) -> None:
         print(f"{len(nodes):,} nodes, {commits:,} commits, archive of {size / 1e6:.1f} MB", flush=True)
         del period, pods
         argv = [sys.executable, "-c", RUN, "replay", RM, "--archive", directory, "--json"]
-        took, before = list[float](), resource.getrusage(resource.RUSAGE_CHILDREN)
+        asks, took, before = 0, list[float](), resource.getrusage(resource.RUSAGE_CHILDREN)
         for extra in ([], ["--every", "24"], ["--every", "24", "--nodes", "+1:vcore=64"]):
             printed = subprocess.run([*argv, *extra], check=True, capture_output=True).stdout
             used = resource.getrusage(resource.RUSAGE_CHILDREN)
