@@ -27,7 +27,6 @@ from services.config.tests.running_service import (
     sent,
     service,
 )
-from tests.patience import PATIENCE
 
 OWNER = Operator(getpass.getuser())
 
@@ -155,25 +154,32 @@ async def test_a_staged_change(server, bus, tmp_path):
     file.write_text(limited(1))
     async with service(server, file):
         await join(bus)
-        made = await change(bus, "update", text=limited(2), for_ms=round(1_500 * PATIENCE))
+        made = await change(bus, "update", text=limited(2), for_ms=60_000)
         assert made["version"]["falls_back_to"] == 1
         assert "staged" in await refused(409, change(bus, "update", text=limited(3)))
         assert file.read_text() == limited(2)
-        assert await sent(bus, 2) == [2, 1]
-        await eventually(lambda: file.read_text() == limited(1))
-        assert [one[1] for one in await history(bus)] == ["expired", "api", "file"]
-        await change(bus, "update", text=limited(4), for_ms=60_000)
-        assert (await change(bus, "confirm", version=4))["version"]["confirmed_by"] == OWNER.name
+        assert (await change(bus, "confirm", version=2))["version"]["confirmed_by"] == OWNER.name
         await refused(409, change(bus, "confirm"))
         await change(bus, "update", text=limited(5), for_ms=60_000)
-        await change(bus, "rollback", version=4)
-        assert file.read_text() == limited(4)
+        await change(bus, "rollback", version=2)
+        assert file.read_text() == limited(2)
         await change(bus, "update", text=limited(6), for_ms=60_000)
         file.write_text(limited(7))  # an edit of the file ends it
         await eventually(lambda: is_active(bus, limited(7)))
         versions = (await query(bus, "history"))["versions"]
-        assert versions[0]["message"] == "ends the staged version 7"
+        assert versions[0]["message"] == "ends the staged version 5"
         await refused(409, change(bus, "confirm"))
+
+
+async def test_a_staged_change_that_nobody_confirms(server, bus, tmp_path):
+    file = tmp_path / "queues.yaml"
+    file.write_text(limited(1))
+    async with service(server, file):
+        await join(bus)
+        await change(bus, "update", text=limited(2), for_ms=1_000)
+        assert await sent(bus, 2) == [2, 1]
+        await eventually(lambda: file.read_text() == limited(1))
+        assert [one[1] for one in await history(bus)] == ["expired", "api", "file"]
 
 
 async def test_the_deadline_of_a_staged_change_survives_a_restart(server, bus, tmp_path):
