@@ -131,11 +131,9 @@ def rank_what_grows(seed: int) -> None:
             assert ranking.ranks() == {each: each.value() for each in ranking.members}
 
 
-@pytest.mark.parametrize("sorted_at_once", [0, ordered.SORTED_AT_ONCE])
-def test_turns_use_their_entries_again(sorted_at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_turns_use_their_entries_again() -> None:
     """So that turns leave the search for cycles nothing to look at, however many there are."""
-    monkeypatch.setattr(ordered, "SORTED_AT_ONCE", sorted_at_once)
-    ranking: LazyRanking[Grower] = LazyRanking()
+    ranking: LazyRanking[Grower] = LazyRanking(PassBudget())
     members = [Grower(number, 1, [0]) for number in range(20)]
     for each in members:
         ranking.enter(each)

@@ -121,7 +121,7 @@ class LeafOrder(QueueOrder):
 
     def new_ranking(self) -> LazyRanking[Any] | UserRanking[Any]:
         """An empty ranking of what belongs to applications."""
-        budget = self.index.budget
+        budget = self.index.budget if self.moment is not None else None
         return UserRanking(self, budget) if self.by_user else LazyRanking(budget)
 
     def total_changed(self) -> None:

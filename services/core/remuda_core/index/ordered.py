@@ -219,9 +219,10 @@ class Budget(Protocol):
     found: bool
 
 
-# [*rank, number, member]: no two members have the same rank, and the number grows. A list, because an entry that comes
-# up is used again: tuples that take the place of others are all young to the search for cycles, however many there are.
-Entry = list[Any]
+# (*rank, number, member): no two members have the same rank, and the number grows. A list in a ranking that is outdated
+# at times, and used again when it comes up: tuples that take the place of others are all young to the search for
+# cycles, however many there are.
+Entry = Any
 M = TypeVar("M", bound=Member)
 
 
@@ -335,11 +336,13 @@ class LazyRanking(Generic[M]):
             self._settle()
         line, heap = self._line, self._heap
         while True:
-            in_line = not heap or (line and line[0] < (self._least or heap[0]))
-            if not in_line and (self._least is not None or self._number >= self._sort_at):
-                self._arrange()
-                line, heap = self._line, self._heap
-                continue
+            in_line = True
+            if heap and not (line and line[0] < (self._least or heap[0])):
+                if self._least is not None or self._number >= self._sort_at:
+                    self._arrange()
+                    line, heap = self._line, self._heap
+                    continue
+                in_line = False
             entry = line[0] if in_line else heap[0]
             member: M = entry[-1]
             is_current = member.entry is entry
@@ -403,22 +406,24 @@ class LazyRanking(Generic[M]):
 
     def _settle(self) -> None:
         members, line, heap, number = self.members, self._line, self._heap, self._number
+        entry: Entry
+        uses_again = self._budget is not None
         for member in self._dirty:
             if member in members:
                 member.dirty = False
                 number += 1
+                entry = member.entry = member.rank() + (number, member)  # noqa: RUF005 - as above
                 if line and line[0][-1] is member:  # its turn is over
-                    entry = member.entry = line.popleft()
-                    entry[:] = member.rank() + (number, member)  # noqa: RUF005 - as above
-                elif heap and self._least is None and heap[0][-1] is member:  # the same
-                    entry = member.entry = heap[0]
-                    entry[:] = member.rank() + (number, member)  # noqa: RUF005 - as above
-                    self._move_down(entry)
-                    continue
-                else:
-                    entry = member.entry = [*member.rank(), number, member]
+                    old = line.popleft()
+                    if uses_again:
+                        old[:] = entry
+                        entry = member.entry = old
+                elif uses_again:
+                    entry = member.entry = [*entry]
                 if not line or line[-1] < entry:
                     line.append(entry)
+                elif heap and self._least is None and heap[0][-1] is member:  # the same
+                    heapreplace(heap, entry)
                 else:
                     self._put(entry)
         self._dirty.clear()

@@ -63,7 +63,7 @@ class UserRanking(Generic[O]):
     # As in a `LazyRanking`, where it is the first member if that is known.
     leader: None = None
 
-    def __init__(self, users: Users, budget: Budget) -> None:
+    def __init__(self, users: Users, budget: Budget | None) -> None:
         self._users = users
         self.members: dict[O, None] = {}
         self._by_user: dict[str, OfUser[O]] = {}
