@@ -172,7 +172,7 @@ async def test_the_past_shows_use_by_hour_shares_and_waste(web: Web, width: int,
         for place, words in places.items():
             await _check(found, place, words if width > NARROW else words[:1], axe)
         await found.open("users/rm-1?kinds=past")
-        await found.page.locator(".heat .cell").nth(30).hover()
+        await found.page.locator(".heat .cell").nth(12).hover()  # of the first day; at night there is a second
         await found.shows(":00: vcore ")
         await found.page.get_by_label("Since").select_option("24h")
         await found.page.get_by_label("Resource").select_option("memory")
