@@ -57,8 +57,7 @@ MEMORY: Final = (
     *mutants_of(
         "index.ordered",
         ("memory_of_users_looks_once", "23: a pass measures all shares at one moment", "            if is_current and entry[-2] > self._outdated:\n", "            if is_current:\n"),
-        ("memory_takes_the_place_of_others", "9: the first in rank comes next", "                elif heap and self._least is None and heap[0][-1] is member:", "                elif heap and self._least is None:"),
-        ("least_of_the_pile_is_the_first_to_come", "9: the first in rank comes next", "            if entry < least:\n", "            if False:\n"),
+        ("memory_takes_the_place_of_others", "9: the first in rank comes next", "                elif heap and heap[0] is old:", "                elif heap:"),
         ("turns_end_at_the_end_of_the_line", "9: the first in rank comes next", "                if not line or line[-1] < entry:\n", "                if True:\n"),
     ),
     *mutants_of(

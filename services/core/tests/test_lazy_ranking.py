@@ -6,11 +6,9 @@ import gc
 import weakref
 from random import Random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remuda_core.index import ordered
 from remuda_core.index.ordered import Entry, LazyRanking
 from remuda_core.index.trees import PassBudget
 from remuda_core.limits import STEPS_PER_RANK
@@ -98,16 +96,9 @@ class Grower:
         return (self.past + self.use * self.time[0], self.number)
 
 
-@given(seed=st.integers(0, 10**6), sorted_at_once=st.sampled_from((0, 5, ordered.SORTED_AT_ONCE)))
-def test_outdated_ranks_are_bounds(seed: int, sorted_at_once: int) -> None:
-    """The first is the first by the present ranks, whatever comes, goes, changes and grows between. `sorted_at_once`:
-    up to how many entries are sorted; more are in a heap."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ordered, "SORTED_AT_ONCE", sorted_at_once)
-        rank_what_grows(seed)
-
-
-def rank_what_grows(seed: int) -> None:
+@given(seed=st.integers(0, 10**6))
+def test_outdated_ranks_are_bounds(seed: int) -> None:
+    """The first is the first by the present ranks, whatever comes, goes, changes and grows between."""
     random, time, budget = Random(seed), [0], PassBudget()
     ranking: LazyRanking[Grower] = LazyRanking(budget)
     members = [Grower(number, random.choice((0, 1, 1, 5)), time) for number in range(random.randint(1, 12))]

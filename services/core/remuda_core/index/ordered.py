@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from heapq import heapify, heappop, heappush, heapreplace
+from collections.abc import Iterator
+from heapq import heappop, heappush, heapreplace
 from typing import Any, Generic, Protocol, TypeVar
 
 from ..limits import LEFTOVERS, STEPS_PER_RANK
@@ -23,8 +24,6 @@ Rank = tuple[Any, ...]
 # The room of a hidden item, which fits no need: it is shorter than any need, and its one place is too small.
 HIDDEN: Vector = (float("-inf"),)
 MOST_IN_BLOCK = 64
-# The most entries that are sorted at once. Sorting more costs a turn more than a heap.
-SORTED_AT_ONCE = 256
 
 
 def covers(room: Vector, need: Vector) -> bool:
@@ -232,17 +231,12 @@ class LazyRanking(Generic[M]):
     `touch` marks a member whose rank may have changed. `first` computes the ranks of the marked members: O(log n) each.
     `outdate` says that ranks may have grown. They are then bounds, and computed again only when they come first: O(log
     n) for each rank that lies below the first one, charged to the budget.
-    An entry that ranks last goes to a FIFO, as that of a member that has just had its turn among equals. All others go
-    to a pile of which the least is known. When that comes first, all entries are sorted into the FIFO; or the pile
-    turns into a heap, if they were sorted not long ago. (For each turn a heap looks at many entries, which are seldom
-    in the cache of the processor.) A member that is ranked again leaves its old entry behind, which is dropped when it
-    comes up, or when old entries become too many. A ranking of one member computes no rank.
+    An entry that ranks last goes to a FIFO, as that of a member that has just had its turn among equals; all others go
+    to a heap. A member that is ranked again leaves its old entry behind, which is dropped when it comes up, or when old
+    entries become too many. A ranking of one member computes no rank.
     """
 
-    __slots__ = (
-        "_budget", "_dirty", "_heap", "_least", "_line", "_number", "_outdated", "_sort_at", "_tidy_at", "leader",
-        "members",
-    )  # fmt: skip
+    __slots__ = ("_budget", "_dirty", "_heap", "_line", "_number", "_outdated", "_tidy_at", "leader", "members")
 
     def __init__(self, budget: Budget | None = None) -> None:
         """`budget`: of a ranking that is outdated at times."""
@@ -253,13 +247,10 @@ class LazyRanking(Generic[M]):
         # The first member if it is known: the only one, or the one found since the last change. Else call `first`.
         self.leader: M | None = None
         self._line: deque[Entry] = deque()
-        # The heap, or the pile as long as its least entry is noted.
         self._heap: list[Entry] = []
-        self._least: Entry | None = None
         self._dirty: list[M] = []
         self._number = 0
         self._tidy_at = LEFTOVERS  # the number at which to check whether there are too many entries
-        self._sort_at = 0  # the number from which on all entries may be sorted again: half of them are new
 
     def enter(self, member: M) -> None:
         """Add the member, or mark it as changed if it is in the ranking."""
@@ -294,7 +285,6 @@ class LazyRanking(Generic[M]):
         """Compute all ranks again: they are of another kind now, and do not compare with the old ones. O(n log n)."""
         self._line.clear()
         self._heap.clear()
-        self._least = None
         for member in self.members:
             member.entry = None
             self.touch(member)
@@ -322,7 +312,6 @@ class LazyRanking(Generic[M]):
         drop them elsewhere."""
         self._dirty.clear()
         self._heap.clear()
-        self._least = None
         self._line.clear()
         self.leader = next(iter(self.members), None)
         if self.leader is not None:
@@ -336,13 +325,7 @@ class LazyRanking(Generic[M]):
             self._settle()
         line, heap = self._line, self._heap
         while True:
-            in_line = True
-            if heap and not (line and line[0] < (self._least or heap[0])):
-                if self._least is not None or self._number >= self._sort_at:
-                    self._arrange()
-                    line, heap = self._line, self._heap
-                    continue
-                in_line = False
+            in_line = not heap or (line and line[0] < heap[0])
             entry = line[0] if in_line else heap[0]
             member: M = entry[-1]
             is_current = member.entry is entry
@@ -364,68 +347,39 @@ class LazyRanking(Generic[M]):
         self._number += 1
         member = entry[-1]
         entry[:] = member.rank() + (self._number, member)  # noqa: RUF005 - half the time of unpacking
-        if in_heap:
-            self._move_down(entry)
-        elif not self._line or self._line[-1] < entry:
-            self._line.append(entry)
-        else:
-            self._put(entry)
-
-    def _move_down(self, entry: Entry) -> None:
-        """Move the first entry of the heap to its place by its present rank."""
         if not self._line or self._line[-1] < entry:
-            heappop(self._heap)
             self._line.append(entry)
-        else:
+            if in_heap:
+                heappop(self._heap)
+        elif in_heap:
             heapreplace(self._heap, entry)
-
-    def _put(self, entry: Entry) -> None:
-        """Add an entry that does not rank last."""
-        heap, least = self._heap, self._least
-        if least is not None:
-            heap.append(entry)
-            if entry < least:
-                self._least = entry
-        elif heap:
-            heappush(heap, entry)
         else:
-            heap.append(entry)
-            self._least = entry
-
-    def _arrange(self) -> None:
-        """Sort all entries, or let the pile be a heap: the FIFO does not have the first one. O(log n), amortised."""
-        size = len(self._line) + len(self._heap)
-        if self._number >= self._sort_at:
-            self._sort_at = self._number + size // 2 + 1
-            if size <= SORTED_AT_ONCE:
-                self._sort_out()
-                return
-        if self._least is not None:
-            heapify(self._heap)
-            self._least = None
+            heappush(self._heap, entry)
 
     def _settle(self) -> None:
         members, line, heap, number = self.members, self._line, self._heap, self._number
-        entry: Entry
         uses_again = self._budget is not None
         for member in self._dirty:
             if member in members:
                 member.dirty = False
                 number += 1
-                entry = member.entry = member.rank() + (number, member)  # noqa: RUF005 - as above
-                if line and line[0][-1] is member:  # its turn is over
+                entry: Entry = member.rank() + (number, member)  # noqa: RUF005 - as above
+                old: Entry = None  # that of a turn which is just over: the new one takes its place
+                if line and line[0][-1] is member:
                     old = line.popleft()
-                    if uses_again:
-                        old[:] = entry
-                        entry = member.entry = old
-                elif uses_again:
-                    entry = member.entry = [*entry]
+                elif heap and heap[0][-1] is member:
+                    old = heap[0]
+                if uses_again:
+                    entry = _renewed(old, entry)
+                member.entry = entry
                 if not line or line[-1] < entry:
                     line.append(entry)
-                elif heap and self._least is None and heap[0][-1] is member:  # the same
+                    if heap and heap[0] is entry:
+                        heappop(heap)
+                elif heap and heap[0] is old:
                     heapreplace(heap, entry)
                 else:
-                    self._put(entry)
+                    heappush(heap, entry)
         self._dirty.clear()
         self._number = number
         if number >= self._tidy_at:
@@ -440,10 +394,12 @@ class LazyRanking(Generic[M]):
 
     def _sort_out(self) -> None:
         """Keep only current entries, in the FIFO."""
-        self._line, self._heap, self._least = deque(sorted(self._valid())), [], None
+        self._line, self._heap = deque(sorted(self._valid())), []
 
-    def _valid(self) -> list[Entry]:
-        return [entry for entries in (self._line, self._heap) for entry in entries if entry[-1].entry is entry]
+    def _valid(self) -> Iterator[Entry]:
+        for entry in (*self._line, *self._heap):
+            if entry[-1].entry is entry:
+                yield entry
 
     def ranks(self) -> dict[M, tuple[Any, ...]]:
         """The rank of each member as the ranking has it, for `check`; of an outdated entry, which is a bound, the
@@ -457,3 +413,10 @@ class LazyRanking(Generic[M]):
                 found[member] = member.rank()
                 assert bound <= found[member], f"{member} ranked {bound}, and ranks {found[member]} by now"
         return found
+
+
+def _renewed(old: list[Any] | None, entry: tuple[Any, ...]) -> list[Any]:
+    if old is None:
+        return [*entry]
+    old[:] = entry
+    return old
