@@ -87,3 +87,13 @@ def apply_rights(plane: Plane, *parts: str) -> None:
     for part in parts:
         for manifest in YAML(typ="safe").load_all(DEPLOY / part / "rights.yaml"):
             plane.apply(manifest)
+
+
+async def until_explained(it: Cluster, name: str, part: str) -> None:
+    """An ask is decided and explained again while others are looked at."""
+    said = ""
+    for _ in range(30):
+        said = await it.explained(name)
+        if part in said:
+            return
+    raise AssertionError(said)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from integrations.kubernetes.tests.control_plane.existing import Plane
-from integrations.kubernetes.tests.suite.modes import Mode, reason
+from integrations.kubernetes.tests.suite.modes import Mode, reason, until_explained
 from remuda.embedded import NatsServer
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.client import Client
@@ -127,8 +127,7 @@ async def test_pod_seen_again_is_decided_again(
             await it.create(plugin.pod("one", app="app", queue="root.b", cpu="1"))
             await it.told("TaskRejected", "one")
             await it.until(lambda pods: "binding rejected" in reason(pods["one"]))
-            explained = await it.explained("one")
-            assert "was not bound to node n1: binding rejected" in explained, explained
+            await until_explained(it, "one", "was not bound to node n1: binding rejected")
         finally:
             await may_bind(it.client, may=True)
         on = await it.bound("one")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from integrations.kubernetes.tests.cluster import Cluster
-from integrations.kubernetes.tests.suite.modes import Mode
+from integrations.kubernetes.tests.suite.modes import Mode, until_explained
 from integrations.kubernetes.tests.suite.test_gangs import group, member
 from remuda.embedded import NatsServer
 
@@ -33,15 +33,6 @@ async def priorities(it: Cluster, **values: int) -> AsyncIterator[None]:
     finally:
         for name in values:
             await it.client.call("DELETE", f"{CLASSES}/{name}")
-
-
-async def until_explained(it: Cluster, name: str, part: str) -> None:
-    said = ""
-    for _ in range(30):
-        said = await it.explained(name)
-        if part in said:
-            return
-    raise AssertionError(said)
 
 
 # Order
