@@ -26,8 +26,8 @@ gc.set_threshold(100_000, 50, 50)
 
 
 def _nice(increment: int) -> int:
-    """On a busy machine, what has the lowest priority takes minutes for a tenth of a second of work. What tests do in
-    their own processes and in children of these has one priority."""
+    """Does nothing: processes of tests, and children of these, run at one priority. On a busy machine, work at the
+    lowest one takes minutes for a tenth of a second."""
     return os.getpriority(os.PRIO_PROCESS, 0)
 
 

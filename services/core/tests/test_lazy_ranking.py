@@ -5,10 +5,12 @@ from __future__ import annotations
 import gc
 import weakref
 from random import Random
+from typing import Any, cast
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from remuda_core.check.sizes import measured
 from remuda_core.index.ordered import Entry, LazyRanking
 from remuda_core.index.trees import PassBudget
 from remuda_core.limits import STEPS_PER_RANK
@@ -138,6 +140,19 @@ def test_turns_use_their_entries_again() -> None:
         ranking.touch(first)
     ranking.first()
     assert sorted(id(each.entry) for each in members) == entries
+
+
+def test_an_entry_counts_once_in_the_sizes_of_a_state() -> None:
+    """Whatever it is made of: the bounds of sizes hold for entries that are left behind, too."""
+    ranking: LazyRanking[Grower] = LazyRanking(PassBudget())
+    members = [Grower(number, 1, [0]) for number in range(20)]
+    for turn in range(60):
+        ranking.enter(members[turn % 20])
+        ranking.first()
+    found, _ = measured(cast(Any, ranking), None)
+    entries = len(ranking._line) + len(ranking._heap)
+    assert entries > 20
+    assert found["LazyRanking._line"] + found["LazyRanking._heap"] == entries
 
 
 def test_only_those_that_come_first_are_ranked_again() -> None:

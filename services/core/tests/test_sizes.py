@@ -9,9 +9,9 @@ from pkgutil import walk_packages
 import pytest
 
 import remuda_core
-from remuda_core.check.sizes import EACH, EXCLUDED, PER_NODE, PER_OBJECT, SUMS, slots
+from remuda_core.check.sizes import EACH, EXCLUDED, OF_ENTRIES, PER_NODE, PER_OBJECT, SUMS, slots
 
-NAMES = sorted({*EACH, *EXCLUDED, *PER_NODE, *PER_OBJECT, *SUMS})
+NAMES = sorted({*EACH, *EXCLUDED, *OF_ENTRIES, *PER_NODE, *PER_OBJECT, *SUMS})
 
 
 def classes() -> dict[str, type]:

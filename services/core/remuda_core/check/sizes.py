@@ -63,6 +63,9 @@ EXCLUDED: Final = {
     "Preemption.uuids": "a plan has at most VICTIMS_PER_PLAN",
 }
 
+# Containers of lists that count once, whatever they are made of: a few numbers and a member.
+OF_ENTRIES: Final = frozenset(("LazyRanking._line", "LazyRanking._heap"))
+
 # The maximum of entries in each object, for containers that may exceed the general rule.
 EACH: Final = {
     "State.holds": limits.HOLDS,
@@ -151,15 +154,16 @@ def measured(state: State, index: Index | None) -> tuple[Counter[str], Counter[s
             if role is Role.OBJECT:
                 todo.append(value)
             elif role is not Role.VALUE:
-                counted = 0 if full_name in EXCLUDED else entries(value, todo)
+                counted = 0 if full_name in EXCLUDED else entries(value, todo, nested=full_name not in OF_ENTRIES)
                 if counted:
                     found[full_name] += counted
                     largest[full_name] = max(largest[full_name], counted)
     return found, largest
 
 
-def entries(container: Any, todo: list[Any]) -> int:
-    """The number of entries, including nested containers. Appends the objects found to `todo`."""
+def entries(container: Any, todo: list[Any], *, nested: bool = True) -> int:
+    """The number of entries. `nested`: including those of nested containers, except tuples. Appends the objects found
+    to `todo`."""
     counted = len(container)
     inside: list[Any] = list(container)
     if isinstance(container, dict):
@@ -171,9 +175,9 @@ def entries(container: Any, todo: list[Any]) -> int:
         role = role_of(value.__class__)
         if role is Role.OBJECT:
             todo.append(value)
-        elif value.__class__ in NESTED:
+        elif nested and value.__class__ in NESTED:
             counted += entries(value, todo)
-        elif role is Role.TUPLE:
+        elif role is Role.TUPLE or (not nested and role is Role.CONTAINER):
             inside += value
     return counted
 

@@ -218,9 +218,9 @@ class Budget(Protocol):
     found: bool
 
 
-# (*rank, number, member): no two members have the same rank, and the number grows. A list in a ranking that is outdated
-# at times, and used again when it comes up: tuples that take the place of others are all young to the search for
-# cycles, however many there are.
+# (*rank, number, member): no two members have the same rank, and the number grows. In a ranking that is outdated at
+# times it is a list, which is used again when it comes up. A tuple that takes the place of another is young to Python's
+# search for cycles, which begins when the number of objects grows: it would find all entries young at once.
 Entry = Any
 M = TypeVar("M", bound=Member)
 

@@ -400,7 +400,7 @@ class ParentOrder(QueueOrder):
         """Whether the dormant child ranks before the first one that is not."""
         rank, entry = other.dormant_rank, child.entry
         assert rank is not None, "what was found is dormant"
-        return rank < (tuple(entry) if entry is not None and len(self.ranking.members) > 1 else child.rank())
+        return rank < (entry if entry is not None and len(self.ranking.members) > 1 else child.rank())
 
     def _fall_asleep(self, child: QueueOrder, negated_headroom: Vector | None) -> Rank:
         """Make a child dormant that has nothing schedulable. Returns its rank."""
