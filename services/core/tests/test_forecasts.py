@@ -149,6 +149,19 @@ def test_windows_change_the_maximum(maximum: int, calendar: tuple[Window, ...], 
     assert {**first, **cluster.starts()} == {"a": [0.0] * 5, **{key: [at] * 5 for key, at in expected.items()}}
 
 
+def test_nothing_starts_above_a_maximum() -> None:
+    """Also not what wants nothing of the resource."""
+    cluster = Cluster(vcore=8, maximum=8, calendar=(other(3, 1, 30),))
+    cluster.ask("a", 4, 10)
+    assert cluster.cycle() == ["a"]
+    cluster.now_ms += MINUTE_MS
+    cluster.handle(Tick())
+    cluster.handle(UpdateNode(PARTITION, "n0", "UPDATE", {}, {"vcore": 8, "memory": 1}))
+    cluster.handle(SubmitAsk(Ask(PARTITION, "app", "b", {"memory": 1}, 1, 0, 5 * MINUTE_MS)))
+    assert cluster.cycle() == []
+    assert cluster.starts() == {"b": [9.0] * 5}
+
+
 def test_the_end_of_a_loan_is_played() -> None:
     cluster = Cluster(vcore=12, maximum=6, eod=8)
 

@@ -345,9 +345,7 @@ class _Play:
         return one.bound_to is not None or not any(_misses(span, one, now_ms) for span in self.world.away.get(node, ()))
 
     def _admits(self, one: Waiting) -> bool:
-        """What is wanted of no resource is not in the way: running work may be above a maximum."""
-        amounts = one.amounts
-        return all(amounts[at] <= max(room, 0) for limit in one.limits for at, room in self.rooms[limit].items())
+        return all(one.amounts[at] <= room for limit in one.limits for at, room in self.rooms[limit].items())
 
     def _change(self, change: Change) -> None:
         room = self.rooms[change.limit]
