@@ -22,7 +22,7 @@ class Fact(msgspec.Struct, frozen=True, gc=False):
     pass
 
 
-# What facts are about: the first fields of many
+# Subjects of facts: their first fields
 
 
 class PartitionFact(Fact):

@@ -161,10 +161,10 @@ def of_preemption(preemption: Preemption) -> Timer:
     return Timer(at_ms, "preemption", ask.partition, ask.application_id, ask.allocation_key)
 
 
-# Which timers there are
+# Subjects of timers
 
 
-# By the kind of timer: what it is about, None if that is gone; and the timer that this has.
+# By the kind of timer: how its subject is found, None if that is gone; and the timer that the subject has now.
 Find = Callable[[State, Partition, Timer], Any]
 TimerOf = Callable[[State, Partition, Any], Timer | None]
 
@@ -228,7 +228,7 @@ OF_SUBJECTS: Final[dict[str, tuple[Find, TimerOf]]] = {
 
 
 def subject_of(state: State, timer: Timer) -> Any:
-    """What the timer is about; None if that is gone, or has another timer now."""
+    """The subject of the timer, for its function in `decide.expire`; None if it is gone, or has another timer now."""
     if timer.kind == "loan":  # also of a partition that is not there now
         lender, _, borrower = timer.key.partition(" ")
         key = LoanKey(timer.partition, lender, borrower)
@@ -245,7 +245,7 @@ def subject_of(state: State, timer: Timer) -> Any:
 
 
 def asked_by(partition: Partition, number: int) -> Question | Replacement | Preemption | None:
-    """What the RM is asked about by the open question of this number."""
+    """The subject of the open question to the RM with this number."""
     found = partition.questions.get(number) or partition.replacements_asked.get(number)
     return found or preemption_asked(partition, number)
 

@@ -31,8 +31,8 @@ V = TypeVar("V")
 
 
 def dump(state: State) -> dict[str, Any]:
-    """Everything that facts determine: without index, stream positions and clock. Sums have no zeros. What a version
-    has added is left out where there is none."""
+    """Everything that facts determine: without index, stream positions and clock. Sums have no zeros. Later
+    additions are left out while they are empty, so that digests of states without them stay as they were."""
     return {
         **_fields(
             state, "rm_id", "registration", "registered", "rm_state", "configuration", "next_seq", "next_allocation",

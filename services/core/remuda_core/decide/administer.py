@@ -78,7 +78,7 @@ def administer(state: State, command: Administer, now_ms: int) -> Iterator[Fact]
 
 
 class Act(NamedTuple):
-    """What an operator does, and where."""
+    """An action of an operator that is being decided, and the state and partition that it is about."""
 
     state: State
     partition: Partition

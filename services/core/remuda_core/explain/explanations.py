@@ -36,7 +36,7 @@ class Explanations:
         return found if rm_state == RUNNING else [Constraint("rm", "", f"the resource manager is {rm_state}"), *found]
 
     def holders(self, partition: Partition, ask: PendingAsk, constraint: Constraint) -> Holders:
-        """Who holds what the constraint is about. All asks of an application have the same answer."""
+        """The applications that hold what the constraint is about: the same for all asks of an application."""
         like = ask.application, constraint
         found = self._holders.get(like)
         if found is None:

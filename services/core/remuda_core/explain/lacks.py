@@ -1,4 +1,4 @@
-"""What an ask lacks on a node."""
+"""How much an ask lacks on a node: in all, and on devices."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..state import Node
 
 
 def never_fits(ask: Ask, node: Node) -> float:
-    """What `missing` will be when everything has left the node that can leave."""
+    """How much is missing even when everything that can leave the node has left it. 0: the ask fits then."""
     return missing(ask, node, all_left=True)
 
 

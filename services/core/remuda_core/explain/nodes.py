@@ -1,4 +1,4 @@
-"""Why no node takes an ask: none is large enough or has room, stays long enough, is accepted or is free for it."""
+"""Why no node takes an ask: none is large enough, has room, stays long enough, is accepted by the RM, or is free."""
 
 from __future__ import annotations
 

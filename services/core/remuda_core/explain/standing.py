@@ -1,4 +1,4 @@
-"""What stands in the way of an ask apart from nodes: holds, turns, slots, limits, maxima, budgets."""
+"""Why an ask waits, apart from nodes: holds, turns, slots, limits, maxima and budgets are in its way."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def _short(
 
 
 def _wanted(pending: PendingAsk, index: PartitionIndex | None) -> Resource:
-    """What is placed with the ask: of a group all that starts together."""
+    """The amounts that are placed at once: of the ask, or of all members of its group that start together."""
     together = _together(pending, index)
     return pending.ask.resource if together is None else asked_together(together)
 

@@ -544,7 +544,7 @@ class ReservedNodes:
     def _age(self, node: Node) -> Age:
         return node.reserved_ms, self.of[node].ask.seq, node.id
 
-    # Who may take a kept node?
+    # Takers of kept nodes
 
     def next_claimants(self) -> list[AskClass]:
         """The next ask classes that may have the right to a kept node, each with its turn."""

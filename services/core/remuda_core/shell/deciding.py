@@ -140,7 +140,7 @@ class CommitInProgress:
         self.write(facts, decision)
 
     def write(self, facts: Sequence[Fact], decision: log_pb2.Decision) -> None:
-        """Append facts, the last that the state has, to the decision."""
+        """Append facts to the decision. The state has just applied them, and none after them."""
         self.facts += len(facts)
         self.codec.write(facts, decision)
 

@@ -305,8 +305,8 @@ class AccountRecord(Record):
 
 
 class BudgetRecord(Record):
-    """A budget, its use in base units * ms. What it bounds now follows from the queue. `gone`: a queue that is no more,
-    with its path and its budget."""
+    """A budget, its use in base units * ms. The amounts that it bounds follow from its queue. `gone`: that queue, with
+    its path and budget, if it is no longer there."""
 
     partition: str
     queue: str

@@ -552,7 +552,7 @@ class Application:
 
     @property
     def quotas(self) -> tuple[Queue | Tracker, ...]:
-        """What bounds its amounts: its queues from the leaf up, and the trackers in which it counts."""
+        """Those that bound its amounts: its queues from the leaf up, and the trackers in which it counts."""
         return (*self.queue.path_to_root, *self.trackers)
 
     def enters(self, state: str, at_ms: int) -> None:

@@ -13,7 +13,7 @@ from ..state import Loan, Partition, Queue
 
 
 class Maximum(NamedTuple):
-    """What a queue has from a time on."""
+    """The maximum of a queue from a time on."""
 
     from_ms: int
     most: Resource

@@ -128,7 +128,7 @@ class _Search:
         """Raises GivenUp; `changes` has those found before."""
         sufficient: list[set[str]] = []
         for count in range(1, WHAT_IF_KINDS + 1):
-            # Nobody has to lose anything for a change of more kinds, if a smaller one is known.
+            # A change of more kinds, by which others lose something, is not needed if a smaller one is known.
             kinds_left = [kind for kind in self._kinds if not (self.changes and kind in CHOSEN)]
             for kinds in combinations(kinds_left, count):
                 if any(known <= {*kinds} for known in sufficient):

@@ -110,7 +110,7 @@ def same(value: Any) -> Any:
     return value
 
 
-# What protobuf stores as it is.
+# Of single fields. `same`: protobuf stores the value as it is.
 PLAIN = Conversion(same, same)
 PLAIN_MANY = Conversion(same, tuple)
 MAP = Conversion(same, dict)

@@ -79,7 +79,7 @@ def _unless(default: int) -> Conversion:
     return Conversion(lambda value: 0 if value == default else value, lambda value: value or default)
 
 
-# What is not as `by_name` has it, by the full name of the message or of the field.
+# Exceptions from `by_name`, by the full name of the message or of the field.
 SPECIAL: Final = {
     "remuda.v1.Configuration.compatibility": Conversion(same, lambda text: text or "none"),
     "remuda.v1.PartitionConfig": Conversion(write_partition, read_partition),

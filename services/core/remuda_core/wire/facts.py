@@ -98,7 +98,7 @@ def read_recovered(message: Any) -> facts.AllocationRecovered:
     return facts.AllocationRecovered(allocation)
 
 
-# What is not as `by_name` has it, by the full name of the message or of the field.
+# Exceptions from `by_name`, by the full name of the message or of the field.
 SPECIAL: Final = {
     **configuration.SPECIAL,
     "si.v1.AllocationAsk": Conversion(written_ask, read_logged_ask),
