@@ -351,12 +351,30 @@ async def test_pages_of_the_method_are_sums_of_the_same_hours(bus: MemoryBus) ->
     assert (await asked(bus, **fields)).rows[-1].used["gpu"] == f"{13 * HOUR_MS}"
 
 
+@pytest.mark.parametrize("is_kept", [True, False])
+async def test_each_page_says_the_whole_time(bus: MemoryBus, is_kept: bool) -> None:
+    """Though hours of it are not closed yet, or the ledger is no longer kept."""
+    if not is_kept:
+        await bus.delete(subjects.EVENT_BOOKMARKS.name, subjects.ledger_key(RM), 1)
+    fields: dict[str, Any] = {"since_ms": DAY_MS, "until_ms": DAY_MS + 48 * HOUR_MS, "by": ["queue"]}
+    whole, token = await asked(bus, **fields), ""
+    found: list[admin.LedgerRow] = []
+    for _ in whole.rows:
+        page = await asked(bus, limit=1, page_token=token, **fields)
+        found += page.rows
+        token = page.next_page_token
+    assert found == list(whole.rows) and len(found) == 3 and not token
+    assert {row.until_ms for row in found} == {fields["until_ms"]}
+
+
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
         ({"by": ["cluster"]}, "by 'cluster': expected"), ({"per": "week"}, "per 'week': expected"),
         ({"zone": "Nowhere"}, "zone 'Nowhere': expected"), ({"since_ms": 5, "until_ms": 5}, "since_ms is 5, expected"),
-        ({"since_ms": -1}, "since_ms is -1, expected"), ({"page_token": "{}"}, "page_token is '{}', expected"),
+        ({"since_ms": -1}, "since_ms is -1, expected 0 or more, and less than until_ms, "),
+        ({"until_ms": -5}, "until_ms is -5, expected 0 or more"),
+        ({"page_token": "{}"}, "page_token is '{}', expected"),
         ({"page_token": "[1,2,3]"}, "page_token is"), ({"rm": "*"}, r"rm is '\*', expected"),
         ({"rm": "other"}, "no resource manager 'other' is registered, and none has a ledger"),
     ],

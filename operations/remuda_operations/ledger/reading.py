@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -132,14 +132,16 @@ def _names(names: Mapping[str, str]) -> dict[str, Any]:
 
 
 async def read_ledger(
-    bus: Bus, rm_id: str, query: LedgerQuery, seen: Seen | None = None, most_rows: int | None = None
-) -> LedgerAnswer:
-    """`seen`: whether a row of this partition, queue and user is shown; None: all are. Raises BusError, and
-    TooManyRows beyond `most_rows`."""
+    bus: Bus, rm_id: str, query: LedgerQuery, seen: Seen | None = None, most_rows: int | None = None,
+    closed_by_ms: int | None = None,
+) -> LedgerAnswer:  # fmt: skip
+    """`seen`: whether a row of this partition, queue and user is shown; None: all are. `closed_by_ms`: hours that begin
+    from then on do not count. Raises BusError, BadQuery, and TooManyRows beyond `most_rows`."""
     bookmark, _ = await bookmark_of(bus, rm_id)
     sums = Sums(query, seen, most_rows)
     begun_ms, closed_ms = (bookmark.begun_ms, bookmark.closed_ms) if bookmark is not None else (0, 0)
-    for wanted in _ranges(rm_id, query, closed_ms):
+    read = query if closed_by_ms is None else replace(query, until_ms=min(query.until_ms, closed_by_ms))
+    for wanted in _ranges(rm_id, read, closed_ms):
         async for payloads in _messages(bus, wanted):
             try:
                 await asyncio.to_thread(sums.add_all, payloads)

@@ -36,7 +36,8 @@ class Ledgers:
         try:
             query = _query(request, after)
             async with self._readings:
-                answer = await read_ledger(bus, rm, query, most_rows=LEDGER_ROWS)
+                closed_by_ms = after.closed_ms if after is not None else None
+                answer = await read_ledger(bus, rm, query, most_rows=LEDGER_ROWS, closed_by_ms=closed_by_ms)
         except BadQuery as error:
             raise Refused(str(error)) from None
         except TooManyRows as error:
@@ -48,11 +49,12 @@ class Ledgers:
 
 
 class _Place(NamedTuple):
-    """The last row of a page. `since_ms`, `until_ms`: the hours that were closed at the first page: all pages are sums
-    of the same hours."""
+    """The last row of a page. `since_ms`, `until_ms`: the whole time. `closed_ms`: of it, all pages are sums of the
+    hours before, which were closed at the first page."""
 
     since_ms: int
     until_ms: int
+    closed_ms: int
     from_ms: int
     names: tuple[str, ...]
 
@@ -70,11 +72,13 @@ def _place(token: str) -> _Place | None:
 def _query(request: admin.GetLedgerRequest, after: _Place | None) -> LedgerQuery:
     """Raises BadQuery, Refused."""
     until_ms = request.until_ms or time.time_ns() // 1_000_000
-    since_ms = request.since_ms or until_ms - DAY_MS
+    since_ms = request.since_ms or max(0, until_ms - DAY_MS)
     if after is not None:
         since_ms, until_ms = after.since_ms, after.until_ms
+    if until_ms < 0:
+        raise Refused(f"until_ms is {until_ms}, expected 0 or more")
     if not 0 <= since_ms < until_ms:
-        raise Refused(f"since_ms is {since_ms}, expected a time before until_ms, {until_ms}")
+        raise Refused(f"since_ms is {since_ms}, expected 0 or more, and less than until_ms, {until_ms}")
     return LedgerQuery(
         hours.hour_of(since_ms), until_ms, tuple(request.by), request.per or "all", request.zone or "UTC",
         request.partition, request.queue.lower(), request.user, request.application,
@@ -88,8 +92,12 @@ async def _page(answer: LedgerAnswer, limit: int, after: _Place | None) -> admin
         rows = [row for row in rows if (row.from_ms, tuple(row.names.values())) > begin]
     await add_rows(response.rows, map(_texts, replace(answer, rows=rows[:limit]).as_json()["rows"]))
     if len(rows) > limit:
-        last, until_ms = rows[limit - 1], min(answer.query.until_ms, answer.closed_ms)
-        place = _Place(answer.query.since_ms, until_ms, last.from_ms, tuple(last.names.values()))
+        last, query = rows[limit - 1], answer.query
+        if after is not None:
+            closed_ms = after.closed_ms
+        else:  # 0: no ledger is kept any more, so no further hour is closed
+            closed_ms = min(query.until_ms, answer.closed_ms or query.until_ms)
+        place = _Place(query.since_ms, query.until_ms, closed_ms, last.from_ms, tuple(last.names.values()))
         response.next_page_token = encoded(place)
     return response
 
