@@ -158,5 +158,17 @@ async def test_a_gap_is_named_and_what_follows_a_snapshot_behind_it_is_there(
     assert found.different == 0 and found.commits == 40 + len(states) - 65
 
 
+async def test_an_archive_without_a_state_to_begin_with_says_so(
+    played: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder, "COMMITS_OF_A_SEGMENT", 10)
+    store = Store.open(str(tmp_path))
+    await played.write(store)
+    await store.delete(min(await store.names()))
+    past = await Past.open(store, played.rm)
+    with pytest.raises(NoPast, match=f"no snapshot of '{played.rm}', and begins with commit 1[0-9]"):
+        await past.beginning(None)
+
+
 def _of(state: tuple[int, int, str, bytes]) -> tuple[int, int, bytes]:
     return state[0], state[1], state[3]

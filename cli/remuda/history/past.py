@@ -139,7 +139,13 @@ class Past:
 
     async def beginning(self, since: At | None) -> Restored:
         """The state at `since`; None: the oldest of the last part of the archive without a gap."""
-        return await self.restore(since) if since is not None else [one async for one, _ in self.stretches()][-1]
+        if since is not None:
+            return await self.restore(since)
+        begins = [begin async for begin, _ in self.stretches()]
+        if not begins:
+            first = self._held.segments[0].first
+            raise NoPast(f"the archive has no snapshot of {self.rm!r}, and begins with commit {first}")
+        return begins[-1]
 
     async def parts(self, since: At | None, until: At = LAST) -> AsyncIterator[tuple[Restored, At]]:
         """The period that begins at `since`, with its state and its end; None: each part of the archive without a
