@@ -14,7 +14,6 @@ from remuda.embedded import NatsServer
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.client import Client
 
-RIGHTS_FILES = [Path(__file__).parents[4] / f"deploy/kubernetes/{name}/rights.yaml" for name in ("scheduler", "plugin")]
 QUEUES = """
 partitions:
   - name: default
