@@ -44,7 +44,7 @@ PAST_PICTURES = {
 }
 # So much of the past is there, in ms, when the first of them is taken.
 PAST_MS = 5_000
-# What is replaced in the demonstration's queues.yaml for the replay.
+# A text of the demonstration's queues.yaml, and another one in its place for the replay.
 REPLAY = ("max: {vcore: 160, memory: 640Gi}", "max: {vcore: 320, memory: 1280Gi}")
 WITHIN_MS = 600_000
 QUEUES = Path(__file__).parents[1] / "cli/remuda/simulated_rm/demo/queues.yaml"
@@ -148,7 +148,7 @@ def _play(page: Page) -> None:
     page.get_by_text("Decided again exactly").wait_for(timeout=WITHIN_MS)
 
 
-# What is done on the page before its picture is taken.
+# Steps on a page before its picture is taken.
 ACTIONS = {"past": _look_back, "replays": _play}
 
 

@@ -204,7 +204,7 @@ class Auditor:
             raise Violation(f"{self.rm_id}: the ledger has {found}, the log {due}, {bookmark}")
 
     def _integral(self, from_ms: int, until_ms: int) -> Used:
-        """What was used, times milliseconds."""
+        """Use, times milliseconds."""
         sums: Used = {}
         for (since_ms, used), (next_ms, _) in pairwise([*self._used, (until_ms, {})]):
             lasted_ms = min(next_ms, until_ms) - max(since_ms, from_ms)

@@ -23,7 +23,7 @@ LOANS = (
 # All loans are over when the work of a simulation is.
 LASTS_S = (1.0, 8.0)
 # For some seconds two queues have other maxima, while loans begin and end (`resource_manager.CALENDAR` says when that
-# is). What is above a maximum is given back at once.
+# is). Use above a maximum is given back at once.
 CONFIGURATION = """
 partitions:
 - name: default

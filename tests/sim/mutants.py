@@ -110,7 +110,7 @@ def loans_stay_in_settings(patch: pytest.MonkeyPatch) -> None:
 
 
 def budgets_forget(patch: pytest.MonkeyPatch) -> None:
-    """What was used before a change does not count."""
+    """Use before a change does not count."""
     patch.setattr(budgets, "_gain", lambda *_: None)
 
 

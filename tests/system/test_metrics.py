@@ -167,7 +167,7 @@ async def test_every_query_has_data(
         # What `process.run` measures.
         LOOP_LAG.observe(0.0)
         ROUND_TRIP_SECONDS.set(await bus.round_trip_s() or 0.0)
-        # What takes longer: promises, forecasts that have come true, an hour of the ledger.
+        # These take longer: promises, forecasts that have come true, an hour of the ledger.
         for counted in (core_metrics.REPLICATION.promises_broken, core_metrics.BACKFILLED, LEDGER_HOURS):
             counted.labels("rm-1").inc()
         for measured in (core_metrics.ETA_COVERAGE, core_metrics.ETA_ERROR):

@@ -1,4 +1,4 @@
-"""What is found when the commits of a period are decided again, of whatever they are compared with."""
+"""Counts and differences of a period whose commits are decided again, whatever they are compared with."""
 
 from __future__ import annotations
 

@@ -3179,7 +3179,7 @@ Global___GetLedgerResponse: _TypeAlias = GetLedgerResponse  # noqa: Y015
 
 @_typing.final
 class LedgerRow(_message.Message):
-    """What was used from `from_ms` until `until_ms`. Names that rows are not told apart by are empty. Amounts by resource
+    """Use from `from_ms` until `until_ms`. Names that rows are not told apart by are empty. Amounts by resource
     are integers, in base units times milliseconds, as decimal texts, because they may exceed 64 bits.
     """
 

@@ -343,7 +343,7 @@ class AdminServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetLedger(self, request, context):
-        """What was used in closed hours, and what of it was wasted.
+        """Use in closed hours, and waste.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -73,7 +73,7 @@ def add_ledger(router: APIRouter, bus: Bus, source: Source, prices: Prices | Non
 
     router.add_api_route(
         "/rms/{rm}/ledger", ledger, methods=["GET"], response_class=Response, name="/rms/{rm}/ledger",
-        summary="What was used in closed hours, and what of it was wasted", dependencies=only(_PARAMETERS),
+        summary="Use in closed hours, and waste", dependencies=only(_PARAMETERS),
         openapi_extra={"responses": schemas.also_csv(schemas.answers(schemas.LEDGER))},
     )  # fmt: skip
 
