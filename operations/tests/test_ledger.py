@@ -370,6 +370,8 @@ async def test_each_page_says_the_whole_time(bus: MemoryBus, is_kept: bool) -> N
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
+        ({"by": [f"tag:{n}" for n in range(400)]}, "by has 2690 characters, expected at most 2000"),
+        ({"by": ["tag:" + "x" * 2_000]}, "by has 2004 characters, expected at most 2000"),
         ({"by": ["cluster"]}, "by 'cluster': expected"), ({"per": "week"}, "per 'week': expected"),
         ({"zone": "Nowhere"}, "zone 'Nowhere': expected"), ({"since_ms": 5, "until_ms": 5}, "since_ms is 5, expected"),
         ({"since_ms": -1}, "since_ms is -1, expected 0 or more, and less than until_ms, "),

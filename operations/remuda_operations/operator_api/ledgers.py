@@ -23,6 +23,8 @@ READINGS_AT_ONCE: Final = 2
 # Rows of all pages, for each of which the ledger is read anew. An hour has fewer, so each can be read in full.
 LEDGER_ROWS: Final = 50_000
 PAGE_ROWS: Final = 1_000
+# Of all names in `by`, which each row of an answer has, in a process that serves others, too.
+BY_CHARACTERS: Final = 2_000
 
 
 class Ledgers:
@@ -75,6 +77,8 @@ def _query(request: admin.GetLedgerRequest, after: _Place | None) -> LedgerQuery
     since_ms = request.since_ms or max(0, until_ms - DAY_MS)
     if after is not None:
         since_ms, until_ms = after.since_ms, after.until_ms
+    if (characters := sum(map(len, request.by))) > BY_CHARACTERS:
+        raise Refused(f"by has {characters} characters, expected at most {BY_CHARACTERS}")
     if until_ms < 0:
         raise Refused(f"until_ms is {until_ms}, expected 0 or more")
     if not 0 <= since_ms < until_ms:

@@ -3115,7 +3115,9 @@ class GetLedgerRequest(_message.Message):
     application: _builtins.str
     @_builtins.property
     def by(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What rows are told apart by: partition, queue, user, application, tags, tag:NAME. Empty: a row for all."""
+        """Names that rows are told apart by: partition, queue, user, application, tags, tag:NAME; 2,000 characters at most.
+        Empty: a row for all.
+        """
 
     def __init__(
         self,
