@@ -35,8 +35,10 @@ class Cluster:
     def handle(self, command: Any) -> None:
         self.core.handle(command, self.now_ms)
 
-    def use(self, name: str, queue: str, user: str, vcore: int, memory: int = 0) -> None:
-        self.handle(SubmitApplication(PARTITION, name, f"root.{queue}", user))
+    def use(
+        self, name: str, queue: str, user: str, vcore: int, memory: int = 0, groups: tuple[str, ...] = ()
+    ) -> None:  # fmt: skip
+        self.handle(SubmitApplication(PARTITION, name, f"root.{queue}", user, groups))
         need = {"vcore": vcore, "memory": memory} if memory else {"vcore": vcore}
         self.handle(SubmitAsk(Ask(PARTITION, name, "k", need)))
         self.handle(Schedule(10))
@@ -78,6 +80,17 @@ def test_targets_of_users_are_by_their_weights() -> None:
     assert {user: (one["share"], one["target"]) for user, one in shares.items()} == {
         "ann": (0.5, 0.75), "bob": (0.5, 0.25),
     }  # fmt: skip
+
+
+def test_the_weight_of_a_group_is_that_of_the_first_application() -> None:
+    """As in the ranking, where a user counts as the application that is next does."""
+    policy = {"application.sort.policy": "fair-users", "fair.user-weights": "@staff=3"}
+    cluster = Cluster(a=policy, b={})
+    cluster.use("app-1", "a", "ann", 4, groups=("staff",))
+    cluster.use("app-2", "a", "bob", 4)
+    cluster.use("app-3", "a", "ann", 1)
+    targets = {row["user"]: row["fair_share"]["target"] for row in cluster.rows("usage") if row["queue"] == "root.a"}
+    assert targets == {"ann": 0.75, "bob": 0.25}
 
 
 def test_users_of_a_leaf_have_shares_also_when_they_have_left() -> None:

@@ -62,7 +62,9 @@ class FairShares:
 
     def _siblings_by_user(self, partition: Partition, queue: Queue) -> Iterable[Sibling]:
         weights = user_weights(one.settings.properties for one in queue.path_to_root)
-        groups = {one.user: one.groups for one in queue.applications.values()} if weights is not None else {}
+        groups = dict[str, tuple[str, ...]]()
+        if weights is not None:  # those of the first application, as in the ranking
+            groups = {one.user: one.groups for one in reversed(queue.applications.values())}
         for user, account in self._accounts(partition, queue).items():
             weight = weights.of(user, groups.get(user, ())) if weights is not None else WEIGHT_ONE
             yield Sibling(user, account, weight, partition.total)
