@@ -24,6 +24,7 @@ FORECASTS: Final = (
         ("forecast_looks_at_ends_alone", f"{SECTION}: windows change maxima when they open", "| {change.at_ms for change in changes}", "| set()"),
         ("forecast_changes_come_late", f"{SECTION}: windows change maxima when they open", "changes[-1].at_ms <= now_ms", "changes[-1].at_ms < now_ms"),
         ("forecast_more_is_less", f"{SECTION}: a larger maximum leaves more room", "            room[at] += more", "            room[at] -= more"),
+        ("forecast_starts_above_a_maximum", f"{SECTION}: where less than nothing is left, nothing starts", "one.amounts[at] <= room ", "one.amounts[at] <= max(room, 0) "),
         ("forecast_windows_return_no_nodes", f"{SECTION}: nodes come back at the end of a window", "    if now_ms >= span.until_ms:\n        return False\n", ""),
     ),
 )  # fmt: skip
