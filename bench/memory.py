@@ -232,7 +232,12 @@ def main() -> None:
             print(json.dumps({"policy": policy, **speed(policy)}))
         print(json.dumps(passes()))
         return
-    sys.path.insert(0, os.environ.get("REMUDA_YARDSTICKS", str(Path(__file__).parents[2] / "shared" / "yardsticks")))
+    yardsticks = Path(os.environ.get("REMUDA_YARDSTICKS", Path(__file__).parents[2] / "shared" / "yardsticks"))
+    if options.log is None or not (yardsticks / "backfill.py").exists():
+        parser.error(
+            f"expected LOG, and the simulator backfill.py in {yardsticks} (REMUDA_YARDSTICKS names another directory)"
+        )
+    sys.path.insert(0, str(yardsticks))
     for name, found in rows(options.log):
         if options.json:
             print(json.dumps({"order": name, **found}), flush=True)
