@@ -1,9 +1,9 @@
-"""Writes the tables of tour.md: the functions that a walk passes through, and the places that an addition changes.
+"""Writes the lists of tour.md: the functions that a walk passes through, and the places that an addition changes.
 
     python -m docs.tour [--check]
 
-A table names functions as `module:qualified name`. This script imports each of them, so a table with a function that is
-gone cannot be written. tests/system/test_tour.py runs the walks and compares them with what is called.
+A walk names functions as `module:qualified name`. This script imports each of them, so it refuses one that is gone.
+tests/system/test_tour.py runs the walks and compares them with what is called.
 """
 
 from __future__ import annotations
@@ -30,33 +30,11 @@ def code_of(function: str) -> CodeType:
 
 
 def section(walk: Walk) -> str:
-    """A diagram of the processes, and a table of the functions."""
-    return f"{diagram(walk)}\n{table(walk)}"
-
-
-def diagram(walk: Walk) -> str:
-    lines = ["```mermaid", "sequenceDiagram"]
-    processes = dict.fromkeys(leg.process for leg in walk)
-    lines += [f"    participant {identifier(process)} as {process}" for process in processes]
-    for number, leg in enumerate(walk):
-        here = identifier(leg.process)
-        if number:
-            lines.append(f"    {identifier(walk[number - 1].process)}->>{here}: {leg.via}")
-        elif leg.via:
-            lines.append(f"    Note over {here}: {leg.via.replace('`', '')}")
-    return "\n".join([*lines, "```"]) + "\n"
-
-
-def identifier(process: str) -> str:
-    return process.replace(" ", "_")
-
-
-def table(walk: Walk) -> str:
-    """A numbered list of the functions, below the process that calls them."""
+    """A numbered list of the functions, below the process that calls them and what leads to it."""
     lines: list[str] = []
     number = 0
     for leg in walk:
-        lines += [f"**{leg.process}**", ""]
+        lines += [f"**{leg.process}**{f' ({leg.via})' if leg.via else ''}", ""]
         for hop in leg.hops:
             number += 1
             lines.append(f"{number}. [`{hop.function.partition(':')[2]}`]({link(hop)}) {hop.what}")

@@ -12,7 +12,7 @@ class Hop(NamedTuple):
 
 
 class Leg(NamedTuple):
-    """The part of a walk that is in one process. `via`: how it follows from the leg before."""
+    """The part of a walk that is in one process. `via`: how it follows from the leg before, or what begins the walk."""
 
     process: str
     via: str
@@ -29,7 +29,7 @@ ASK: Walk = (
             Hop("remuda_sdk.resource_manager.requests:RequestsOfRm.ask", "encodes the asks as `AllocationRequest`s"),
             Hop(
                 "remuda_sdk.resource_manager.requests:RequestPublisher.publish",
-                "numbers the messages, publishes them, and returns when they are durable",
+                "publishes numbered messages, and returns when they are durable",
             ),
         ),
     ),
@@ -37,15 +37,14 @@ ASK: Walk = (
         "rmproxy",
         "stream REQUESTS",
         (
-            Hop("remuda_rmproxy.inbound.forwarder:Forwarder._dispatch", "puts the request into the queue of its RM"),
+            Hop("remuda_rmproxy.inbound.forwarder:Forwarder._dispatch", "queues the request for its RM"),
             Hop(
                 "remuda_rmproxy.inbound.request_worker:RequestWorker.forward_some",
-                "takes the first requests of the queue; the worker of each RM waits for no other RM",
+                "takes the first requests; each RM has a worker of its own",
             ),
             Hop(
                 "remuda_rmproxy.inbound.translate:commands_of",
-                "checks the request and replaces the partition's name by the scheduler's; an invalid request becomes a"
-                " dead letter",
+                "checks the request and gives the partition the scheduler's name; an invalid one becomes a dead letter",
             ),
         ),
     ),
@@ -54,33 +53,25 @@ ASK: Walk = (
         "stream INBOX",
         (
             Hop("remuda_replication.leader:Leader._take", "reads the messages behind `state.inbox_seq`"),
-            Hop(
-                "remuda_core.shell.deciding:Deciding.commit", "begins a commit and decides one message after the other"
-            ),
-            Hop(
-                "remuda_core.core:Core.handle_in_steps", "decides a command, and writes each fact into state and index"
-            ),
-            Hop("remuda_core.decide:decide", "finds the function for this kind of command"),
-            Hop("remuda_core.decide.ask:submit_ask", "checks the ask and yields `AskAccepted`, or `AskRejected`"),
-            Hop("remuda_core.evolve.asks:ask_accepted", "writes the fact: the application has a pending ask"),
-            Hop(
-                "remuda_core.index.index:Index.apply", "updates the index of the partition, by the table in `apply.py`"
-            ),
-            Hop("remuda_core.index.apply:ask_accepted", "adds the ask to its ask class in the queue's order"),
+            Hop("remuda_core.shell.deciding:Deciding.commit", "decides the messages one by one, for one commit"),
+            Hop("remuda_core.core:Core.handle_in_steps", "decides a command, and applies each fact"),
+            Hop("remuda_core.decide:decide", "finds the function for the command"),
+            Hop("remuda_core.decide.ask:submit_ask", "yields `AskAccepted` or `AskRejected`"),
+            Hop("remuda_core.evolve.asks:ask_accepted", "adds the pending ask to the application"),
+            Hop("remuda_core.index.index:Index.apply", "changes the index, by the table of `apply.py`"),
+            Hop("remuda_core.index.apply:ask_accepted", "adds the ask to its ask class"),
             Hop(
                 "remuda_core.cycle.schedule:schedule",
-                "begins a pass: `Schedule`, the core's own command, is the last one of each commit",
+                "begins a pass: each commit ends with the core's own command `Schedule`",
             ),
             Hop("remuda_core.cycle.schedule:place_pending", "repeats: which ask is next, which node is best?"),
             Hop(
                 "remuda_core.index.partition:PartitionIndex.next_ask_class",
-                "finds the next ask: by the order of queues, then of applications, then of asks",
+                "ranks queues, then applications, then asks",
             ),
-            Hop(
-                "remuda_core.index.nodes:NodeIndex.best", "finds where is best: the node with the best score that fits"
-            ),
+            Hop("remuda_core.index.nodes:NodeIndex.best", "finds the best node that fits"),
             Hop("remuda_core.cycle.place:allocate", "makes the fact `Allocated`"),
-            Hop("remuda_core.evolve.allocations:allocated", "books it on the node, in the queues and in the limits"),
+            Hop("remuda_core.evolve.allocations:allocated", "books it on the node, in queues and limits"),
             Hop("remuda_replication.leader:Leader._append", "appends the commit when the one before it is durable"),
             Hop(
                 "remuda_replication.log.writer:LogWriter.append",
@@ -94,16 +85,16 @@ ASK: Walk = (
         (
             Hop(
                 "remuda_rmproxy.outbound.callback_publisher:CallbackPublisher._publish",
-                "takes the commits in force that it has read",
+                "takes the commits in force",
             ),
             Hop("remuda_rmproxy.outbound.callbacks:callbacks_of", "groups the facts of a commit into callbacks"),
             Hop(
                 "remuda_rmproxy.outbound.callback_mapping:_fill_allocation",
-                "turns `Allocated` into an `Allocation`, by the table `CALLBACK_MAPPINGS`",
+                "turns `Allocated` into an `Allocation`, by `CALLBACK_MAPPINGS`",
             ),
             Hop(
                 "remuda_rmproxy.outbound.callback_publisher:CallbackPublisher._append",
-                "publishes the callbacks; their headers hold the position to resume at",
+                "publishes the callbacks, with the position to resume at in their headers",
             ),
         ),
     ),
@@ -141,8 +132,8 @@ CONFIGURATION: Walk = (
         "config worker",
         "pipe",
         (
-            Hop("remuda_config.worker:handle", "limits its own processor time, and answers with all problems, if any"),
-            Hop("remuda_config.load:load", "goes the whole way from the text to a `Configuration`"),
+            Hop("remuda_config.worker:handle", "limits its own processor time, and answers with all problems"),
+            Hop("remuda_config.load:load", "turns the text into a `Configuration`, in four steps"),
             Hop("remuda_config.schema.yaml_document:read_yaml", "parses YAML, and keeps the line of each key"),
             Hop("remuda_config.schema:validate", "checks keys and types"),
             Hop("remuda_config.verify:verify", "checks what several keys together must satisfy"),
@@ -155,11 +146,11 @@ CONFIGURATION: Walk = (
         (
             Hop(
                 "remuda_config.shell.active_configuration:ActiveConfiguration._activate",
-                "stores the text as the active one; a text with problems would leave the former one active",
+                "stores the text as the active one, if it has no problems",
             ),
             Hop(
                 "remuda_config.shell.distributor:Distributor._send",
-                "puts `Configure` into the inbox of each RM that uses the file and has another text",
+                "puts `Configure` into the inbox of each RM that uses the file and lacks this text",
             ),
         ),
     ),
@@ -167,15 +158,13 @@ CONFIGURATION: Walk = (
         "core",
         "stream INBOX",
         (
-            Hop("remuda_core.core:Core.handle_in_steps", "decides it like any other command"),
+            Hop("remuda_core.core:Core.handle_in_steps", "decides the command"),
             Hop("remuda_core.decide.configure:configure", "refuses what running work forbids"),
-            Hop(
-                "remuda_core.decide.configure:apply_queues", "compares queue by queue, and yields a fact per difference"
-            ),
+            Hop("remuda_core.decide.configure:apply_queues", "yields a fact for each difference"),
             Hop("remuda_core.evolve.queues:queue_changed", "writes the new settings"),
-            Hop("remuda_core.index.apply:queue_changed", "ranks again what the settings rank"),
-            Hop("remuda_core.evolve.rms:configuration_applied", "records which configuration is in force"),
-            Hop("remuda_replication.log.writer:LogWriter.append", "makes all of it durable in one commit"),
+            Hop("remuda_core.index.apply:queue_changed", "ranks again what the settings affect"),
+            Hop("remuda_core.evolve.rms:configuration_applied", "records the configuration in force"),
+            Hop("remuda_replication.log.writer:LogWriter.append", "makes it durable in one commit"),
         ),
     ),
     Leg(
@@ -184,9 +173,9 @@ CONFIGURATION: Walk = (
         (
             Hop(
                 "remuda_events.history.event_history:EventHistory.append_events",
-                "reads the commit, shortly after rmproxy",
+                "reads the commit",
             ),
-            Hop("remuda_events.event_records.queues:queue_changed", "makes an event record of the changed queue"),
+            Hop("remuda_events.event_records.queues:queue_changed", "makes an event record of it"),
             Hop("remuda_events.history.event_history:EventHistory._append", "appends it to the stream EVENTS"),
         ),
     ),
@@ -198,24 +187,24 @@ PREEMPTION: Walk = (
         "an ask has waited for the `preemption.delay` of its queue",
         (
             Hop("remuda_core.cycle.schedule:schedule", "begins a pass: no node has room for the ask"),
-            Hop("remuda_core.cycle.preempt:preempt", "is the last step of the pass, for asks that still wait"),
-            Hop("remuda_core.index.preemption:Preemptors.next_ask", "finds the ask that has been due for longest"),
-            Hop("remuda_core.cycle.preempt:attempt", "plans, and carries the plan out or yields `PreemptionRefused`"),
+            Hop("remuda_core.cycle.preempt:preempt", "is the last step of the pass"),
+            Hop("remuda_core.index.preemption:Preemptors.next_ask", "finds the ask that has been due longest"),
+            Hop("remuda_core.cycle.preempt:attempt", "carries a plan out, or yields `PreemptionRefused`"),
             Hop("remuda_core.cycle.preempt:plan", "checks whether the ask may preempt at all"),
             Hop("remuda_core.cycle.preempt:queue_shortfalls", "computes what its queues lack"),
             Hop(
                 "remuda_core.cycle.victims:queue_eligibility",
-                "finds the queues that use more than is guaranteed to them",
+                "finds queues that use more than their guarantee",
             ),
-            Hop("remuda_core.cycle.preempt:best_node", "looks for the node that takes the fewest victims"),
-            Hop("remuda_core.cycle.victims:VictimSearch.choose", "chooses the cheapest victims on a node"),
+            Hop("remuda_core.cycle.preempt:best_node", "finds the node with the fewest victims"),
+            Hop("remuda_core.cycle.victims:VictimSearch.choose", "chooses the cheapest victims of a node"),
             Hop(
                 "remuda_core.cycle.preempt:carry_out", "yields `PreemptionStarted` and a `ReleaseRequested` per victim"
             ),
             Hop("remuda_core.evolve.preemption:preemption_started", "records the preemption; a timer ends it in time"),
-            Hop("remuda_core.evolve.allocations:release_requested", "marks the victim, which counts until it is gone"),
+            Hop("remuda_core.evolve.allocations:release_requested", "marks the victim, which counts until released"),
             Hop("remuda_core.evolve.nodes:node_reserved", "keeps the node for the ask"),
-            Hop("remuda_replication.log.writer:LogWriter.append", "makes all of it durable in one commit"),
+            Hop("remuda_replication.log.writer:LogWriter.append", "makes it durable in one commit"),
         ),
     ),
     Leg(
@@ -224,7 +213,7 @@ PREEMPTION: Walk = (
         (
             Hop(
                 "remuda_rmproxy.outbound.callback_mapping:_fill_release",
-                "turns `ReleaseRequested` into an `AllocationRelease`: the RM shall end the victim",
+                "turns `ReleaseRequested` into an `AllocationRelease`",
             ),
         ),
     ),
@@ -238,11 +227,11 @@ PREEMPTION: Walk = (
             ),
             Hop(
                 "remuda_sdk.resource_manager.callbacks:Session.confirmations",
-                "collects the releases that have to be confirmed",
+                "collects the releases to confirm",
             ),
             Hop(
                 "remuda_sdk.resource_manager.requests:RequestsOfRm.confirm",
-                "publishes the confirmation, a request like any other",
+                "publishes the confirmation",
             ),
         ),
     ),
@@ -278,16 +267,16 @@ FAILOVER: Walk = (
             ),
             Hop(
                 "remuda_replication.members:Members._see_member",
-                "sees that the lease of the leader is deleted",
+                "sees the leader's lease deleted",
             ),
             Hop("remuda_replication.members:Members._look", "finds RMs that no process leads"),
             Hop("remuda_replication.members:Members._take_from", "writes its own name into the bucket LEADERS"),
-            Hop("remuda_replication.standby:Standby._lead", "begins to lead on the state that it has followed"),
+            Hop("remuda_replication.standby:Standby._lead", "begins to lead on the followed state"),
             Hop("remuda_replication.standby:Follower.catch_up", "applies the last commits of the log"),
             Hop("remuda_replication.standby:Standby._check_past", "checks that no stream has lost messages"),
             Hop(
                 "remuda_replication.poison_messages:check_for_poison_message",
-                "tries a message that may have killed others in a child process",
+                "tries a message that may have killed others, in a child process",
             ),
             Hop(
                 "remuda_replication.standby:Follower.close",
@@ -297,7 +286,7 @@ FAILOVER: Walk = (
                 "remuda_replication.leader:Leader.lead",
                 "reads the inbox behind the last commit",
             ),
-            Hop("remuda_core.shell.deciding:Deciding.commit", "decides the ask that has waited in the inbox"),
+            Hop("remuda_core.shell.deciding:Deciding.commit", "decides the waiting ask"),
             Hop("remuda_core.index.index:Index.of", "builds the scheduling index, which a standby does not have"),
             Hop("remuda_replication.log.writer:LogWriter.append", "appends the first commit of the new leader"),
         ),
@@ -319,94 +308,90 @@ PLACEMENT_RULE = (
     Hop("remuda_config.rules.placement:RULES", "add the name"),
     Hop(
         "remuda_config.rules.placement:_check_rule",
-        "only if the rule needs a `value`: yield a problem where it is missing, with its path",
+        "only if the rule needs a `value`: yield a problem with its path where it is missing",
     ),
     Hop(
         "remuda_core.rules.placement_rules:RULES",
-        "add the name, and a function that derives the name of the queue from the application (`Applicant`), or None",
+        "add a function from the application (`Applicant`) to the name of a queue, or None",
     ),
-    Hop("docs/semantics.md", "section 5: add the rule to the table"),
-    Hop("docs/configuration.md", "add the name to the values of a rule's `name`"),
-    Hop("proto/remuda/v1/config.proto", "add the name to the comment of `PlacementRule.name`"),
+    Hop("docs/semantics.md", "add the rule to the table of section 5"),
+    Hop("docs/configuration.md", "add it to the values of a rule's `name`"),
+    Hop("proto/remuda/v1/config.proto", "add it to the comment of `PlacementRule.name`"),
     Hop(
         "tests/golden/scenarios/placement.txt",
-        "add a scenario: an application that the rule places, and one that it does not",
+        "add a scenario with an application that the rule places, and one that it does not",
     ),
     Hop(
         "tests/golden/scenarios/queues_yaml.txt",
         "add the name to the problem of an unknown rule",
     ),
-    Hop("tests.mutants.mutants:MUTANTS", "add a mutant that breaks the rule, then run `make mutants ONLY=NAME`"),
-    Hop("CHANGELOG.md", "add a line"),
+    Hop("tests.mutants.mutants:MUTANTS", "add a mutant that breaks the rule"),
 )
 
 NODE_SCORE = (
     Hop("remuda_config.verify:NODE_SORT_POLICIES", "add the name"),
     Hop(
         "remuda_core.index.scores:SCORES",
-        "add the name, and a function of a node's capacity, its available amounts and the weights, from -1 (best) to 1",
+        "add a function of capacity, available amounts and weights, from -1 (best) to 1",
     ),
-    Hop("tests.property.node_oracle:score", "compute the same score slowly, for comparison"),
-    Hop("tests.property.storm:Storm", "let storms draw the new policy"),
-    Hop("docs/semantics.md", "section 10: define which node is best"),
-    Hop("docs/configuration.md", "add the name to the values of `nodesortpolicy.type`"),
+    Hop("tests.property.node_oracle:score", "compute the same score slowly"),
+    Hop("tests.property.storm:Storm", "let storms draw the policy"),
+    Hop("docs/semantics.md", "define in section 10 which node is best"),
+    Hop("docs/configuration.md", "add it to the values of `nodesortpolicy.type`"),
     Hop(
         "remuda.history.changes:NODE_SORTS",
-        "add the name for `remuda replay --node-sort`, and to its help",
+        "add it for `remuda replay --node-sort`, and to its help",
     ),
-    Hop("tests/golden/README.md", "add the name to `nodesort=`"),
-    Hop("proto/remuda/v1/config.proto", "add the name to the comment of `NodeSortPolicy.type`"),
+    Hop("tests/golden/README.md", "add it to `nodesort=`"),
+    Hop("proto/remuda/v1/config.proto", "add it to the comment of `NodeSortPolicy.type`"),
     Hop(
         "tests/golden/scenarios/nodes.txt",
-        "add a scenario: `partition default nodesort=NAME`, and where asks are placed",
+        "add a scenario with `partition default nodesort=NAME`",
     ),
     Hop(
         "tests/golden/scenarios/queues_yaml.txt",
         "add the name to the problem of an unknown policy",
     ),
-    Hop("tests.mutants.mutants:MUTANTS", "add a mutant that breaks the score, then run `make mutants ONLY=NAME`"),
-    Hop("CHANGELOG.md", "add a line"),
+    Hop("tests.mutants.mutants:MUTANTS", "add a mutant that breaks the score"),
 )
 
 FACT = (
     Hop("proto/remuda/v1/log.proto", "add the message, and a field of `Fact`; then `make proto`"),
-    Hop("remuda_core.facts:Fact", "add a class with the fields of the message, by the same names"),
-    Hop("remuda_core.evolve:BY_FACT", "add a row, and the function that writes the fact into the state"),
-    Hop("remuda_core.index.apply:BY_FACT", "only if the fact changes the scheduling index: add a row and a function"),
-    Hop("remuda_core.wire.facts:WRITERS", "only if the message embeds one of si.v1: write and read it"),
+    Hop("remuda_core.facts:Fact", "add a class with the same fields"),
+    Hop("remuda_core.evolve:BY_FACT", "add a row, and a function that writes the state"),
+    Hop("remuda_core.index.apply:BY_FACT", "only if it changes the index: add a row and a function"),
+    Hop("remuda_core.wire.facts:WRITERS", "only if it embeds a message of si.v1: write and read that"),
     Hop(
         "remuda_core.snapshot.records:Record",
-        "only if the state has new fields: a field of a record, with a default; also in `snapshot.proto`, `save.py` and `restore.py`",
+        "only if the state has new fields: add one with a default, also to `snapshot.proto`, `save.py` and `restore.py`",
     ),
-    Hop("remuda_core.check.state:check", "only if the state has new sums: compute them afresh and compare"),
-    Hop("remuda_rmproxy.outbound.callback_mapping:CALLBACK_MAPPINGS", "only if the RM is informed: the callback"),
+    Hop("remuda_core.check.state:check", "only if the state has new sums: compute and compare them"),
+    Hop("remuda_rmproxy.outbound.callback_mapping:CALLBACK_MAPPINGS", "only if the RM is informed: add the callback"),
     Hop(
         "remuda_events.event_records:RECORDS_BY_FACT",
-        "add the event records that the fact makes, or to `FACTS_WITHOUT_RECORD` why there are none",
+        "add its event records, or to `FACTS_WITHOUT_RECORD` why there are none",
     ),
     Hop(
         "remuda_events.stories.sentences:SENTENCES",
-        "add the sentence of stories, or to `FACTS_WITHOUT_SENTENCE` why none",
+        "add its sentence, or to `FACTS_WITHOUT_SENTENCE` why there is none",
     ),
-    Hop("tests.golden.telling:TABLE", "add the line of golden scenarios; then a scenario with the fact"),
-    Hop("services/events/tests/test_event_records.py", "add an example to `TOLD`, if the fact has event records"),
-    Hop("tests/property/long/test_days.py", "let storms reach the fact, or name it in `ELSEWHERE`"),
+    Hop("tests.golden.telling:TABLE", "add the line of golden scenarios, and a scenario"),
+    Hop("services/events/tests/test_event_records.py", "only if it has event records: add an example to `TOLD`"),
+    Hop("tests/property/long/test_days.py", "let storms reach it, or name it in `ELSEWHERE`"),
     Hop("tests/replay/recording.py", "run `python -m tests.replay.recording`"),
 )
 
 QUEUE_FIELD = (
     Hop(
         "remuda_operations.queries.rows:Queue",
-        "add the field with a default, and `Public[...]` if it is shown of queues of others",
+        "add the field with a default, as `Public[...]` if others' queues show it",
     ),
     Hop("remuda_core.shell.views:queue", "give its value"),
     Hop(
         "proto/remuda/v1/admin.proto",
-        "add it to `Queue` by the same name, then `make proto`; or name it in `NOT_IN_MESSAGES` of"
-        " `operations/tests/test_rows.py`",
+        "add it to `Queue` by the same name, then `make proto`; or name it in `NOT_IN_MESSAGES` of `operations/tests/test_rows.py`",
     ),
     Hop("docs/queries.md", "describe it in the row of `queues`"),
-    Hop("CHANGELOG.md", "add a line"),
 )
 
 ADDITIONS = {
