@@ -141,8 +141,8 @@ if UPDATE:
 
 def files_of_sections() -> dict[str, list[str]]:
     """By the number of a section of the semantics: the files that show it."""
-    table = re.findall(r"^\| (\d+) .*\| (`.*`) \|$", (FOLDER.parent / "README.md").read_text(), flags=re.MULTILINE)
-    return {number: re.findall(r"`(\w+)`", files) for number, files in table}
+    lines = re.findall(r"^(\d+)\. (`.*`)$", (FOLDER.parent / "README.md").read_text(), flags=re.MULTILINE)
+    return {number: re.findall(r"`(\w+)`", files) for number, files in lines}
 
 
 def test_every_section_of_the_semantics_has_scenarios() -> None:
