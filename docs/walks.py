@@ -164,7 +164,6 @@ CONFIGURATION: Walk = (
             Hop("remuda_core.evolve.queues:queue_changed", "writes the new settings"),
             Hop("remuda_core.index.apply:queue_changed", "ranks again what the settings affect"),
             Hop("remuda_core.evolve.rms:configuration_applied", "records the configuration in force"),
-            Hop("remuda_replication.log.writer:LogWriter.append", "makes it durable in one commit"),
         ),
     ),
     Leg(
@@ -204,7 +203,6 @@ PREEMPTION: Walk = (
             Hop("remuda_core.evolve.preemption:preemption_started", "records the preemption; a timer ends it in time"),
             Hop("remuda_core.evolve.allocations:release_requested", "marks the victim, which counts until released"),
             Hop("remuda_core.evolve.nodes:node_reserved", "keeps the node for the ask"),
-            Hop("remuda_replication.log.writer:LogWriter.append", "makes it durable in one commit"),
         ),
     ),
     Leg(
