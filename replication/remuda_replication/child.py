@@ -2,12 +2,13 @@
 
 The child only computes and writes into a pipe. It must not take locks, which threads of the parent may have held at
 the fork: no logging, no asyncio, no bus. It first closes the connections it has inherited, so that they end with the
-parent.
+parent, and it does not survive the parent: nobody would read its result.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import os
 import resource
@@ -25,6 +26,8 @@ CHILD_NICENESS = 10
 Work = Callable[[], Iterable[bytes]]
 
 STDERR: Final = 2
+_PR_SET_PDEATHSIG: Final = 1
+_libc = ctypes.CDLL(None, use_errno=True)  # here, because a forked child must not import
 
 
 class ChildFailed(Exception):
@@ -37,9 +40,11 @@ class Child:
 
     def __init__(self, work: Work) -> None:
         self._read_end, write_end = os.pipe()
+        die_with_parent = dying_with_parent(signal.SIGKILL)
         try:
             self._pid = os.fork()
             if self._pid == 0:
+                die_with_parent()
                 _do(work, write_end)
         except OSError:
             os.close(self._read_end)
@@ -92,6 +97,20 @@ class InProcess:
         pass
 
 
+def dying_with_parent(sign: signal.Signals) -> Callable[[], None]:
+    """Returns what a child of this process calls first: from then on the kernel sends it this signal when the thread
+    that has started it has ended."""
+    parent = os.getpid()
+
+    def prepare() -> None:
+        with suppress(AttributeError):  # not on Linux
+            _libc.prctl(_PR_SET_PDEATHSIG, sign)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return prepare
+
+
 def confine(cpu_s: int, more_bytes: int) -> None:
     """Limit the processor time of this child, and its memory beside what it has inherited, so that it is killed before
     its parent. Children of the child have the same limits. Call it in a child."""
@@ -117,8 +136,10 @@ def beside(work: Callable[[], bytes], within_s: int) -> bytes:
     """Do the work in a child of this child, so that changes of the state do not remain. Returns the result of the work.
     Raises ChildFailed. The child is killed after `within_s`, in s. Call it in a child."""
     read_end, write_end = os.pipe()
+    die_with_parent = dying_with_parent(signal.SIGKILL)
     pid = os.fork()
     if pid == 0:
+        die_with_parent()
         _do(partial(_once, work, within_s), write_end)
     os.close(write_end)
     with os.fdopen(read_end, "rb") as pipe:

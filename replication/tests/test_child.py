@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 
+import psutil
 import pytest
 
 from remuda_replication.child import Child, ChildFailed, InProcess
@@ -75,3 +78,26 @@ async def test_it_keeps_no_connection_of_the_parent() -> None:
         open_there = {int(fd) for fd in fds.split()}
         assert not open_there & {one.fileno(), other.fileno()}
         assert len(open_there - {0, 1, 2}) <= 2, "the pipe, and the listing itself"
+
+
+def test_neither_a_child_nor_its_child_survives_the_parent() -> None:
+    """Nobody reads what they would compute."""
+    program = """
+import os, time
+from remuda_replication.child import Child, beside
+
+def endless():
+    os.write(1, b"begun\\n")
+    time.sleep(600)
+
+child = Child(lambda: [beside(endless, 600)])
+time.sleep(600)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == b"begun\n"
+        below = psutil.Process(parent.pid).children(recursive=True)
+        assert len(below) == 2
+        parent.kill()
+        _, alive = psutil.wait_procs(below, timeout=60)
+    assert not alive

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import fcntl
 import json
 import os
@@ -19,17 +18,15 @@ import socket
 import subprocess
 import sysconfig
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
+
+from remuda_replication.child import dying_with_parent
 
 from .. import limits
 from . import memory
 
-_PR_SET_PDEATHSIG = 1
 EPHEMERAL_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class ServerError(Exception):
@@ -220,19 +217,6 @@ class NatsServer:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-
-
-def dying_with_parent(sign: signal.Signals) -> Callable[[], None]:
-    """Returns what a child of this process does before its program: from then on the kernel sends it this signal when
-    this process has ended."""
-    parent = os.getpid()
-
-    def prepare() -> None:
-        _libc.prctl(_PR_SET_PDEATHSIG, sign)
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return prepare
 
 
 def _binary() -> str:

@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from remuda_replication.child import dying_with_parent
+
 from .. import limits
-from ..embedded.nats_server import dying_with_parent
 
 
 class State(StrEnum):
