@@ -97,8 +97,8 @@ class CommitInProgress:
         self.commit = commit
         self.facts = 0
 
-    def answer(self, message: Message, traceparent: str = "") -> Iterator[None]:
-        """Decide a message of the inbox, unless it was handled before."""
+    def answer(self, message: Message, traceparent: str = "") -> Iterable[None]:
+        """Decide a message of the inbox, unless it was handled before. It is decided while the steps are iterated."""
         state = self.core.state
         state.inbox_seq = message.seq
         try:
@@ -106,10 +106,10 @@ class CommitInProgress:
         except DecodeError:
             log.error("unreadable command skipped", rm=state.rm_id, inbox_seq=message.seq)
             self.commit.decisions.add(inbox_seq=message.seq, command=UNREADABLE)
-            return
+            return ()
         position = (command.request_seq, command.request_part)
         if command.request_seq and position <= (state.request_seq, state.request_part):
-            return  # a duplicate, handled before
+            return ()  # a duplicate, handled before
         name, asked = self.codec.read(command)
         decision = self.commit.decisions.add()
         decision.inbox_seq, decision.command, decision.traceparent = message.seq, name, traceparent
@@ -117,7 +117,7 @@ class CommitInProgress:
         decision.request_seq, decision.request_part = position
         if command.request_seq:
             state.request_seq, state.request_part = position
-        yield from self.decide(asked, decision)
+        return self.decide(asked, decision)
 
     def own(self, command: commands.Command, traceparent: str = "") -> Iterator[None]:
         """Decide a command of the core itself. Without facts no decision is recorded."""
