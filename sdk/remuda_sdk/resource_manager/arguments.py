@@ -38,7 +38,8 @@ def amounts(argument: str, resources: Amounts | None, named: Amounts | None = No
     """Amounts in base units, from the mapping of this argument and from keyword arguments. Raises ValueError."""
     if resources is None:
         return {resource: amount(resource, value) for resource, value in (named or {}).items()}
-    if not isinstance(resources, Mapping):
+    # An RM names amounts for each of its asks: what is almost always given is told by its type, without a call.
+    if type(resources) is not dict and not isinstance(resources, Mapping):
         wrong(argument, resources, 'a mapping of names to amounts, such as {"vcore": 500}')
     found: dict[str, int] = {}
     for resource, value in resources.items():
@@ -46,7 +47,10 @@ def amounts(argument: str, resources: Amounts | None, named: Amounts | None = No
             wrong(argument, resources, f"names of resources as text, not {shown(resource)}")
         if named and resource in named:
             raise ValueError(f"{resource}={shown(named[resource])}: {argument} names it too, expected it once")
-        found[resource] = amount(resource, value, argument)
+        if type(value) is int and 0 <= value <= MOST:
+            found[resource] = value
+        else:
+            found[resource] = amount(resource, value, argument)
     for resource, value in (named or {}).items():
         found[resource] = amount(resource, value)
     return found
