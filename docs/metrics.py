@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
-from prometheus_client import Counter, Gauge, Histogram, Info
+from prometheus_client import Counter, Histogram, Info
 from prometheus_client.metrics import MetricWrapperBase
 
 from docs.sections import main
@@ -21,7 +21,6 @@ ROOMS = (
     "remuda_peloton.shell.metrics",
     "remuda_peloton.shell.shared_metrics",
 )  # fmt: skip
-KINDS = {Counter: "counter", Gauge: "gauge", Histogram: "histogram", Info: "info"}
 SUFFIXES = {Counter: "_total", Info: "_info"}
 
 
@@ -40,17 +39,16 @@ def name_of(metric: MetricWrapperBase) -> str:
 
 def table() -> str:
     """A list. Metrics of several rooms that differ in the name of the service alone are one entry."""
-    names: dict[tuple[str, str, str, str], list[str]] = {}
+    names: dict[tuple[str, type[MetricWrapperBase], tuple[str, ...], str], list[str]] = {}
     for room in ROOMS:
         for metric in declared(room):
-            name = name_of(metric)
+            name, labels = name_of(metric), tuple(metric._labelnames)
             rest = name.removeprefix("remuda_").partition("_")[2]
-            by = ", ".join(f"`{label}`" for label in metric._labelnames)
-            same = (rest, KINDS[type(metric)], by, metric._documentation)
-            names.setdefault(same, []).append(f"`{name}`")
+            same = (rest, type(metric), labels, metric._documentation)
+            names.setdefault(same, []).append(f"`{name}{{{','.join(labels)}}}`" if labels else f"`{name}`")
     lines = []
-    for (_, kind, by, said), metrics in names.items():
-        lines.append(f"- {', '.join(metrics)} ({kind}{f' by {by}' if by else ''}): {said}\n")
+    for (_, kind, _, said), metrics in names.items():
+        lines.append(f"- {', '.join(metrics)}{' (histogram)' if kind is Histogram else ''}: {said}\n")
     return "".join(lines)
 
 

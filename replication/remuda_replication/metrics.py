@@ -15,17 +15,16 @@ METRIC_FACTS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1_000.0, 3_000.0, 10_000.0, 
 
 
 class ReplicationMetrics:
-    """The metrics of a service. `service`: the name of the service, which is part of the names of metrics. `of`: the
-    kind of resource managers in descriptions, such as ` of Peloton`."""
+    """The metrics of a service. `service`: the name of the service, which is part of the names of metrics."""
 
-    def __init__(self, service: str, of: str = "") -> None:
+    def __init__(self, service: str) -> None:
         name = f"remuda_{service}"
-        self.leading = gauge(f"{name}_led_rms", f"Resource managers{of} that this process leads.")
+        self.leading = gauge(f"{name}_led_rms", "Resource managers that this process leads.")
         self.following = gauge(
-            f"{name}_followed_rms", f"Resource managers{of} whose logs this process follows as a standby."
+            f"{name}_followed_rms", "Resource managers whose logs this process follows as a standby."
         )
         self.leaderships = counter(
-            f"{name}_leaderships", f"Times that this process has begun to lead a resource manager{of}.", ("rm",)
+            f"{name}_leaderships", "Times that this process has begun to lead a resource manager.", ("rm",)
         )
         self.decide_seconds = histogram(f"{name}_decide_seconds", "Time to decide one commit.")
         self.inbox_lag_seconds = histogram(

@@ -16,7 +16,7 @@ from ..rules.pools import path_of
 from ..rules.resources import KINDS
 from ..state import State
 
-REPLICATION: Final = ReplicationMetrics("resmgr", " of Peloton")
+REPLICATION: Final = ReplicationMetrics("resmgr")
 RPCS: Final = counter("remuda_resmgr_rpcs", "Answered RPCs.", ("rpc", "result"))
 RESULTS: Final = ("answered", "refused", "unavailable")
 READY_GANGS: Final = gauge("remuda_resmgr_ready_gangs", "Gangs that wait for a placement engine.")
