@@ -24,8 +24,9 @@ def table() -> str:
     for section in [*(one for one in sections if one in shared), *(one for one in sections if one not in shared)]:
         rows = [found for key, found in sorted(readers.items()) if key.partition(".")[0] == section]
         services = rows[0][1]
-        readers_of = "all services" if len(services) == len(SERVICES) else ", ".join(services)
-        lines += [f"### `{section}`", "", f"Read by {readers_of}.", ""]
+        lines += [f"### `{section}`", ""]
+        if section not in shared and services != [section]:
+            lines += [f"Read by {', '.join(services)}.", ""]
         lines += [f"- `{one.key}`{_default(one)}: {_text(one)}{_other_variables(one)}" for one, _ in rows]
         lines.append("")
     return "\n".join(lines)
@@ -59,10 +60,10 @@ def _text(one: Declared) -> str:
     if choices:
         text += f": {', '.join(choices)}"
     ranges = [
-        f"{sign} {getattr(constraint, name):g}"
+        f"{sign} {getattr(constraint, name):.10g}"
         for constraint in one.info.metadata
         for name, sign in (("ge", "from"), ("le", "to"))
-        if getattr(constraint, name, 0)
+        if getattr(constraint, name, 0) and not one.key.endswith("port")
     ]
     if ranges:
         text += f" ({' '.join(ranges)})"

@@ -51,10 +51,8 @@ class Settings(BaseModel):
         description="unique name of the process in leases, logs and traces",
     )
     nats_url: str = setting("nats.url", "nats://127.0.0.1:4222", "servers of the bus, separated by commas")
-    nats_ca: ReadableFile = setting(
-        "nats.ca", None, "file: CA certificates of the servers; with it, the connection is encrypted"
-    )
-    nats_cert: ReadableFile = setting("nats.cert", None, "file: client certificate, for servers that require one")
+    nats_ca: ReadableFile = setting("nats.ca", None, "file: CA certificates of the servers; with it, TLS")
+    nats_cert: ReadableFile = setting("nats.cert", None, "file: client certificate")
     nats_key: ReadableFile = setting("nats.key", None, "file: private key of the client certificate")
     nats_seed: ReadableFile = setting("nats.seed", None, "file: nkey seed of this process")
     nats_domain: str = setting("nats.domain", "", "JetStream domain, where the account imports JetStream")
@@ -67,7 +65,7 @@ class Settings(BaseModel):
     health_host: str = setting("health.host", "", "address of the health pages; empty: all addresses")
     health_port: int = setting("health.port", 0, "port of `/livez`, `/readyz` and `/metrics`; 0: none", ge=0, le=65535)
     traces_endpoint: str = setting(
-        "traces.endpoint", "", "URL to which traces are sent (OTLP over HTTP); empty: nothing is traced",
+        "traces.endpoint", "", "URL to send traces to (OTLP over HTTP); empty: none",
         variables=("OTEL_EXPORTER_OTLP_ENDPOINT",),
     )  # fmt: skip
     traces_part: float = setting(

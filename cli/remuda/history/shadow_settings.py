@@ -11,17 +11,15 @@ class ShadowSettings(Settings):
     queues: ReadableFile = setting("shadow.queues", None, "file: the `queues.yaml` to decide with; none: that in force")
     version: Path | None = setting(
         "shadow.version", None,
-        "wheel of another version to decide with, or a directory with it and others that it needs",
+        "wheel of the version to decide with, or a directory with it and its requirements",
     )  # fmt: skip
     rms: Texts = setting("shadow.rms", (), "resource managers that are followed; none: all")
     directory: Path = setting("shadow.directory", Path("remuda-shadow"), "what the shadow follows, and its reports")
     interval_s: Seconds = setting(
         "shadow.interval", 60.0, "how often the new commits are decided again", ge=1, le=3_600
     )
-    effect_s: Seconds = setting(
-        "shadow.effect", 3_600.0, "how often the effect is played anew; 0: only in the end", ge=0
-    )
-    for_s: Seconds = setting("shadow.for", 0.0, "after this time the shadow ends with its last report; 0: never", ge=0)
+    effect_s: Seconds = setting("shadow.effect", 3_600.0, "how often the effect is played; 0: only in the end", ge=0)
+    for_s: Seconds = setting("shadow.for", 0.0, "time after which the shadow ends; 0: never", ge=0)
     keep_s: Seconds = setting(
         "shadow.keep",
         7 * 86_400.0,

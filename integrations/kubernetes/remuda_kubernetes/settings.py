@@ -35,7 +35,7 @@ class KubernetesSettings(Settings):
     )
     generate_unique_app_id: bool = setting(
         "kubernetes.generate_unique_app_id", False,
-        "a pod without an application gets one of its own, not that of its namespace",
+        "each pod without an application gets its own, not that of its namespace",
     )  # fmt: skip
     config_maps: Texts = setting(
         "kubernetes.config_maps", (),
@@ -43,20 +43,20 @@ class KubernetesSettings(Settings):
     )  # fmt: skip
     lease: str = setting(
         "kubernetes.lease", "",
-        "lease in the namespace of this process: of several with one lease, one schedules; empty: none",
+        "lease in the namespace of this process, whose holder schedules; empty: none",
     )  # fmt: skip
     gangs: bool = setting("kubernetes.gangs", True, "task groups of pods make gangs with placeholders")
     gangs_of_others: bool = setting(
         "kubernetes.gangs_of_others", True,
-        "gangs of PodGroups, Workloads, JobSets and so on are read",
+        "read gangs of PodGroups, Workloads, JobSets and so on",
     )  # fmt: skip
     informational: bool = setting(
         "kubernetes.informational", False,
-        "events `Informational` on pods and nodes tell what the scheduler records about them",
+        "events `Informational` on pods and nodes show what the scheduler records",
     )  # fmt: skip
     budgets: Literal["never", "last"] = setting(
         "kubernetes.budgets", "never",
-        "whether preemption may violate a PodDisruptionBudget, where nothing else helps",
+        "preemption may violate a PodDisruptionBudget where nothing else helps",
     )  # fmt: skip
     predicates: bool = setting(
         "kubernetes.predicates", True, "check selectors, affinity, taints and ports of a pod before it is placed"
@@ -64,7 +64,7 @@ class KubernetesSettings(Settings):
 
     topology: bool = setting(
         "kubernetes.topology", True,
-        "annotations of pods name levels of the topology, those of Kueue and KAI too",
+        "annotations of pods, also Kueue's and KAI's, name levels of the topology",
     )  # fmt: skip
     topology_labels: Texts = setting(
         "kubernetes.topology_labels",
@@ -104,7 +104,7 @@ class KubernetesSettings(Settings):
     extender_key: ReadableFile = setting("kubernetes.extender_key", None, "file: private key of that certificate")
     extender_client_ca: ReadableFile = setting(
         "kubernetes.extender_client_ca", None,
-        "file: CA of client certificates, which the extender then requires",
+        "file: CA of client certificates; with it, clients need one",
     )  # fmt: skip
     extender_clients: Texts = setting(
         "kubernetes.extender_clients", (),

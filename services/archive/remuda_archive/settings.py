@@ -26,11 +26,11 @@ class ArchiveSettings(Settings):
         "archive.options", (), "options of the object store, as `NAME=VALUE` each"
     )
     write_s: Seconds = setting(
-        "archive.write", 60.0, "how long a commit may wait for others to be written with it", gt=0, le=3_600
+        "archive.write", 60.0, "how long commits may wait to be written together", gt=0, le=3_600
     )
     keep_s: Seconds = setting("archive.keep", 400 * 86_400.0, "how long hours are kept", gt=0)
     max_bytes: int = setting(
-        "archive.max_bytes", 0, "bytes of all RMs, beyond which the oldest hours are deleted; 0: no limit", ge=0
+        "archive.max_bytes", 0, "bytes above which the oldest hours of any RM are deleted; 0: no limit", ge=0
     )
 
     @property

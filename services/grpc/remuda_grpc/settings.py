@@ -35,7 +35,7 @@ class GrpcSettings(Settings):
     """
 
     host: str = setting("grpc.host", "127.0.0.1", "address to listen on; `0.0.0.0` or `::`: all addresses")
-    port: int = setting("grpc.port", limits.PORT, "port; 0: any free one, shown by `remuda status`", ge=0, le=65535)
+    port: int = setting("grpc.port", limits.PORT, "port", ge=0, le=65535)
     certificate: ReadableFile = setting("grpc.certificate", None, "file: certificate chain")
     key: ReadableFile = setting("grpc.key", None, "file: private key of the certificate")
     client_ca: ReadableFile = setting(

@@ -22,7 +22,7 @@ def _patterns(entries: tuple[str, ...]) -> tuple[str, ...]:
 class RmproxySettings(SchedulerAclSettings):
     allowed_rms: Annotated[Texts, AfterValidator(_patterns)] | None = setting(
         "rms.allowed", None,
-        "RMs that may register: names, patterns, or expressions between slashes; not set: every RM",
+        "RMs that may register; not set: every RM",
     )  # fmt: skip
     guests: Texts = setting(
         "rms.guests", (),
@@ -30,7 +30,7 @@ class RmproxySettings(SchedulerAclSettings):
     )  # fmt: skip
     groups_resolver: Literal["request", "os", "ldap"] = setting(
         "groups.resolver", "request",
-        "directory of groups for users whom a request names without groups",
+        "directory of groups",
     )  # fmt: skip
     groups_timeout_s: Seconds = setting(
         "groups.timeout", limits.GROUPS_TIMEOUT_S, "time that a request waits for the directory", gt=0, le=5
@@ -51,7 +51,7 @@ class RmproxySettings(SchedulerAclSettings):
         "groups.ldap.ca", None, "file: CA certificates of the servers; none: those of the system"
     )
     ldap_bind_dn: str = setting("groups.ldap.bind_dn", "", "entry to bind as; empty: anonymously")
-    ldap_password: ReadableFile = setting("groups.ldap.password_file", None, "file: the password to bind with")
+    ldap_password: ReadableFile = setting("groups.ldap.password_file", None, "file: password to bind with")
     ldap_user_base: str = setting("groups.ldap.user_base", "", "where users are: `ou=people,dc=example,dc=org`")
     ldap_user_filter: str = setting("groups.ldap.user_filter", "(uid={user})", "filter for the entry of `{user}`")
     ldap_group_base: str = setting("groups.ldap.group_base", "", "where groups are")
@@ -62,9 +62,9 @@ class RmproxySettings(SchedulerAclSettings):
     ldap_group_name: str = setting("groups.ldap.group_name", "cn", "attribute with the name of a group", min_length=1)
     ldap_primary: str = setting(
         "groups.ldap.primary", "gidNumber",
-        "attribute with the number of the primary group, in users and groups; empty: there is none",
+        "attribute with the number of the primary group, in users and groups; empty: none",
     )  # fmt: skip
-    ldap_nested: bool = setting("groups.ldap.nested", False, "groups of which a group is a `member` count, too")
+    ldap_nested: bool = setting("groups.ldap.nested", False, "groups of which a group is a `member` count")
 
     @field_validator("guests")
     @classmethod

@@ -36,7 +36,7 @@ class WebSettings(SchedulerAclSettings):
     but loopback, unless `open` says that something else protects the port."""
 
     host: str = setting("web.host", "127.0.0.1", "address to listen on; `0.0.0.0` or `::`: all addresses")
-    port: int = setting("web.port", limits.PORT, "port; 0: any free one, shown by `remuda status`", ge=0, le=65535)
+    port: int = setting("web.port", limits.PORT, "port", ge=0, le=65535)
     certificate: ReadableFile = setting("web.certificate", None, "file: certificate chain; with it, HTTPS")
     key: ReadableFile = setting("web.key", None, "file: private key of the certificate")
     tokens: ReadableFile = setting(
@@ -52,7 +52,7 @@ class WebSettings(SchedulerAclSettings):
         "others: their common name",
     )  # fmt: skip
     openid_issuer: Url = setting(
-        "web.openid_issuer", None, "URL of an OpenID provider; with it, its tokens count, and people log in there"
+        "web.openid_issuer", None, "URL of an OpenID provider, whose tokens count and where people log in"
     )
     openid_client: str = setting("web.openid_client", "remuda", "client ID at the provider")
     openid_secret: ReadableFile = setting(
@@ -64,7 +64,7 @@ class WebSettings(SchedulerAclSettings):
     openid_groups: str = setting("web.openid_groups", "groups", "claim with the groups of the operator")
     session_key: ReadableFile = setting(
         "web.session_key", None,
-        "file: key that signs the cookies of logins, the same for all web services",
+        "file: key that signs cookies of logins, the same for all web services",
     )  # fmt: skip
     session_s: int = setting(
         "web.session_s", 8 * 3_600, "seconds after which people log in again", ge=60, le=limits.SESSION_S
@@ -74,7 +74,7 @@ class WebSettings(SchedulerAclSettings):
     restricted: bool = setting(
         "web.restricted",
         False,
-        "operators, but those of scheduler.acl, read only about queues that they may submit to or administer",
+        "operators outside of scheduler.acl read only about queues that they may submit to or administer",
     )
     open: bool = setting("web.open", False, "listen beyond loopback for clients without a name")
 

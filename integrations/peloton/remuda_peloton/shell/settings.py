@@ -36,12 +36,10 @@ class ResmgrSettings(SchedulerAclSettings):
 
     keeps_logs: ClassVar[bool] = True
     host: str = setting("resmgr.host", "127.0.0.1", "address to listen on; `0.0.0.0` or `::`: all addresses")
-    port: int = setting(
-        "resmgr.port", limits.PORT, "gRPC port; 0: any free one, shown by `remuda status`", ge=0, le=65535
-    )
+    port: int = setting("resmgr.port", limits.PORT, "gRPC port", ge=0, le=65535)
     advertise: str = setting(
         "resmgr.advertise", "",
-        "address for engines and people; empty: `resmgr.host`, or the machine's name",
+        "address for engines and people; empty: `resmgr.host`, or the host name",
     )  # fmt: skip
     certificate: ReadableFile = setting("resmgr.certificate", None, "file: certificate chain")
     key: ReadableFile = setting("resmgr.key", None, "file: private key of the certificate")
@@ -61,7 +59,7 @@ class ResmgrSettings(SchedulerAclSettings):
         "resmgr.hosts_file", None, "file: the hosts, where no host manager describes them; watched"
     )
     pools_file: ReadableFile = setting("resmgr.pools_file", None, "file: all pools; watched. Other pools are deleted")
-    standbys: int = setting("resmgr.standbys", STANDBYS, "processes that follow the log, ready to take over", ge=0)
+    standbys: int = setting("resmgr.standbys", STANDBYS, "processes that follow the log", ge=0)
 
     admission_s: Seconds = setting(
         "resmgr.admission.period", _PERIODS.admission_s, "between two admission passes without news", gt=0
@@ -102,7 +100,7 @@ class ResmgrSettings(SchedulerAclSettings):
         "a job manager has so long to preempt a task; 0: no limit", ge=0,
     )  # fmt: skip
     enable_placement_backoff: bool = setting(
-        "resmgr.backoff.enabled", True, "each placing attempt of a cycle has more time than the one before"
+        "resmgr.backoff.enabled", True, "each attempt of a placing cycle has more time"
     )
     retry_backoff_s: Seconds = setting("resmgr.backoff.step", _RULES.retry_backoff_s, "how much more", ge=0)
     retry_cycles: int = setting(
@@ -149,14 +147,12 @@ class ResmgrSettings(SchedulerAclSettings):
         "resmgr.snapshots.facts", SNAPSHOT_FACTS, "facts after which a snapshot is written", ge=1
     )
     snapshot_s: Seconds = setting(
-        "resmgr.snapshots.interval", SNAPSHOT_S, "time after which a snapshot is written, if there are new facts", ge=0
+        "resmgr.snapshots.interval", SNAPSHOT_S, "time after which new facts cause a snapshot", ge=0
     )
     snapshot_apart_s: Seconds = setting(
         "resmgr.snapshots.apart", SNAPSHOT_APART_S, "least time between two snapshots", ge=0
     )
-    snapshot_in_child: bool = setting(
-        "resmgr.snapshots.in_child", True, "`false`: the process writes the snapshot itself and pauses"
-    )
+    snapshot_in_child: bool = setting("resmgr.snapshots.in_child", True, "`false`: the process pauses to write it")
     replay_horizon_s: Seconds = setting(
         "resmgr.replay_horizon", REPLAY_HORIZON_S, "log and inbox keep messages that are younger", ge=0
     )

@@ -23,12 +23,12 @@ TIMING = {
 class ConfigSettings(SchedulerAclSettings):
     queues_file: ReadableFile = setting("config.file", None, "the `queues.yaml` to serve and watch")
     compatibility: Literal["none", "yunikorn-1.4"] = setting(
-        "config.compatibility", "none", "for RMs without the key `compatibility` in `extraConfig`",
+        "config.compatibility", "none", "of RMs without it in `extraConfig`",
         variables=("REMUDA_COMPATIBILITY",),
     )  # fmt: skip
     preemption_threshold: int = setting(
         "preemption.threshold", 0,
-        "in per cent: no preemption while less of the cluster is in use", ge=0, le=100,
+        "no preemption while less per cent of the cluster is in use", ge=0, le=100,
     )  # fmt: skip
     preemption_interval: Duration = setting(
         "preemption.interval", "",
@@ -39,7 +39,7 @@ class ConfigSettings(SchedulerAclSettings):
         "timing.starting", "", "an application is Starting so long before it is Running", default_shown="5m"
     )
     timing_completing: Duration = setting(
-        "timing.completing", "", "time that an application is Completing before it is Completed", default_shown="30s"
+        "timing.completing", "", "an application is Completing so long before it is Completed", default_shown="30s"
     )
     timing_ended: Duration = setting(
         "timing.ended", "", "records of ended and rejected applications are kept so long", default_shown="72h"
@@ -48,7 +48,7 @@ class ConfigSettings(SchedulerAclSettings):
         "timing.reservation_delay", "", "time that an ask waits before it may reserve a node", default_shown="2s"
     )
     timing_reservation_timeout: Duration = setting(
-        "timing.reservation_timeout", "", "time that a node is reserved for an ask at most", default_shown="1h"
+        "timing.reservation_timeout", "", "longest reservation of a node for an ask", default_shown="1h"
     )
     timing_placeholder: Duration = setting(
         "timing.placeholder", "", "time that placeholders are kept", default_shown="15m"

@@ -15,7 +15,7 @@ class CoreSettings(Settings):
     keeps_logs: ClassVar[bool] = True
     standbys: int = setting(
         "core.standbys", STANDBYS,
-        "cores that follow each RM, ready to take over; the highest setting counts",
+        "cores that follow each RM; the highest setting counts",
         variables=("REMUDA_STANDBYS",), ge=0,
     )  # fmt: skip
     allocations_per_pass: int = setting(
@@ -28,7 +28,7 @@ class CoreSettings(Settings):
         variables=("REMUDA_SNAPSHOT_FACTS",), ge=1,
     )  # fmt: skip
     snapshot_s: Seconds = setting(
-        "core.snapshots.interval", SNAPSHOT_S, "time after which a snapshot is written, if there are new facts",
+        "core.snapshots.interval", SNAPSHOT_S, "time after which new facts cause a snapshot",
         variables=("REMUDA_SNAPSHOT_S",), ge=0,
     )  # fmt: skip
     snapshot_apart_s: Seconds = setting(
@@ -38,7 +38,7 @@ class CoreSettings(Settings):
     )  # fmt: skip
     snapshot_in_child: bool = setting(
         "core.snapshots.in_child", True,
-        "`false`: the core writes the snapshot itself and pauses, for systems without `fork`",
+        "`false`: the core pauses to write it, for systems without `fork`",
         variables=("REMUDA_SNAPSHOT_IN_CHILD",),
     )  # fmt: skip
     replay_horizon_s: Seconds = setting(
