@@ -40,6 +40,8 @@ def _default(one: Declared) -> str:
         return ""
     if isinstance(default, bool):
         return f" (`{str(default).lower()}`)"
+    if isinstance(default, tuple):
+        return f" (`{','.join(default)}`)"
     return f" (`{default:.10g}`)" if isinstance(default, float) else f" (`{default}`)"
 
 

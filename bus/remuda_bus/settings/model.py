@@ -48,12 +48,12 @@ class Settings(BaseModel):
         "instance",
         default_factory=lambda: f"{socket.gethostname()}-{os.getpid()}",
         default_shown="host name and process ID",
-        description="unique name of the process in leases, logs and traces",
+        description="unique name of the process",
     )
     nats_url: str = setting("nats.url", "nats://127.0.0.1:4222", "servers of the bus, separated by commas")
     nats_ca: ReadableFile = setting("nats.ca", None, "file: CA certificates of the servers; with it, TLS")
     nats_cert: ReadableFile = setting("nats.cert", None, "file: client certificate")
-    nats_key: ReadableFile = setting("nats.key", None, "file: private key of the client certificate")
+    nats_key: ReadableFile = setting("nats.key", None, "file: private key of the certificate")
     nats_seed: ReadableFile = setting("nats.seed", None, "file: nkey seed of this process")
     nats_domain: str = setting("nats.domain", "", "JetStream domain, where the account imports JetStream")
     replicas: int = setting(
@@ -69,7 +69,7 @@ class Settings(BaseModel):
         variables=("OTEL_EXPORTER_OTLP_ENDPOINT",),
     )  # fmt: skip
     traces_part: float = setting(
-        "traces.part", 1.0, "part of the traces that begin in this process",
+        "traces.part", 1.0, "part of the traces that begin here",
         ge=0, le=1,
     )  # fmt: skip
 

@@ -15,9 +15,7 @@ class ShadowSettings(Settings):
     )  # fmt: skip
     rms: Texts = setting("shadow.rms", (), "resource managers that are followed; none: all")
     directory: Path = setting("shadow.directory", Path("remuda-shadow"), "what the shadow follows, and its reports")
-    interval_s: Seconds = setting(
-        "shadow.interval", 60.0, "how often the new commits are decided again", ge=1, le=3_600
-    )
+    interval_s: Seconds = setting("shadow.interval", 60.0, "how often new commits are decided again", ge=1, le=3_600)
     effect_s: Seconds = setting("shadow.effect", 3_600.0, "how often the effect is played; 0: only in the end", ge=0)
     for_s: Seconds = setting("shadow.for", 0.0, "time after which the shadow ends; 0: never", ge=0)
     keep_s: Seconds = setting(

@@ -28,7 +28,7 @@ class KubernetesSettings(Settings):
     )
     context: str = setting("kubernetes.context", "", "context of the kubeconfig; empty: its current one")
     scheduler_names: Texts = setting(
-        "kubernetes.scheduler_names", ("remuda", "yunikorn"), "pods that name one of these as scheduler are scheduled"
+        "kubernetes.scheduler_names", ("remuda", "yunikorn"), "schedulers whose pods are scheduled"
     )
     placeholder_image: str = setting(
         "kubernetes.placeholder_image", "registry.k8s.io/pause:3.7", "image of placeholders"
@@ -39,11 +39,11 @@ class KubernetesSettings(Settings):
     )  # fmt: skip
     config_maps: Texts = setting(
         "kubernetes.config_maps", (),
-        "ConfigMaps of the configuration in the namespace of this process, the last on top; none: the scheduler's own",
+        "ConfigMaps of the configuration in the process's namespace, the last on top; none: the scheduler's own",
     )  # fmt: skip
     lease: str = setting(
         "kubernetes.lease", "",
-        "lease in the namespace of this process, whose holder schedules; empty: none",
+        "lease in the process's namespace, whose holder schedules; empty: none",
     )  # fmt: skip
     gangs: bool = setting("kubernetes.gangs", True, "task groups of pods make gangs with placeholders")
     gangs_of_others: bool = setting(
@@ -73,7 +73,7 @@ class KubernetesSettings(Settings):
             "cloud.google.com/gce-topology-host", "topology.k8s.aws/network-node-layer-1",
             "topology.k8s.aws/network-node-layer-2", "topology.k8s.aws/network-node-layer-3", "nvidia.com/gpu.clique",
         ),
-        "labels of nodes that levels may name as attributes, beside zone and region",
+        "node labels that levels may name as attributes, beside zone and region",
     )  # fmt: skip
 
     device_classes: Texts = setting(
@@ -94,21 +94,21 @@ class KubernetesSettings(Settings):
     )  # fmt: skip
     pin: Literal["auto", "hard", "soft", "free"] = setting(
         "kubernetes.pin", "auto",
-        "plugin mode with gates: how the node is given to the default scheduler; auto: soft from 1.35, else hard",
+        "plugin mode with gates: how the default scheduler is given the node; auto: soft from 1.35, else hard",
     )  # fmt: skip
     extender_host: str = setting("kubernetes.extender_host", "127.0.0.1", "address of the extender")
     extender_port: int = setting("kubernetes.extender_port", 8099, "port of the extender; 0: none", ge=0, le=65535)
     extender_cert: ReadableFile = setting(
         "kubernetes.extender_cert", None, "file: certificate of the extender; with it, TLS only"
     )
-    extender_key: ReadableFile = setting("kubernetes.extender_key", None, "file: private key of that certificate")
+    extender_key: ReadableFile = setting("kubernetes.extender_key", None, "file: private key")
     extender_client_ca: ReadableFile = setting(
         "kubernetes.extender_client_ca", None,
-        "file: CA of client certificates; with it, clients need one",
+        "file: CA of client certificates, which clients then need",
     )  # fmt: skip
     extender_clients: Texts = setting(
         "kubernetes.extender_clients", (),
-        "common names of client certificates; none: all that the CA has signed",
+        "common names of client certificates; none: all",
     )  # fmt: skip
 
     role: Literal["front", "webhook"] = setting("kubernetes.role", "front", "front end, or admission webhook")
@@ -124,14 +124,14 @@ class KubernetesSettings(Settings):
     )
     webhook_secret: str = setting("kubernetes.webhook_secret", "remuda-webhook", "secret with the certificates")
     webhook_validation: str = setting(
-        "kubernetes.webhook_validation", "", "URL of `remuda run web`, which checks configurations; empty: no check"
+        "kubernetes.webhook_validation", "", "URL of the web service, which checks configurations; empty: no check"
     )
     webhook_validation_token: ReadableFile = setting(
         "kubernetes.webhook_validation_token", None,
-        "file: bearer token for that web service",
+        "file: bearer token for that service",
     )  # fmt: skip
     webhook_validation_ca: ReadableFile = setting(
-        "kubernetes.webhook_validation_ca", None, "file: CA of that web service; none: those of the system"
+        "kubernetes.webhook_validation_ca", None, "file: CA of that service; none: the system's"
     )
     process_namespaces: Texts = setting(
         "kubernetes.process_namespaces", (), "webhook: namespaces whose pods are managed; none: all (expressions)"
@@ -148,7 +148,7 @@ class KubernetesSettings(Settings):
     )
     bypass_auth: bool = setting("kubernetes.bypass_auth", False, "webhook: any user may name any user")
     trust_controllers: bool = setting(
-        "kubernetes.trust_controllers", True, "webhook: controllers may name the users of the pods that they make"
+        "kubernetes.trust_controllers", True, "webhook: controllers may name the users of their pods"
     )
     system_users: Texts = setting(
         "kubernetes.system_users",

@@ -23,7 +23,7 @@ class ArchiveSettings(Settings):
         "a directory, or a URL like `s3://bucket/prefix`, `gs://…` or `az://…`",
     )  # fmt: skip
     options: Annotated[Texts, AfterValidator(_options)] = setting(
-        "archive.options", (), "options of the object store, as `NAME=VALUE` each"
+        "archive.options", (), "options of the object store, as `NAME=VALUE`"
     )
     write_s: Seconds = setting(
         "archive.write", 60.0, "how long commits may wait to be written together", gt=0, le=3_600

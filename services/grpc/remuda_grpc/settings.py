@@ -34,21 +34,21 @@ class GrpcSettings(Settings):
     address but loopback, unless `open` says that something else protects the port.
     """
 
-    host: str = setting("grpc.host", "127.0.0.1", "address to listen on; `0.0.0.0` or `::`: all addresses")
+    host: str = setting("grpc.host", "127.0.0.1", "address to listen on")
     port: int = setting("grpc.port", limits.PORT, "port", ge=0, le=65535)
     certificate: ReadableFile = setting("grpc.certificate", None, "file: certificate chain")
-    key: ReadableFile = setting("grpc.key", None, "file: private key of the certificate")
+    key: ReadableFile = setting("grpc.key", None, "file: private key")
     client_ca: ReadableFile = setting(
-        "grpc.client_ca", None, "file: CA certificates of clients; with it, clients need one"
+        "grpc.client_ca", None, "file: CA of client certificates, which clients then need"
     )
     clients: Annotated[Texts, AfterValidator(_clients)] = setting(
         "grpc.clients", (),
-        "rmIDs of client certificates, as `NAME=RM` each; RM may be a pattern as in `rms.allowed`. "
-        "Others use the rmID of their name",
+        "rmIDs of client certificates, as `NAME=RM`, or a pattern as in `rms.allowed`; "
+        "others use the rmID of their name",
     )  # fmt: skip
     operators: Annotated[Texts, AfterValidator(_operators)] = setting(
         "grpc.operators", (),
-        "operators by client certificate, as `NAME=OPERATOR` or `NAME=OPERATOR+GROUP+GROUP` each",
+        "operators by client certificate, as `NAME=OPERATOR` or `NAME=OPERATOR+GROUP+GROUP`",
     )  # fmt: skip
     open: bool = setting("grpc.open", False, "listen beyond loopback without client certificates")
 

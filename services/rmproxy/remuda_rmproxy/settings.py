@@ -26,14 +26,14 @@ class RmproxySettings(SchedulerAclSettings):
     )  # fmt: skip
     guests: Texts = setting(
         "rms.guests", (),
-        "clusters of Peloton that may use nodes of an RM, below one of its queues: `CLUSTER=RM/QUEUE`",
+        "clusters of Peloton that may use an RM's nodes, below one of its queues: `CLUSTER=RM/QUEUE`",
     )  # fmt: skip
     groups_resolver: Literal["request", "os", "ldap"] = setting(
         "groups.resolver", "request",
         "directory of groups",
     )  # fmt: skip
     groups_timeout_s: Seconds = setting(
-        "groups.timeout", limits.GROUPS_TIMEOUT_S, "time that a request waits for the directory", gt=0, le=5
+        "groups.timeout", limits.GROUPS_TIMEOUT_S, "time that a request waits", gt=0, le=5
     )
     groups_known_s: Seconds = setting("groups.cache", limits.GROUPS_KNOWN_S, "time that an answer counts", ge=0)
     groups_unknown_s: Seconds = setting(
@@ -47,9 +47,7 @@ class RmproxySettings(SchedulerAclSettings):
         "groups.ldap.url", (), "servers, tried in turn: `ldap://HOST[:PORT]` or `ldaps://HOST[:PORT]`"
     )
     ldap_start_tls: bool = setting("groups.ldap.start_tls", True, "encrypt connections to `ldap://` by StartTLS")
-    ldap_ca: ReadableFile = setting(
-        "groups.ldap.ca", None, "file: CA certificates of the servers; none: those of the system"
-    )
+    ldap_ca: ReadableFile = setting("groups.ldap.ca", None, "file: CA certificates of the servers; none: the system's")
     ldap_bind_dn: str = setting("groups.ldap.bind_dn", "", "entry to bind as; empty: anonymously")
     ldap_password: ReadableFile = setting("groups.ldap.password_file", None, "file: password to bind with")
     ldap_user_base: str = setting("groups.ldap.user_base", "", "where users are: `ou=people,dc=example,dc=org`")
@@ -59,10 +57,10 @@ class RmproxySettings(SchedulerAclSettings):
         "groups.ldap.group_filter", "(|(memberUid={user})(member={dn}))",
         "filter for the groups of `{user}`, whose entry is `{dn}`",
     )  # fmt: skip
-    ldap_group_name: str = setting("groups.ldap.group_name", "cn", "attribute with the name of a group", min_length=1)
+    ldap_group_name: str = setting("groups.ldap.group_name", "cn", "attribute with a group's name", min_length=1)
     ldap_primary: str = setting(
         "groups.ldap.primary", "gidNumber",
-        "attribute with the number of the primary group, in users and groups; empty: none",
+        "attribute of users and groups with the primary group's number; empty: none",
     )  # fmt: skip
     ldap_nested: bool = setting("groups.ldap.nested", False, "groups of which a group is a `member` count")
 
@@ -95,6 +93,6 @@ class RmproxySettings(SchedulerAclSettings):
     )  # fmt: skip
     forget_after_days: float = setting(
         "rms.forget_after_days", limits.FORGET_AFTER_DAYS,
-        "days from the deregistration of an RM to the removal of its data",
+        "days from an RM's deregistration until its data is deleted",
         variables=("REMUDA_FORGET_AFTER_DAYS",), ge=0,
     )  # fmt: skip

@@ -35,20 +35,20 @@ class WebSettings(SchedulerAclSettings):
     """Any client that reaches the port reads everything, unless it has to say who it is. So it has, on every address
     but loopback, unless `open` says that something else protects the port."""
 
-    host: str = setting("web.host", "127.0.0.1", "address to listen on; `0.0.0.0` or `::`: all addresses")
+    host: str = setting("web.host", "127.0.0.1", "address to listen on")
     port: int = setting("web.port", limits.PORT, "port", ge=0, le=65535)
     certificate: ReadableFile = setting("web.certificate", None, "file: certificate chain; with it, HTTPS")
-    key: ReadableFile = setting("web.key", None, "file: private key of the certificate")
+    key: ReadableFile = setting("web.key", None, "file: private key")
     tokens: ReadableFile = setting(
-        "web.tokens", None, "file: bearer tokens, a line `TOKEN OPERATOR` or `TOKEN OPERATOR+GROUP+GROUP` each"
+        "web.tokens", None, "file: bearer tokens, lines `TOKEN OPERATOR` or `TOKEN OPERATOR+GROUP+GROUP`"
     )
     client_ca: ReadableFile = setting(
         "web.client_ca", None,
-        "file: CA certificates of clients, whose names are those of operators",
+        "file: CA of client certificates, whose names are those of operators",
     )  # fmt: skip
     operators: Annotated[Texts, AfterValidator(_operators)] = setting(
         "web.operators", (),
-        "operators by client certificate, as `NAME=OPERATOR` or `NAME=OPERATOR+GROUP+GROUP` each; "
+        "operators by client certificate, as `NAME=OPERATOR` or `NAME=OPERATOR+GROUP+GROUP`; "
         "others: their common name",
     )  # fmt: skip
     openid_issuer: Url = setting(
@@ -60,11 +60,11 @@ class WebSettings(SchedulerAclSettings):
     )
     openid_audience: str = setting("web.openid_audience", "", "audience of bearer tokens; empty: the client ID")
     openid_scope: str = setting("web.openid_scope", "openid profile", "scopes that a login asks for")
-    openid_name: str = setting("web.openid_name", "sub", "claim with the name of the operator")
-    openid_groups: str = setting("web.openid_groups", "groups", "claim with the groups of the operator")
+    openid_name: str = setting("web.openid_name", "sub", "claim with the operator's name")
+    openid_groups: str = setting("web.openid_groups", "groups", "claim with the operator's groups")
     session_key: ReadableFile = setting(
         "web.session_key", None,
-        "file: key that signs cookies of logins, the same for all web services",
+        "file: key that signs cookies, the same for all web services",
     )  # fmt: skip
     session_s: int = setting(
         "web.session_s", 8 * 3_600, "seconds after which people log in again", ge=60, le=limits.SESSION_S

@@ -35,25 +35,25 @@ class ResmgrSettings(SchedulerAclSettings):
     certificates are required."""
 
     keeps_logs: ClassVar[bool] = True
-    host: str = setting("resmgr.host", "127.0.0.1", "address to listen on; `0.0.0.0` or `::`: all addresses")
+    host: str = setting("resmgr.host", "127.0.0.1", "address to listen on")
     port: int = setting("resmgr.port", limits.PORT, "gRPC port", ge=0, le=65535)
     advertise: str = setting(
         "resmgr.advertise", "",
         "address for engines and people; empty: `resmgr.host`, or the host name",
     )  # fmt: skip
     certificate: ReadableFile = setting("resmgr.certificate", None, "file: certificate chain")
-    key: ReadableFile = setting("resmgr.key", None, "file: private key of the certificate")
+    key: ReadableFile = setting("resmgr.key", None, "file: private key")
     client_ca: ReadableFile = setting(
-        "resmgr.client_ca", None, "file: CA certificates of clients; with it, clients need one"
+        "resmgr.client_ca", None, "file: CA of client certificates, which clients then need"
     )
     clients: Annotated[Texts, AfterValidator(_clients)] = setting(
         "resmgr.clients", (),
         "roles of client certificates and keys (docs/peloton.md), as `NAME=ROLE` or "
-        "`NAME=ROLE:/PATH` of a pool each. Empty: every certificate may call everything",
+        "`NAME=ROLE:/PATH` of a pool; empty: every certificate may call everything",
     )  # fmt: skip
     open: bool = setting("resmgr.open", False, "listen beyond loopback without client certificates")
     cluster: Annotated[str, AfterValidator(_cluster)] = setting(
-        "resmgr.cluster", "default", "name of the cluster: each has pools, tasks and a log of its own"
+        "resmgr.cluster", "default", "cluster, which has pools, tasks and a log of its own"
     )
     hosts_file: ReadableFile = setting(
         "resmgr.hosts_file", None, "file: the hosts, where no host manager describes them; watched"
@@ -78,26 +78,26 @@ class ResmgrSettings(SchedulerAclSettings):
         "cycles above its entitlement before a pool gives tasks back", ge=1,
     )  # fmt: skip
     placing_timeout_s: Seconds = setting(
-        "resmgr.timeouts.placing", _RULES.placing_timeout_s, "an engine has so long for a placement; 0: no limit", ge=0
+        "resmgr.timeouts.placing", _RULES.placing_timeout_s, "limit of a placement by an engine; 0: none", ge=0
     )
     placed_timeout_s: Seconds = setting(
         "resmgr.timeouts.placed",
         _RULES.placed_timeout_s,
-        "a placement waits so long for a job manager; 0: no limit",
+        "limit of a placement's wait for a job manager; 0: none",
         ge=0,
     )
     launching_timeout_s: Seconds = setting(
-        "resmgr.timeouts.launching", _RULES.launching_timeout_s, "a task may be launching so long; 0: no limit", ge=0
+        "resmgr.timeouts.launching", _RULES.launching_timeout_s, "limit of a launch; 0: none", ge=0
     )
     reserving_timeout_s: Seconds = setting(
         "resmgr.timeouts.reserving",
         _RULES.reserving_timeout_s,
-        "an engine may reserve a host so long; 0: no limit",
+        "limit of an engine's reservation; 0: none",
         ge=0,
     )
     preempting_timeout_s: Seconds = setting(
         "resmgr.timeouts.preempting", _RULES.preempting_timeout_s,
-        "a job manager has so long to preempt a task; 0: no limit", ge=0,
+        "limit of a preemption by a job manager; 0: none", ge=0,
     )  # fmt: skip
     enable_placement_backoff: bool = setting(
         "resmgr.backoff.enabled", True, "each attempt of a placing cycle has more time"
@@ -110,11 +110,11 @@ class ResmgrSettings(SchedulerAclSettings):
         "resmgr.backoff.attempts", _RULES.attempts_per_cycle, "placing attempts of a cycle", ge=0
     )
     enable_host_reservation: bool = setting(
-        "resmgr.host_reservation", False, "reserve a host for a task that no attempt of all cycles has placed"
+        "resmgr.host_reservation", False, "reserve a host for a task that no cycle has placed"
     )
     reconciliation_age_s: Seconds = setting(
         "resmgr.reconciliation.age", _RULES.reconciliation_age_s,
-        "a report ends runs that only the resource manager knows, and has known for so long", ge=0,
+        "age at which a report ends runs that only the resource manager knows", ge=0,
     )  # fmt: skip
     scale_reservations: bool = setting(
         "resmgr.corrections.scale_reservations", False, "scale reservations down where their parent has less"
@@ -132,11 +132,11 @@ class ResmgrSettings(SchedulerAclSettings):
         "resmgr.corrections.count_admitted_only", False, "a pass admits 1,000 gangs of a leaf, and looks at more"
     )
     whole_gangs: bool = setting(
-        "resmgr.corrections.whole_gangs", False, "a gang that waits for hosts is placed, and goes back, as a whole"
+        "resmgr.corrections.whole_gangs", False, "gangs that wait for hosts are placed, and go back, whole"
     )
     reserve_after_failures: bool = setting(
         "resmgr.corrections.reserve_after_failures", False,
-        "reserve a host also when engines report the failures of all cycles",
+        "reserve hosts also when engines report the failures of all cycles",
     )  # fmt: skip
     preempt_all_states: bool = setting(
         "resmgr.corrections.preempt_all_states", False,
@@ -189,12 +189,12 @@ class PlacementSettings(Settings):
 
     address: str = setting("placement.resmgr", "", "HOST:PORT of a resource manager; empty: one on the same bus")
     ca: ReadableFile = setting("placement.ca", None, "file: CA certificates of the resource manager")
-    certificate: ReadableFile = setting("placement.certificate", None, "file: client certificate chain")
-    key: ReadableFile = setting("placement.key", None, "file: private key of the certificate")
+    certificate: ReadableFile = setting("placement.certificate", None, "file: client certificate")
+    key: ReadableFile = setting("placement.key", None, "file: private key")
     rm: str = setting(
         "placement.rm",
         "",
-        "RM of si.v1 on whose nodes to place; empty: on hosts that are not shared",
+        "RM of si.v1 on whose nodes to place; empty: hosts are not shared",
     )
     partition: str = setting("placement.partition", "default", "partition of that RM", min_length=1)
     queue: str = setting("placement.queue", "root.peloton", "queue of that RM for Peloton's pools")
@@ -211,7 +211,7 @@ class PlacementSettings(Settings):
         pattern="^(any|batch|stateless|stateful|daemon)$",
     )  # fmt: skip
     refresh_s: Seconds = setting("placement.refresh", 0.2, "how old the engine's hosts may be", ge=0)
-    hold_s: Seconds = setting("placement.hold", 10.0, "a gang without room is tried again for so long", ge=0)
+    hold_s: Seconds = setting("placement.hold", 10.0, "how long a gang without room is tried", ge=0)
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:

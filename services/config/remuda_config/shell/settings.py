@@ -36,25 +36,25 @@ class ConfigSettings(SchedulerAclSettings):
         default_shown="15s",
     )  # fmt: skip
     timing_starting: Duration = setting(
-        "timing.starting", "", "an application is Starting so long before it is Running", default_shown="5m"
+        "timing.starting", "", "how long an application is Starting", default_shown="5m"
     )
     timing_completing: Duration = setting(
-        "timing.completing", "", "an application is Completing so long before it is Completed", default_shown="30s"
+        "timing.completing", "", "how long an application is Completing", default_shown="30s"
     )
     timing_ended: Duration = setting(
-        "timing.ended", "", "records of ended and rejected applications are kept so long", default_shown="72h"
+        "timing.ended", "", "how long records of ended and rejected applications are kept", default_shown="72h"
     )
     timing_reservation_delay: Duration = setting(
-        "timing.reservation_delay", "", "time that an ask waits before it may reserve a node", default_shown="2s"
+        "timing.reservation_delay", "", "how long an ask waits before it reserves a node", default_shown="2s"
     )
     timing_reservation_timeout: Duration = setting(
         "timing.reservation_timeout", "", "longest reservation of a node for an ask", default_shown="1h"
     )
     timing_placeholder: Duration = setting(
-        "timing.placeholder", "", "time that placeholders are kept", default_shown="15m"
+        "timing.placeholder", "", "how long placeholders are kept", default_shown="15m"
     )
     timing_domain_delay: Duration = setting(
-        "timing.domain_delay", "", "time that a group waits for a domain before others avoid one", default_shown="10m"
+        "timing.domain_delay", "", "how long a group waits before others avoid a domain for it", default_shown="10m"
     )
 
     def defaults(self) -> Defaults:
