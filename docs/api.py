@@ -13,7 +13,7 @@ from docs.sections import main
 from remuda_operations.operator_api.methods import SERVICES, Access, methods
 
 PROTOS = Path(__file__).resolve().parents[1] / "proto"
-RPC = re.compile(r"((?:^  // .*\n)*)^  rpc (\w+)\((\w+)\) returns \((?:stream )?(\w+)\);", re.MULTILINE)
+RPC = re.compile(r"((?:^  // .*\n)*)^  rpc (\w+)\(", re.MULTILINE)
 CALLERS = {
     Access.RM: "operators; an RM for itself",
     Access.OPERATOR: "operators",
@@ -27,30 +27,21 @@ def tables() -> str:
     lines = []
     for service in SERVICES:
         rows: dict[Access, list[str]] = {}
-        for name, said, request, response in _rpcs(service.file.name, service.name):
-            method = known[service.full_name, name]
-            row = f"- `{name}`: {said}{_messages(name, request, response)}"
-            rows.setdefault(method.access, []).append(row)
+        for name, said in _rpcs(service.file.name, service.name):
+            rows.setdefault(known[service.full_name, name].access, []).append(f"- `{name}`: {said}")
         lines += [f"### {service.full_name}", ""]
         for access, listed in rows.items():
             lines += [f"For {CALLERS[access]}:", "", *listed, ""]
     return "\n".join(lines)
 
 
-def _messages(name: str, request: str, response: str) -> str:
-    """The messages that are not named like the method, except the outcome of an action."""
-    takes = "" if request == f"{name}Request" else f" Takes `{request}`."
-    returns = "" if response in (f"{name}Response", "ActionOutcome") else f" Returns `{response}`."
-    return f"{takes}{returns}"
-
-
-def _rpcs(file: str, service: str) -> Iterator[tuple[str, str, str, str]]:
-    """Name, comment, request and response of each method of a service."""
+def _rpcs(file: str, service: str) -> Iterator[tuple[str, str]]:
+    """Name of each method of a service, and the first sentence of its comment."""
     text = (PROTOS / file).read_text()
     begin = text.index(f"service {service} {{")
     for found in RPC.finditer(text[begin : text.index("\n}\n", begin)]):
         said = " ".join(line.strip().removeprefix("// ") for line in found[1].splitlines())
-        yield found[2], said, found[3], found[4]
+        yield found[2], said.partition(". ")[0].removesuffix(".")
 
 
 if __name__ == "__main__":

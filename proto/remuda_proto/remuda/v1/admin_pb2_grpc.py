@@ -252,21 +252,21 @@ class AdminServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListQueues(self, request, context):
-        """The queues of an RM, parents before children.
+        """Queues, parents before children.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListNodes(self, request, context):
-        """The nodes of an RM, by ID.
+        """Nodes, by ID.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListTopology(self, request, context):
-        """Domains of nodes with what is used there, those above first; devices, and groups that wait.
+        """Domains of nodes, those above first; devices; waiting groups.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -301,7 +301,7 @@ class AdminServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListWindows(self, request, context):
-        """Windows of the calendars: when each comes, and what it is about.
+        """Windows of the calendars.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -315,28 +315,28 @@ class AdminServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Explain(self, request, context):
-        """Pending asks: the constraints that block each, and its position in its queue.
+        """Pending asks: the constraints that block each, and its position.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListForecasts(self, request, context):
-        """When waiting asks will start, as it was forecast last; forecasts are made while they are asked for.
+        """When waiting asks will start, by the last forecast. Forecasts are made while they are asked for.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def WhatIf(self, request, context):
-        """The smallest changes that would let an ask run, each tried on a copy of the state. Nothing changes. Takes seconds.
+        """The smallest changes that would let an ask run. Each is tried on a copy of the state. Takes seconds.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetStory(self, request, context):
-        """The history of an application, an ask, an allocation, a node or a queue: a line for each fact in the log.
+        """The story of an object: a line for each fact in the log.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -364,7 +364,7 @@ class AdminServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListCores(self, request, context):
-        """The core processes, and the RMs that each leads and follows.
+        """The core processes, with the RMs that each leads and follows.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -385,7 +385,7 @@ class AdminServicer:
         raise NotImplementedError('Method not implemented!')
 
     def FollowChanges(self, request, context):
-        """Changes behind a position, and those to come, until the client ends the call. Only over gRPC.
+        """Changes behind a position, and those to come. Only over gRPC.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -427,21 +427,21 @@ class AdminServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DiffConfiguration(self, request, context):
-        """The differences between two versions, or between a version and a text.
+        """The differences of a version from another one, or from a text.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ApplyConfiguration(self, request, context):
-        """Put a text, or edits of the text in force, in force.
+        """Put a text, or edits of the text, in force.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RollbackConfiguration(self, request, context):
-        """Put the text of an earlier version in force.
+        """Put an earlier version in force.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -455,7 +455,7 @@ class AdminServicer:
         raise NotImplementedError('Method not implemented!')
 
     def KillApplication(self, request, context):
-        """End an application: its asks are withdrawn, and the RM is asked to release its allocations.
+        """End an application.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -469,7 +469,7 @@ class AdminServicer:
         raise NotImplementedError('Method not implemented!')
 
     def HoldQueue(self, request, context):
-        """Nothing new is allocated or started in the queue and below it.
+        """Nothing new starts in the queue and below it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -483,7 +483,7 @@ class AdminServicer:
         raise NotImplementedError('Method not implemented!')
 
     def LendQuota(self, request, context):
-        """A queue lends amounts of its maximum, or of its guarantee, to another one until a time.
+        """A queue lends amounts of its maximum, or of its guarantee, to another one.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
