@@ -4,8 +4,8 @@ isort:skip_file
 The interface for operators: the state of the scheduler, its configuration, and actions on what runs.
 
 Both services are served over gRPC by the front ends, and over NATS on remuda.api.admin.<Method>, by the same code
-(docs/api.md). Names of objects, filters and the meaning of each field are those of docs/queries.md; actions are those
-of docs/administration.md.
+(docs/api.md). Filters are those of docs/queries.md, whose rows have the same fields; actions are those of
+docs/administration.md.
 
 Amounts are in base units (vcore: thousandths, memory: bytes). Times are milliseconds since 1970, 0: never or unknown.
 Partitions have their plain names.
@@ -2964,7 +2964,7 @@ class GetStoryRequest(_message.Message):
     SINCE_MS_FIELD_NUMBER: _builtins.int
     rm: _builtins.str
     id: _builtins.str
-    """An applicationID, an allocationKey, APPLICATION/KEY, a UUID or a nodeID."""
+    """An applicationID, an allocationKey, APPLICATION/KEY, a UUID, a nodeID or the full name of a queue."""
     limit: _builtins.int
     """Lines of the page. 0, and more than 1,000: 1,000."""
     page_token: _builtins.str
