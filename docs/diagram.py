@@ -16,12 +16,12 @@ UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
 
 def diagram() -> str:
     timing = Timing()
-    lines = ["```mermaid", "stateDiagram-v2", f"    [*] --> {lifecycle.NEW}: accepted"]
+    lines = ["```mermaid", "stateDiagram-v2", f"    [*] --> {lifecycle.NEW}"]
     for occasion, becomes in lifecycle.TRANSITIONS.items():
         for state, next_state in becomes.items():
             by_itself = lifecycle.TIMEOUTS.get(state, ("", ""))[1] == occasion
-            time = f", after {duration(lifecycle.lasts_ms(state, timing))} at the latest" if by_itself else ""
-            lines.append(f"    {state} --> {next_state}: {occasion}{time}")
+            time = f": within {duration(lifecycle.lasts_ms(state, timing))}" if by_itself else ""
+            lines.append(f"    {state} --> {next_state}{time}")
     lines += [f"    {lifecycle.EXPIRED} --> [*]", "```"]
     return "\n".join(lines) + "\n"
 
