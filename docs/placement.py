@@ -1,4 +1,4 @@
-"""Draws charts of the measurements in placement.md from the tables there.
+"""Draws a chart of the measurements in placement.md from a table there.
 
 python -m docs.placement [--check]
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from docs.sections import main
 
 DOCUMENT = Path(__file__).with_name("placement.md")
-FILLED, WAITING = "| list | FGD, published |", "| load 0.85 | gangs in one rack |"
+WAITING = "| load 0.85 | gangs in one rack |"
 
 
 def table(text: str, head: str) -> list[list[str]]:
@@ -28,23 +28,11 @@ def number(cell: str) -> float:
     return float(found[0])
 
 
-def chart(title: str, unit: str, names: Sequence[str], low: float, high: float, *bars: Sequence[float]) -> str:
+def chart(title: str, unit: str, names: Sequence[str], low: float, high: float, bars: Sequence[float]) -> str:
     named = ", ".join(f'"{name}"' for name in names)
     lines = ["```mermaid", "xychart-beta", f'    title "{title}"', f"    x-axis [{named}]"]
-    lines += [f'    y-axis "{unit}" {low:g} --> {high:g}']
-    lines += [
-        f"    {kind} [{', '.join(f'{one:g}' for one in values)}]"
-        for kind, values in zip(("bar", "line")[: len(bars)], bars, strict=True)
-    ]
+    lines += [f'    y-axis "{unit}" {low:g} --> {high:g}', f"    bar [{', '.join(f'{one:g}' for one in bars)}]"]
     return "\n".join([*lines, "```", ""])
-
-
-def filled(text: str) -> str:
-    """`fragmentation` as bars, and FGD as a line."""
-    rows = table(text, FILLED)
-    ours, published = [number(row[2]) for row in rows], [number(row[1]) for row in rows]
-    title = "GPUs allocated when 100 % are asked for: fragmentation (bars), FGD (line)"
-    return chart(title, "%", [row[0] for row in rows], 85, 100, ours, published)
 
 
 def waiting(text: str) -> str:
@@ -55,11 +43,4 @@ def waiting(text: str) -> str:
 
 
 if __name__ == "__main__":
-    written = DOCUMENT.read_text()
-    main(
-        DOCUMENT,
-        {
-            "<!-- written by docs/placement.py: filled -->": filled(written),
-            "<!-- written by docs/placement.py: waiting -->": waiting(written),
-        },
-    )
+    main(DOCUMENT, {"<!-- written by docs/placement.py: waiting -->": waiting(DOCUMENT.read_text())})
