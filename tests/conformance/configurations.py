@@ -172,20 +172,20 @@ MEANS_ANOTHER: Final[dict[str, Callable[[Setting], object]]] = {
     "a queue named root below root is an ordinary queue": lambda s: (
         s.name in ("max", "guaranteed") and s.path.endswith(".root") and not s.theirs
     ),
-    "an update applies the whole text: max and guaranteed can be removed": lambda s: (
+    "an update that removes max or guaranteed": lambda s: (
         s.update
         and s.name in ("max", "guaranteed")
         and s.ours == s.anew
         and not s.ours
         and s.theirs == s.before
     ),
-    "an update applies the whole text: maxapplications changes": lambda s: (
+    "an update of maxapplications": lambda s: (
         s.update and s.name == "maxRunningApps" and s.ours == s.anew and s.theirs == s.before
     ),
-    "an update applies the whole text: properties are removed, and inherited anew": lambda s: (
+    "an update that removes properties, which are inherited anew": lambda s: (
         s.update and s.name in FROM_PROPERTIES and s.ours == s.anew
     ),
-    "an update applies the whole text: templates change": lambda s: (
+    "an update of templates": lambda s: (
         s.update and s.name in ("hasTemplate", "template") and s.ours == s.anew and s.theirs == s.before
     ),
 }  # fmt: skip

@@ -22,8 +22,7 @@ ENDING: Final = ("Failing", "Failed", "Resuming")
 class BadNameNextRule(Kind):
     """A rule whose queue is impossible does not match
 
-    Where a placement rule produces an impossible queue name or a queue below a leaf, the reference rejects the
-    application; remuda tries the next rule.
+    YuniKorn rejects the application, for a bad queue name and for a queue below a leaf.
     """
 
     golden = "differences.txt: A rule whose queue cannot be is passed over"
@@ -97,8 +96,7 @@ def made_by(rule: config_pb2.PlacementRule, application: Json) -> str | None:
 class DrainingQueueTakesNothing(Kind):
     """A draining queue accepts no applications
 
-    The reference goes on accepting applications in a queue that is removed from the configuration, so it may never
-    be empty.
+    YuniKorn accepts applications in a queue that is removed from the configuration, so it may never be empty.
     """
 
     golden = "configurations.txt: A queue more, a queue less, and back again"
@@ -118,10 +116,9 @@ class DrainingQueueTakesNothing(Kind):
 
 
 class RunningWorkIsAccepted(Kind):
-    """An application whose work runs is not rejected for what concerns its start
+    """An application whose work runs is not rejected
 
-    If a gang that an RM reports again no longer fits its queue, the reference rejects it, and with it the nodes on
-    which its work runs.
+    If a gang that is reported again no longer fits its queue, YuniKorn rejects it, and the nodes of its work.
     """
 
     golden = "recovery.txt: An application whose work runs is not refused for what concerns its start"
@@ -148,8 +145,7 @@ class RunningWorkIsAccepted(Kind):
 class GroupsOfTheRequest(Kind):
     """Groups come from the request
 
-    An application has the groups that the RM names. If there are none, the reference looks the user up in the
-    operating system.
+    Where the RM names no groups, YuniKorn looks the user up in the operating system.
     """
 
     golden = "access.txt: Groups are those that the RM names; none are looked up"
@@ -169,8 +165,8 @@ class GroupsOfTheRequest(Kind):
 class WhoCountsAsRunning(Kind):
     """An application counts as running while it runs
 
-    In the reference one that has lost all allocations keeps its slot, and one that runs again after Completing, or
-    with placeholders from before a registration, does not count until its next real allocation.
+    In YuniKorn one without allocations keeps its slot; one that runs again after Completing, or with placeholders
+    from before a registration, counts only from its next real allocation.
     """
 
     golden = "differences.txt: A reserved slot goes with its application"
@@ -221,8 +217,7 @@ class WhoCountsAsRunning(Kind):
 class EverythingGivenBackCompletes(Kind):
     """An application that has released everything completes
 
-    In the reference, one whose allocations are all released at once stays Completing for ever, and counts as
-    running.
+    In YuniKorn, if all its allocations are released at once, it stays Completing for ever, and counts as running.
     """
 
     golden = "releases.txt: All of an application"
@@ -254,8 +249,7 @@ class EverythingGivenBackCompletes(Kind):
 class RecordReplaced(Kind):
     """One application has one record
 
-    When the ID of an ended application is used again, the reference lists both under one ID; in remuda the new record
-    replaces the old one.
+    When the ID of an ended application is used again, YuniKorn lists both.
     """
 
     golden = "lives_of_applications.txt: The ID of an ended application may be used again, of a living one not"

@@ -21,7 +21,7 @@ from .lookups import ask_of, held, is_draining
 class NoPlaceOnDrainingNodes(Kind):
     """A draining node gets no real allocations of a gang
 
-    The real ask is placed on another node. The reference starts it on the node that an operator is emptying.
+    YuniKorn starts the real ask there; remuda places it on another node.
     """
 
     golden = (
@@ -58,8 +58,7 @@ class NoPlaceOnDrainingNodes(Kind):
 class LargerGoOn(Kind):
     """A real ask that is larger than its placeholder is placed
 
-    remuda releases the placeholder and places the ask like any other. In the reference the ask waits until the gang
-    times out.
+    remuda releases the placeholder. In YuniKorn the ask waits until the gang times out.
     """
 
     golden = "gangs.txt: A real ask that is larger than the places goes elsewhere, and they are given up"
@@ -96,8 +95,8 @@ class LargerGoOn(Kind):
 class PlacesGivenUpAreCounted(Kind):
     """Each released placeholder is counted
 
-    The record of a task group counts replaced and unused placeholders. The reference does not count those that are
-    too small or released one by one, and counts those twice that are being replaced at the timeout.
+    YuniKorn's record of a task group leaves out those that are too small or released one by one, and counts twice
+    those that are being replaced at the timeout.
     """
 
     golden = "gangs.txt: Places that are too small are given up, one after the other, and are free for others"
@@ -134,8 +133,7 @@ class PlacesGivenUpAreCounted(Kind):
 class RealAsksStay(Kind):
     """A gang that resumes keeps its real asks
 
-    remuda withdraws its placeholders alone. The reference withdraws all asks, so the application never runs unless
-    the RM asks again.
+    YuniKorn withdraws all asks, not only placeholders, so the application runs only if the RM asks again.
     """
 
     golden = "gangs.txt: The real asks of a gang that resumes stay"
@@ -165,10 +163,9 @@ def _enters(step: Json, application: str, state: str) -> bool:
 
 
 class ClockInAnyState(Kind):
-    """The time of a gang starts with its first placeholder, in any state
+    """The first placeholder starts the time of a gang, in any state
 
-    Placeholders of a started application time out like others. The reference starts the time only for an Accepted
-    application.
+    YuniKorn starts the time only of an application that is still Accepted.
     """
 
     golden = "gangs.txt: The time of a gang starts with its first placeholder, though it has started already"
@@ -208,7 +205,7 @@ class ClockInAnyState(Kind):
 class PendingPlacesTimeOut(Kind):
     """A gang times out while only pending placeholders are left
 
-    In the reference the timeout ends with the last allocated placeholder, and the gang may wait for ever.
+    In YuniKorn the timeout ends with the last allocated placeholder, and the gang may wait for ever.
     """
 
     golden = "gangs.txt: ... and when it has started: real asks do not wait for places that do not come"

@@ -16,8 +16,8 @@ from .lookups import dump_in, held, last_step
 class LimitsHold(Kind):
     """A limit holds exactly
 
-    The reference lets users exceed limits that do not name every resource, limits on several levels, and wildcards
-    beside named users.
+    In YuniKorn users exceed limits that do not name every resource, limits on several levels, and wildcards beside
+    named users.
     """
 
     golden = "limits.txt: A limit names what it limits, and limits that exactly"
@@ -29,10 +29,9 @@ class LimitsHold(Kind):
 
 
 class NamedIsNotAnyone(Kind):
-    """A user who is named has the limit that names him, and no other
+    """A limit of `*` is not one of a named user
 
-    The reference applies the amounts of `*` in the same queue to a user whose limit names a number of applications
-    alone.
+    YuniKorn applies its amounts to a user whose limit in the same queue names only a number of applications.
     """
 
     golden = (
@@ -113,7 +112,7 @@ def _less(one: Json, other: Json) -> bool:
 class UsageIsWhatIsUsed(Kind):
     """Usage is the sum of allocations
 
-    The reference books an application for ever in the group that was limited when it arrived, and keeps allocations
+    YuniKorn books an application for ever in the group that was limited when it arrived, and keeps allocations
     booked that are released at once while asks are pending.
     """
 

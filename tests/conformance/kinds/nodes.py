@@ -24,8 +24,7 @@ from .lookups import applications_in, bound_asks, bound_to, sums, victims_of
 class NotReadyTakesNothing(Kind):
     """A node that is not ready gets no allocations
 
-    An RM sets `ready: false` on a node that cannot start anything. The reference counts such nodes and places
-    there.
+    YuniKorn counts nodes that the RM reports with `ready: false`, and places there.
     """
 
     golden = "nodes.txt: Not ready: nothing new"
@@ -49,8 +48,8 @@ class NotReadyTakesNothing(Kind):
 class BadAllocationsAreOccupied(Kind):
     """A node is accepted although an allocation on it cannot be booked
 
-    The reference rejects the node, and with it all that runs there. remuda books the others, counts this one as
-    occupied, and tells the RM why.
+    YuniKorn rejects the node with all that runs there. remuda counts the allocation as occupied, and tells the RM
+    why.
     """
 
     golden = (
@@ -92,8 +91,8 @@ def _not_ready(case: Case) -> list[tuple[str, tuple[int, int]]]:
 class BoundAskHoldsUpNobody(Kind):
     """An ask for one node does not block other asks
 
-    In the reference an ask that is bound to an unknown node blocks all other asks of its application, and one for a
-    full node every ask ranked behind it.
+    In YuniKorn an ask for an unknown node blocks all others of its application, and one for a full node every ask
+    ranked behind it.
     """
 
     golden = "nodes.txt: A required node that is not there yet, or takes nothing"
@@ -128,8 +127,8 @@ class BoundAskHoldsUpNobody(Kind):
 class ClusterIsNoQuota(Kind):
     """The free resources of the cluster are no quota
 
-    The reference neither places an ask that is larger than the free resources of the partition, for example after a
-    node has shrunk below its usage, nor lets a bound one preempt.
+    YuniKorn places no ask above the free resources of the partition, as after a node has shrunk below its usage,
+    nor lets a bound one preempt.
     """
 
     golden = (
@@ -158,8 +157,7 @@ class ClusterIsNoQuota(Kind):
 class DrainedIsKeptForNobody(Kind):
     """A node that drains loses its reservation
 
-    Its ask goes elsewhere. In the reference the node stays reserved, and the ask is placed there as soon as it
-    fits.
+    In YuniKorn the ask is placed there as soon as it fits; remuda places it elsewhere.
     """
 
     golden = "nodes.txt: A draining node is reserved only for asks that are bound to it"
@@ -189,8 +187,7 @@ def _unreserved(step: Json, node_id: str) -> set[str]:
 class ReportedIsOnItsNode(Kind):
     """A reported allocation is booked on its node, full or not
 
-    The reference books one that does not fit with its application and queue only, and places on the node what it
-    has no room for.
+    YuniKorn books one that does not fit with application and queue only, and places too much on the node.
     """
 
     golden = "recovery.txt: More than there is, and of something the node has not"
@@ -217,8 +214,7 @@ class ReportedIsOnItsNode(Kind):
 class LacksLeast(Kind):
     """The node with the smallest shortfall is reserved
 
-    An ask that fits no node reserves the one with the smallest shortfall. The reference computes the reverse, and
-    takes the first node when all are too small.
+    YuniKorn computes the reverse, and takes the first node when all are too small for the ask.
     """
 
     golden = "reservations.txt: An ask that fits no node reserves the one that lacks least"
@@ -247,9 +243,9 @@ class LacksLeast(Kind):
 class ReservationsAreBounded(Kind):
     """Reservations are bounded
 
-    The reference reserves a node for an ask that its nominal capacity fits, for any number of nodes and without
-    regard to quotas, until the ask is placed. remuda bounds obtainability, quotas, shares, right and time.
-    (Recognised where the reference keeps more than a quarter of the nodes.)
+    YuniKorn reserves any number of nodes of sufficient nominal capacity, without regard to quotas, until the ask is
+    placed. remuda [bounds them](semantics.md#11-reservations). (Recognised where YuniKorn keeps more than a quarter
+    of the nodes.)
     """
 
     golden = "reservations.txt: Asks of one queue keep a quarter of the nodes, all asks one half"
@@ -288,9 +284,8 @@ def _reserved(step: Json) -> dict[str, str]:
 class EqualCandidates(Kind):
     """Equal candidates have an order
 
-    The reference takes them in the order of a hash map. remuda orders equal queues by name, applications by ID,
-    placeholders and victims by age. (Recognised where the reference's own answers varied and all sums are equal in
-    the end.)
+    YuniKorn takes the order of a hash map. remuda orders equal queues by name, applications by ID, placeholders and
+    victims by age. (Recognised where YuniKorn's own answers varied and all sums are equal in the end.)
     """
 
     golden = "order_of_queues.txt: Equal shares: the larger pending amount, then the name"

@@ -14,8 +14,7 @@ from .lookups import bound_to, by_node, held, last_step, victims_of
 class KeptForPreemptor(Kind):
     """Preempted resources go to the ask that preempted
 
-    remuda reserves the node for that ask. The reference gives the room to the ask ranked first, perhaps to the
-    application that was preempted.
+    remuda reserves the node. YuniKorn gives the room to the ask ranked first, perhaps of the preempted application.
     """
 
     golden = "preemption.txt: A queue takes back what is guaranteed to it, the youngest go first"
@@ -89,7 +88,7 @@ def _reservation(path: tuple[str, ...], written: str) -> tuple[str, str]:
 class PreemptsForEach(Kind):
     """An ask preempts for each of its allocations
 
-    An ask may want several allocations: remuda preempts for one after the other. In the reference it preempts once.
+    In YuniKorn an ask for several allocations preempts once; in remuda, for one after the other.
     """
 
     golden = "preemption.txt: An ask preempts for each of its allocations"
@@ -123,8 +122,8 @@ class PreemptsForEach(Kind):
 class NoMoreThanNeeded(Kind):
     """Preemption takes no more than needed
 
-    The reference takes victims in order until the ask fits, and keeps those that turn out to be unnecessary. For a
-    bound ask, it does not count what is free on the node.
+    YuniKorn keeps victims that turn out to be unnecessary, and does not count what is free on the node of a bound
+    ask.
     """
 
     golden = "preemption.txt: Unnecessary victims are spared"

@@ -17,8 +17,7 @@ from .lookups import dump_in, last_step
 class TemplateMaxApplications(Kind):
     """maxapplications of a child template counts
 
-    It limits how many applications run in each queue made from the template. The reference checks the value, and
-    ignores it.
+    It limits running applications in each queue made from the template. YuniKorn ignores it.
     """
 
     golden = "differences.txt: maxapplications of a template limits each queue made from it"
@@ -77,8 +76,7 @@ def _template_limit(case: Case, step: int, path: str) -> int:
 class TemplateStandsOnce(Kind):
     """A template is listed where it is configured
 
-    A child template is listed at the queue that has it. The reference lists a copy with each parent created on the
-    way.
+    YuniKorn lists a copy with each parent that is created on the way.
     """
 
     golden = "dynamic_queues.txt: A template is for what is placed, not for the parents on the way"
@@ -110,8 +108,7 @@ class TemplateStandsOnce(Kind):
 class UpdatesMeanWhatTheySay(Kind):
     """An update applies the whole text
 
-    Queues have the settings of the text, as if they were new. In the reference removed properties keep their
-    effect, and inherited ones disappear.
+    Settings are as of a new queue. In YuniKorn removed properties keep their effect, and inherited ones disappear.
     """
 
     golden = "configurations.txt: A queue more, a queue less, and back again"
@@ -141,7 +138,7 @@ class UpdatesMeanWhatTheySay(Kind):
 class QuotasCanBeRemoved(Kind):
     """A quota can be removed
 
-    In the reference a queue whose new configuration names no maximum or guaranteed resources keeps the old quota.
+    In YuniKorn a queue keeps its quota if the new configuration names no maximum or guaranteed resources.
     """
 
     golden = "configurations.txt: A quota that is gone from the text is gone"
@@ -173,7 +170,7 @@ class QuotasCanBeRemoved(Kind):
 class QuotasAreEvents(Kind):
     """A change of a quota is an event
 
-    Changes come by a configuration or by tags of an application. The reference sends events for some of them only.
+    YuniKorn sends none for some changes by a configuration or by tags of applications.
     """
 
     golden = "events.txt: A quota that changes by tag, or is removed, is an event"
@@ -212,8 +209,7 @@ class QuotasAreEvents(Kind):
 class RestoredQueueIsActive(Kind):
     """A restored queue is active
 
-    In the reference a draining queue that a later configuration has again stays draining, and is deleted once it is
-    empty.
+    In YuniKorn a draining queue that is configured again stays draining, and is deleted once it is empty.
     """
 
     golden = "configurations.txt: A queue more, a queue less, and back again"
@@ -239,8 +235,7 @@ class RestoredQueueIsActive(Kind):
 class DrainingQueueIsLimited(Kind):
     """A draining queue keeps its limits
 
-    Work in a queue that is removed from the configuration stays under its limits. The reference drops the limits at
-    once.
+    YuniKorn drops the limits of a queue as soon as it is removed from the configuration.
     """
 
     golden = "differences.txt: A queue that drains keeps its limits"

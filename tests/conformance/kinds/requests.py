@@ -19,8 +19,7 @@ NODE_ACTIONS: Final = ("CREATE", "CREATE_DRAIN", "UPDATE", "DRAIN_NODE", "DRAIN_
 class Nonsense(Kind):
     """Invalid elements are rejected
 
-    The reference accepts empty IDs and keys, negative amounts and counts; its sums are wrong from then on. remuda
-    rejects them with the field and the value.
+    YuniKorn accepts empty IDs and keys, negative amounts and counts, and its sums are wrong from then on.
     """
 
     golden = "asks.txt: Every ask refused"
@@ -67,7 +66,7 @@ def _refused(step: Json, what: str, element: Json) -> bool:
 class UnknownReleaseAnswered(Kind):
     """A release of something unknown is acknowledged
 
-    An RM that releases something unknown waits for an answer. The reference sends none; remuda returns the release.
+    An RM that releases something unknown waits for an answer, which YuniKorn does not send.
     """
 
     golden = "releases.txt: A release of an unknown allocation is acknowledged and changes nothing"
@@ -109,8 +108,7 @@ def _uuid(release: Json, steps: list[Json], names: Mapping[str, str]) -> str:
 class UnknownNodeAnswered(Kind):
     """An action for an unknown node is rejected
 
-    remuda rejects an update, drain or removal of an unknown node, and an unknown action. The reference only logs
-    it.
+    So are unknown actions. YuniKorn only logs such updates, drains and removals.
     """
 
     golden = "nodes.txt: Every action refused"
@@ -136,8 +134,7 @@ class UnknownNodeAnswered(Kind):
 class AskUpdated(Kind):
     """An ask can be updated
 
-    An ask with a known key replaces resource, priority and count. The reference allocates the old ask beside the
-    new one.
+    An ask with a known key replaces resource, priority and count. YuniKorn allocates the old ask beside the new one.
     """
 
     golden = "asks.txt: The same key again replaces the ask; what was allocated stays"
@@ -191,8 +188,7 @@ class AskUpdated(Kind):
 class UpdatedAskKeepsItsAge(Kind):
     """An updated ask keeps its age
 
-    It is ranked as of when its key first came. In the reference it is as old as the correction, and loses its
-    place.
+    It is ranked by the first arrival of its key, in YuniKorn by that of the update.
     """
 
     golden = "asks.txt: A changed ask keeps its age, its new priority counts"
@@ -229,9 +225,8 @@ def _goes_first(placed: list[tuple[str, str]], one: tuple[str, str], other: tupl
 class AskOver(Kind):
     """An ask is reported as over while it has allocations
 
-    When an ask of which nothing is pending is withdrawn, its application is removed, or its gang times out, remuda
-    reports the asks of existing allocations as over. The reference also reports asks whose allocations are gone,
-    and not those withdrawn before.
+    remuda reports it when nothing of the ask is pending and it is withdrawn, its application removed, or its gang
+    times out. YuniKorn also reports asks whose allocations are gone, and not those withdrawn before.
     """
 
     golden = "releases.txt: A removed application gives back all it holds"
@@ -274,8 +269,7 @@ class AskOver(Kind):
 class FailingTakesNoAsks(Kind):
     """A failing application accepts no asks
 
-    Its asks can never be allocated, so remuda rejects them with the reason. The reference accepts and never answers
-    them.
+    They could never be allocated. YuniKorn accepts them, and never answers.
     """
 
     golden = "differences.txt: An ask of a Failing application is rejected"

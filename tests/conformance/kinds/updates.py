@@ -26,8 +26,8 @@ from .lookups import is_draining, names_application, state_of, taken_alone
 class OnlyChangesAreEvents(Kind):
     """An event reports a change
 
-    The reference sends events for changes that did not happen: a rejected node is added, a decommissioned one
-    becomes unschedulable once more. A changed or draining queue is reported as QUEUE_CONFIG.
+    YuniKorn also reports that a rejected node is added, and that a decommissioned one becomes unschedulable. A
+    changed or draining queue is reported as QUEUE_CONFIG.
     """
 
     golden = "nodes.txt: Draining keeps what runs and takes nothing new"
@@ -143,7 +143,7 @@ def _of_rejected_node(case: Case, step: Step, application: str) -> bool:
 class LeafStaysLeaf(Kind):
     """A leaf with applications does not become a parent
 
-    An update that would do so is refused. In the reference its applications stay there and get nothing more.
+    Such an update is refused. In YuniKorn its applications stay, and get nothing more.
     """
 
     golden = "configurations.txt: Refused: what has applications stays what it is"
@@ -193,8 +193,8 @@ def _queues_of_applications(steps: list[Json]) -> dict[str, str]:
 class RulesFindTheirQueue(Kind):
     """A rule finds the queue that it leads to
 
-    Names are case-insensitive in rules, too; a queue with children is a parent; a rule may hang from one that
-    creates its queue. The reference wants the right case, `parent: true`, and `create` in each rule.
+    In YuniKorn, rules need the right case of names, `parent: true` of a queue with children, and `create` also
+    below a rule that creates.
     """
 
     golden = "names.txt: A rule finds a queue however it is written"
@@ -208,8 +208,7 @@ class RulesFindTheirQueue(Kind):
 class RulesLeadToLeaves(Kind):
     """A rule that can lead to no leaf is refused
 
-    The reference accepts some fixed rules whose queue has children, or does not exist and is not created, and
-    passes over them.
+    YuniKorn passes over some fixed rules whose queue has children, or does not exist and is not created.
     """
 
     golden = "queues_yaml.txt: A rule that can lead to no leaf"
@@ -230,7 +229,7 @@ class RulesLeadToLeaves(Kind):
 class RefusedChangesNothing(Kind):
     """A refused configuration changes nothing
 
-    An update is applied as a whole or not at all. The reference applies the part before the mistake, and keeps it.
+    YuniKorn applies, and keeps, the part of an update before the mistake.
     """
 
     golden = "configurations.txt: Refused: what has applications stays what it is"

@@ -53,8 +53,7 @@ def reluctance(ask: Json) -> tuple[bool, bool]:
 class WillingGoFirst(Kind):
     """An ask for one node preempts first what allows it
 
-    remuda takes first what allows it (`allowPreemptSelf`), and originators last. The reference looks at priority
-    and age alone.
+    That is by `allowPreemptSelf`; originators are last. YuniKorn looks at priority and age alone.
     """
 
     golden = "preemption.txt: An ask that is bound to a node preempts first what allows it"
@@ -81,8 +80,7 @@ class WillingGoFirst(Kind):
 class ComparedWhereTheyMeet(Kind):
     """Priorities are compared below the queue where ask and victim meet
 
-    Offsets and fences up to there count for both. The reference adds the offset of that queue to the priority of
-    the ask alone.
+    YuniKorn adds the offset of that queue to the priority of the ask alone.
     """
 
     golden = (
@@ -149,8 +147,8 @@ def offset_of(case: Case, step: int, path: str) -> int:
 class PlacedBeforePreempted(Kind):
     """Preemption is for asks that nothing else helps
 
-    remuda preempts when a pass has placed all asks that find room. In the reference an ask preempts in its turn,
-    although the next ask of the queue may use up what is guaranteed.
+    remuda preempts after a pass has placed what finds room. In YuniKorn an ask preempts in its turn, although the
+    next one may use up what is guaranteed.
     """
 
     golden = "preemption.txt: A pass places all asks before it preempts"

@@ -31,8 +31,7 @@ class Kind:
 class HistoryIsOn(Kind):
     """The history of applications and containers is always kept
 
-    The reference answers 501 where its internal metrics are off, and its web interface fails. The web service keeps
-    a sample a minute.
+    YuniKorn answers 501 where its internal metrics are off, and its web interface fails.
     """
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
@@ -43,7 +42,7 @@ class HistoryIsOn(Kind):
 class ReportedWithoutDelay(Kind):
     """An allocation that the RM has reported was requested when it came
 
-    The reference takes it as requested in 1969, and shows a delay of decades.
+    YuniKorn shows a delay of decades, as from 1969.
     """
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
@@ -54,7 +53,7 @@ class ReportedWithoutDelay(Kind):
 class StateLogIsThere(Kind):
     """An application without a state change has an empty `stateLog`
 
-    The reference leaves the list out, and its web interface loses the page of applications.
+    YuniKorn leaves it out, and its page of applications fails.
     """
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
@@ -64,7 +63,7 @@ class StateLogIsThere(Kind):
 class NoAllocationLog(Kind):
     """An ask has no log of attempts
 
-    The reference keeps how often its loop failed to allocate the ask. `explain` shows what blocks it.
+    YuniKorn counts the failures of its loop. `explain` shows what blocks the ask.
     """
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
@@ -77,7 +76,7 @@ class NoAllocationLog(Kind):
 class AskedIsEnough(Kind):
     """A user who has asked for something has a usage, of nothing
 
-    In the reference it begins when its loop first tries one of the user's asks, if ever.
+    In YuniKorn it begins when its loop first tries one of the asks.
     """
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
@@ -94,7 +93,7 @@ class AskedIsEnough(Kind):
 class EventsOfTheHistory(Kind):
     """Event records have the positions of the event history
 
-    Things that happen together have another order there, so a part of the history may hold other records.
+    Simultaneous events have another order there, so a part of the history may hold other records.
     """
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
@@ -112,7 +111,7 @@ class EventsOfTheHistory(Kind):
 class EventsOfItsRules(Kind):
     """Events follow our rules for quotas, queues and reservations
 
-    `make conformance` compares them step by step, and knows the reasons.
+    `make conformance` compares them step by step.
     """
 
     OF_RULES: Final = re.compile(r"QUEUE (SET|REMOVE) (?!QUEUE_APP)|NODE (ADD|REMOVE) NODE_RESERVATION ")
@@ -134,7 +133,7 @@ class NoExtraConfiguration(Kind):
 class OwnLogLevel(Kind):
     """The log level is that of the web service
 
-    `logLevel` of the state dump names a level of the process that answers.
+    `logLevel` of the state dump is that of the process that answers.
     """
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
@@ -144,7 +143,7 @@ class OwnLogLevel(Kind):
 class OwnWords(Kind):
     """A refused configuration is refused in our words
 
-    Reasons name the path of the wrong value and what was expected. `allowed` is the same.
+    Reasons name the path and what was expected; `allowed` is the same.
     """
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
@@ -153,9 +152,9 @@ class OwnWords(Kind):
 
 
 class RejectedWithQueue(Kind):
-    """A rejected application shows the queue that it asked for, and our reason
+    """A rejected application shows its queue, and our reason
 
-    The reference shows no queue.
+    YuniKorn shows no queue.
     """
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
@@ -167,7 +166,7 @@ class RejectedWithQueue(Kind):
 class TemplateLimitsApplications(Kind):
     """A child template may hold maxapplications
 
-    The reference ignores the value. Here a dynamic queue has and shows it.
+    YuniKorn ignores it; here dynamic queues have and show it.
     """
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
@@ -180,9 +179,8 @@ class TemplateLimitsApplications(Kind):
 class LaterPaths(Kind):
     """Paths of later versions are served
 
-    Such as `scheduler/node-utilizations`, `placementrules` and applications by state. A page of newer interfaces
-    asks for the queues of the partition `default`: of several RMs that have one the first is shown, and without an
-    RM a root queue alone.
+    Such as `scheduler/node-utilizations`, `placementrules` and applications by state. For the queues of the
+    partition `default`, the first RM that has one is shown, or without an RM a root queue alone.
     """
 
     PATHS: Final = re.compile(
@@ -198,7 +196,7 @@ class LaterPaths(Kind):
 class UtilizationIsThere(Kind):
     """A utilization of nodes where nothing is used has an empty list
 
-    The reference answers `{}`, and its own page fails.
+    YuniKorn answers `{}`, and its own page fails.
     """
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
@@ -209,7 +207,7 @@ class UtilizationIsThere(Kind):
 class RootIsThePage(Kind):
     """The root shows the web page
 
-    The reference has its web interface on another port.
+    YuniKorn has its web interface on another port.
     """
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
@@ -219,7 +217,7 @@ class RootIsThePage(Kind):
 class HeadHasNoBody(Kind):
     """An answer to HEAD has no body
 
-    The recordings hold a text that the reference's server drops.
+    The recordings hold a text that YuniKorn's server drops.
     """
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
@@ -227,11 +225,10 @@ class HeadHasNoBody(Kind):
 
 
 class MetricsOfItsParts(Kind):
-    """Metrics describe the scheduler, not the parts of the reference's process
+    """Metrics describe the scheduler, not the parts of YuniKorn's process
 
-    Metrics of the Go runtime, of its HTTP handler, of the reference's loops (`…_latency_milliseconds`), of
-    submissions and of released containers of a queue do not exist here. A family of a queue exists as soon as the
-    queue does.
+    There are none of the Go runtime, its HTTP handler, YuniKorn's loops (`…_latency_milliseconds`), submissions,
+    and released containers of a queue. A family of a queue exists as soon as the queue does.
     """
 
     PREFIXES: Final = ("go_", "process_", "promhttp_", "yunikorn_runtime_")
@@ -250,7 +247,7 @@ class MetricsOfItsParts(Kind):
 class QuotasUnderThePath(Kind):
     """Quotas of a queue are metrics under its whole name too
 
-    The reference has them under the last part of the name only.
+    YuniKorn has them under the last part of the name only.
     """
 
     SAMPLE: Final = re.compile(r'yunikorn_root_\w+_queue_resource{resource="[^"]*",state="(guaranteed|max)"}')
@@ -262,9 +259,8 @@ class QuotasUnderThePath(Kind):
 class QueuesByLabel(Kind):
     """Metrics of queues have a label `queue` too
 
-    Later versions have families `yunikorn_queue_app` and `yunikorn_queue_resource` for all queues. Where families
-    of several queues have the same name (`root.a-b`, `root.a_b`), the label keeps them apart; in the reference they
-    overwrite each other.
+    Later versions have families `yunikorn_queue_app` and `yunikorn_queue_resource` for all queues. The label keeps
+    queues apart whose families have one name (`root.a-b`, `root.a_b`); in YuniKorn they overwrite each other.
     """
 
     SAMPLE: Final = re.compile(r'(yunikorn_(?:\w+_)?queue_(?:app|resource)){(?:queue="([^"]*)",)?(.*)}')
@@ -287,7 +283,7 @@ class QueuesByLabel(Kind):
 class AcceptedNow(Kind):
     """Accepted applications of a queue are those that have not started
 
-    The reference counts all that were ever accepted.
+    YuniKorn counts all that were ever accepted.
     """
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
@@ -297,8 +293,8 @@ class AcceptedNow(Kind):
 class CountersOfTheData(Kind):
     """Counters begin with the data of the RM
 
-    Those of the reference begin with its process. Its gauge of the use of nodes shows one partition, as it was a
-    second ago.
+    Those of YuniKorn begin with its process. Its gauge of the use of nodes shows one partition, as it was a second
+    ago.
     """
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
@@ -310,7 +306,7 @@ class CountersOfTheData(Kind):
 class PartitionsAddedUp(Kind):
     """Metrics of queues of the same name in several partitions are added up
 
-    In the reference they overwrite each other.
+    In YuniKorn they overwrite each other.
     """
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
