@@ -16,7 +16,7 @@ COMMAND_WITHIN_S = 30.0
 
 # Calls
 
-# More connections bind no faster (docs/kubernetes.md, Speed).
+# More connections bind no faster (bench/README.md, Pods on Kubernetes).
 CONNECTIONS = 50
 # Bindings at once. The others wait in order.
 BINDINGS_AT_ONCE = 40
