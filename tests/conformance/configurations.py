@@ -93,10 +93,10 @@ LAXER: Final[dict[str, Callable[[str, str], object]]] = {
     "a queue with children is a parent, with or without `parent: true`": lambda error, text: (
         re.search(r"\(fixed->\w+\) references a queue \S+ which is not a leaf", error) and "queues:" in text
     ),
-    "names of queues may have `: # / @`, as in later versions": lambda error, text: (
+    "names of queues may have `: # / @`": lambda error, text: (
         (name := CHILD_NAME.search(error)) and QUEUE.matches(name[1]) and not QUEUE_NAME.matches(name[1])
     ),
-    "names of users may have `# /`, as in later versions": lambda error, text: (
+    "names of users may have `# /`": lambda error, text: (
         (name := USER_NAME_IN.search(error)) and USER.matches(name[1]) and not USER_NAME.matches(name[1])
     ),
     "the name of the root queue is case-insensitive": lambda error, text: "without root queue" in error,
@@ -108,17 +108,15 @@ STRICTER: Final = {
         r"acl: .*((bad|empty) (user|group) name|stand alone)"
     ),
     "a configuration without partitions": r"at least one partition",
-    "a limit above the limit of the same user or group in a queue around it": r"limits.* is above the limit of ",
+    "a limit above that of the same user or group in a queue above": r"limits.* is above the limit of ",
     "unknown keys": r"statedumpfilepath: unknown key",
     "a filter with several entries of which one is no name": r"filter\.\w+\[\d+\]: bad (user|group) name",
     "a placement rule with a bad queue name": r"placementrules.*bad queue name",
-    "a fixed rule to a queue that does not exist, in any spelling of the rule": (
-        r"placementrules.*there is no such queue"
-    ),
-    "the rule `test`, which never places anything": r"unknown rule 'test'",
+    "a fixed rule to a queue that does not exist": r"placementrules.*there is no such queue",
+    "the rule `test`": r"unknown rule 'test'",
     "bad values of properties": r'properties\["[a-z.]*"\]: .*(unknown|whole number|duration|needs a name)',
     "a resource without a name": r"a resource needs a name",
-    "a maximum below the guaranteed resources of the queues below, per resource": (
+    "a maximum below the guaranteed resources of the queues below": (
         r"less than what the queues below it are guaranteed"
     ),
     "a child template that breaks the rules of queues": (
@@ -130,7 +128,7 @@ STRICTER: Final = {
     ),
     "a rule that creates queues below a leaf": r"the rule makes queues below (\S+), but \1 is a leaf",
     "a bad partition name": r"bad partition name",
-    "a quoted text where true or false is expected": r"expected true or false \(without quotes\), found '",
+    "true or false in quotes": r"expected true or false \(without quotes\), found '",
 }
 
 

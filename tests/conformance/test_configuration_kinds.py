@@ -46,10 +46,7 @@ def test_a_create_that_only_the_parent_rule_has():
 
 
 def test_names_of_later_versions():
-    queues, users = (
-        "names of queues may have `: # / @`, as in later versions",
-        "names of users may have `# /`, as in later versions",
-    )
+    queues, users = "names of queues may have `: # / @`", "names of users may have `# /`"
     child = "invalid child name %s, a name must only have alphanumeric characters, - or _, and be no longer than 64"
     limit = "invalid limit user name '%s' in limit definition"
     assert explains(queues, child % "a@b", "") and explains(users, limit % "ldap/carol", "")

@@ -244,10 +244,10 @@ class ReservationsAreBounded(Kind):
     """Reservations are bounded
 
     YuniKorn reserves any number of nodes of sufficient nominal capacity, without regard to quotas, until the ask is
-    placed. remuda [bounds them](semantics.md#11-reservations). (Recognised where YuniKorn keeps more than a quarter
-    of the nodes.)
+    placed. remuda [bounds them](semantics.md#11-reservations).
     """
 
+    # Recognised where YuniKorn keeps more than a quarter of the nodes.
     golden = "reservations.txt: Asks of one queue keep a quarter of the nodes, all asks one half"
     reference_rules = (reserve_without_bounds,)
 
@@ -285,9 +285,10 @@ class EqualCandidates(Kind):
     """Equal candidates have an order
 
     YuniKorn takes the order of a hash map. remuda orders equal queues by name, applications by ID, placeholders and
-    victims by age. (Recognised where YuniKorn's own answers varied and all sums are equal in the end.)
+    victims by age.
     """
 
+    # Recognised where YuniKorn's own answers varied and all sums are equal in the end.
     golden = "order_of_queues.txt: Equal shares: the larger pending amount, then the name"
     blind = True
     reference_rules = (nullcontext, *(partial(order_equals_by_chance, seed) for seed in range(8)))
