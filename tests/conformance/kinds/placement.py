@@ -19,7 +19,7 @@ DEFAULT: Final = "root.default"
 
 
 class LaterNames(Kind):
-    """Names may have the characters that later versions allow
+    """Names may have characters of later versions
 
     Since 1.6, names of queues may have `:`, `#`, `/` and `@`, names of users `#` and `/`.
     """

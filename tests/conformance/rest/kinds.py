@@ -74,7 +74,7 @@ class NoAllocationLog(Kind):
 
 
 class AskedIsEnough(Kind):
-    """A user who has asked for something has a usage, of nothing
+    """A user with asks alone has a usage
 
     In YuniKorn it begins when its loop first tries one of the asks.
     """
