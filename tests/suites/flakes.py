@@ -9,11 +9,13 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from .play import ANSI, FAILED, run
 
 LOOPS = 2  # on each processor
 WITHIN_S = 3600.0
+OUTPUTS = Path(".pytest_cache/flakes")
 
 
 def main() -> int:
@@ -30,6 +32,11 @@ def main() -> int:
                 failed = {f"make {arguments.tier}: exit {code}": output[-2000:]}
             found.update(failed.keys())
             print(f"{time} of {arguments.times}: {seconds:.0f} s, {len(failed)} failed", flush=True)
+            if failed:
+                written = OUTPUTS / f"{arguments.tier}-{time}.txt"
+                written.parent.mkdir(parents=True, exist_ok=True)
+                written.write_text(output)
+                print(f"  the whole output: {written}", flush=True)
             for name in sorted(failed):
                 print(f"  {failed[name]}", flush=True)
     for name, times in found.most_common():

@@ -13,7 +13,7 @@ from typing import Any
 import remuda_config
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
-from remuda_bus.bus import BusError
+from remuda_bus.bus import BusError, Refused
 from remuda_bus.nats import NatsBus, connect
 from remuda_config.shell import ConfigSettings, main
 from remuda_proto.remuda.v1 import config_pb2, inbox_pb2
@@ -44,9 +44,13 @@ async def service(server: NatsServer, file: Path | None = None, **given: Any) ->
 
 
 async def answers(bus: NatsBus) -> bool:
+    """Whether it has loaded its file, and serves what it serves last: changes."""
     with contextlib.suppress(BusError):
         await bus.request(subjects.CURRENT_CONFIGURATIONS, timeout_s=0.5)
-        return True
+        try:
+            await bus.request(subjects.configuration_change("root", "-", "unknown"), timeout_s=0.5)
+        except Refused:
+            return True
     return False
 
 

@@ -39,13 +39,16 @@ def disk_full():
 
 
 @contextmanager
-def refusing(number: int):
-    """The directory refuses new files, as on a read-only file system."""
-    real = os.open
+def refusing(number: int, after: int = 0):
+    """The directory refuses new files after so many, as on a file system that has become read-only."""
+    real, left = os.open, after
 
     def opened(path, flags, *args, **options):
+        nonlocal left
         if flags & os.O_CREAT and str(path).endswith(".remuda"):
-            raise OSError(number, os.strerror(number))
+            left -= 1
+            if left < 0:
+                raise OSError(number, os.strerror(number))
         return real(path, flags, *args, **options)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -140,8 +143,8 @@ async def test_a_staged_change_ends_although_the_file_cannot_be_written(server, 
     file = tmp_path / "queues.yaml"
     file.write_text(limited(1))
     async with service(server, file):
-        await change(bus, "update", text=limited(2), for_ms=1_000)
-        with refusing(errno.EROFS):
+        with refusing(errno.EROFS, after=1):
+            await change(bus, "update", text=limited(2), for_ms=1_000)
             await eventually(lambda: is_active(bus, limited(1)))
             assert file.read_text() == limited(2)
             (tmp_path / "other").write_text("")  # a change in the directory: the file is read again

@@ -201,8 +201,8 @@ async def test_a_staged_change_that_cannot_be_rolled_back_is_confirmed_or_replac
     file.write_text(limited(1))
     async with service(server, file):
         await join(bus)
-        made = await change(bus, "update", text=limited(2), for_ms=1_000)
         await bus.delete(subjects.CONFIGURATION_VERSIONS.name, subjects.version_key(1))
+        made = await change(bus, "update", text=limited(2), for_ms=1_000)
         request = {"text": limited(3)} if verb == "update" else {"version": 2}
         await eventually(lambda: time.time() * 1_000 > made["version"]["until_ms"])
         await change(bus, verb, **request)
