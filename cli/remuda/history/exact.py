@@ -12,7 +12,7 @@ has placed, released and refused the same; it is counted by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import zip_longest
 
 from remuda_bus.bus import Message
@@ -163,7 +163,7 @@ class _DecidedAgain(CommitInProgress):
         return ()
 
 
-def _all(steps: Iterator[None]) -> None:
+def _all(steps: Iterable[None]) -> None:
     for _ in steps:
         pass
 
