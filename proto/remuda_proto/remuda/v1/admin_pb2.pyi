@@ -4819,7 +4819,7 @@ Global___ApplyConfigurationRequest: _TypeAlias = ApplyConfigurationRequest  # no
 
 @_typing.final
 class ConfigurationEdit(_message.Message):
-    """As in docs/configuration.md, Changing single settings."""
+    """Changes one key, or a list of a queue (docs/configuration.md, Changes and versions)."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

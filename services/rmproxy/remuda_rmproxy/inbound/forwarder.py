@@ -3,7 +3,7 @@
 One loop reads the stream and puts each request into the queue of its RM. It awaits nothing else, so no RM waits for
 another. Requests are read, not consumed from a shared consumer: while two rmproxies work, each forwards everything, and
 the core drops what it receives twice by its position in REQUESTS. A worker deletes nothing; `RequestTrimmer` deletes
-requests whose commands are durable in the inbox. (0030, 0038)
+requests whose commands are durable in the inbox (docs/adr/requests-and-inbox.md).
 """
 
 from __future__ import annotations

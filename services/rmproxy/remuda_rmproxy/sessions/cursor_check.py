@@ -1,4 +1,4 @@
-"""Compares the callback cursor of each RM with the log (0024, the RM is a witness).
+"""Compares the callback cursor of each RM with the log (docs/adr/halts-and-faults.md).
 
 An RM states with its registrations and heartbeats which commit its newest callback was about. If the log does not
 contain that commit, it has lost part of its past, and the RM is halted.
