@@ -108,7 +108,7 @@ class TemplateStandsOnce(Kind):
 class UpdatesMeanWhatTheySay(Kind):
     """An update applies the whole text
 
-    Settings are as of a new queue. In YuniKorn removed properties keep their effect, and inherited ones disappear.
+    In YuniKorn removed properties keep their effect, and inherited ones disappear.
     """
 
     golden = "configurations.txt: A queue more, a queue less, and back again"
