@@ -27,10 +27,11 @@ from remuda_proto.remuda.v1 import config_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_replication.lease import leader_of
 from remuda_sdk import ResourceManager, application, ask, node
+from tests.patience import PATIENCE
 from tests.system.running import QUEUES, TWO_QUEUES, around_the_core, placed, running, until
 
 ROOT = Path(__file__).parents[2]
-WITHIN_S = 30.0
+WITHIN_S = 60.0
 WORKER = "config worker"
 
 
@@ -117,7 +118,7 @@ async def test_a_configuration_change(server: NatsServer, tmp_path: Path) -> Non
 def test_a_configuration_change_in_the_worker() -> None:
     """Its part is in a process of its own, here as well: it limits the processor time of the process."""
     command = [sys.executable, "-c", "from tests.system.test_tour import work; work()"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=WITHIN_S)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=WITHIN_S * PATIENCE)
     assert missing(functions_of(walks.CONFIGURATION, worker=True), done.stdout.splitlines()) == ""
 
 
