@@ -201,6 +201,15 @@ def test_deciding_again(run: Run) -> None:
     assert code == 0 and json.loads(out)["different"] == 0
 
 
+def test_deciding_one_of_several_stretches_again(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("remuda.history.exact.STRETCH", 10)
+    whole = json.loads(run("replay", live.RM, "--exact", "--json")[1])
+    third = json.loads(run("replay", live.RM, "--exact", "--every", "3", "--json")[1])
+    assert third["commits"] + third["left_out"] == whole["commits"] > 2 * third["commits"]
+    shown = run("replay", live.RM, "--exact", "--every", "3")[1]
+    assert f"{third['left_out']:,} others not decided again" in shown
+
+
 def test_deciding_again_with_the_same_and_with_another_configuration(run: Run, tmp_path: Path) -> None:
     same, other = tmp_path / "same.yaml", tmp_path / "other.yaml"
     same.write_text(QUEUES)

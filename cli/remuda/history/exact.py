@@ -37,11 +37,13 @@ _EXPLANATIONS = frozenset({"ask_waiting", "ask_outstanding"})
 
 class Compared(Findings):
     """`rebuilt`: commits that agree only with an index that was built anew. `explained`: commits that differ only in
-    which waiting asks their Tick explains. `by_kind`: the commands whose decisions differ."""
+    which waiting asks their Tick explains. `by_kind`: the commands whose decisions differ. `left_out`: how many other
+    commits the period has, in stretches that were not meant to be decided again."""
 
     facts: int = 0
     rebuilt: int = 0
     explained: int = 0
+    left_out: int = 0
 
     def __str__(self) -> str:
         parts = [f"{self.commits:,} commits with {self.facts:,} facts"]
@@ -50,6 +52,7 @@ class Compared(Findings):
             (self.rebuilt, "only with an index that is built anew"),
             (self.explained, "with other explanations"),
             (self.unread, "without their messages of the inbox"),
+            (self.left_out, "others not decided again"),
         ):
             if count:
                 parts.append(f"{count:,} {what}")
@@ -62,10 +65,10 @@ class Compared(Findings):
         return self.different / decided if decided else 0.0
 
 
-async def compare(past: Past, begin: Restored, until: At = LAST) -> Compared:
-    """Decide each commit behind the state `begin` on the state that it met. `begin` moves on. Raises what `Past`
-    raises."""
-    comparison = Comparison(begin.core)
+async def compare(past: Past, begin: Restored, until: At = LAST, every: int = 1) -> Compared:
+    """Decide each commit behind the state `begin` on the state that it met; `every`: as of `Comparison`. `begin` moves
+    on. Raises what `Past` raises."""
+    comparison = Comparison(begin.core, every)
     async for step in past.follow(begin, until):
         comparison.decide(step)
     return comparison.found
@@ -73,21 +76,20 @@ async def compare(past: Past, begin: Restored, until: At = LAST) -> Compared:
 
 class Comparison:
     """Decides the commits of a period one after the other. `follower`: at the commit before; the caller applies each
-    commit to it after it was decided. `every`: only those of one stretch of so many, the first one included; 0: none.
-    `left_out`: how many others there were."""
+    commit to it after it was decided. `every`: only those of one stretch of so many, the first one included; 0:
+    none."""
 
     def __init__(self, follower: Core, every: int = 1) -> None:
         self.found = Compared()
         self._follower = follower
-        self.left_out = 0
         self._every = every
         self._decider: Decider | None = None  # None: the state that it has come to is not that of the follower
 
     def decide(self, step: Step) -> list[Decided] | None:
         """Returns what was decided, if that is what was recorded."""
         recorded, found = step.entry.commit, self.found
-        if self._every != 1 and not self._is_meant((found.commits + self.left_out) // STRETCH):
-            self.left_out += 1
+        if self._every != 1 and not self._is_meant((found.commits + found.left_out) // STRETCH):
+            found.left_out += 1
             self._decider = None
             return None
         found.commits += 1

@@ -49,15 +49,13 @@ class Refused(ValueError):
 @dataclass(frozen=True, slots=True)
 class Period:
     """The period that all variants have in common. `start`: the state at the beginning, which only children change.
-    `actual`: the measures of what happened. `left_out`: commits that were not decided again, because they are in
-    stretches that were not meant to be."""
+    `actual`: the measures of what happened."""
 
     start: Core
     workload: Workload
     actual: dict[str, Any]
     compared: Compared
     on_preemption: str
-    left_out: int = 0
 
 
 async def period_of(
@@ -85,7 +83,7 @@ async def period_of(
     workload = extraction.finish()
     if on_preemption is None:
         on_preemption = LOSE if workload.preempted > 2 * workload.asked_again else REQUEUE
-    return Period(start, workload, actual.report(), comparison.found, on_preemption, comparison.left_out)
+    return Period(start, workload, actual.report(), comparison.found, on_preemption)
 
 
 def _recorded(step: Step) -> list[Decided]:
@@ -226,7 +224,7 @@ def _head(period: Period, unchanged: dict[str, Any]) -> dict[str, Any]:
         "identity": {
             "commits": compared.commits, "different": compared.different, "distance": compared.distance,
             "unread": compared.unread, "first": str(compared.differences[0]) if compared.differences else "",
-            **({"left_out": period.left_out} if period.left_out else {}),
+            **({"left_out": compared.left_out} if compared.left_out else {}),
         },
         "model": {
             "on_preemption": period.on_preemption,

@@ -107,7 +107,7 @@ def replay_exactly(period: Period, given: Options, every: int, as_json: bool) ->
     if given.words() and given.words() != Options(queues=given.queues).words():
         raise UserError("--exact goes with --queues and --version; what else is changed has to be played without it")
     if given.queues is None:
-        found = _over(period, _compared)
+        found = _over(period, partial(_compared, every))
         same = "" if found.different else ": the same was decided again"
         _show_decided({**msgspec.to_builtins(found), "distance": found.distance}, f"{found}{same}", as_json)
         return
@@ -180,12 +180,12 @@ def _replay(
         show_report(report)
 
 
-async def _compared(past: Past, begin: At | None, end: At) -> Compared:
+async def _compared(every: int, past: Past, begin: At | None, end: At) -> Compared:
     from ..history.exact import Compared, compare
 
     found = Compared()
     async for start, until in past.parts(begin, end):
-        found.add(await compare(past, start, until))
+        found.add(await compare(past, start, until, every))
     return found
 
 

@@ -69,7 +69,8 @@ class LedgerQuery:
         if self.per not in PER:
             raise BadQuery("per", f"per {shown(self.per)}: expected {', '.join(PER)}")
         if self.since_ms >= self.until_ms:
-            raise BadQuery("since", "since is not before until")
+            since, until = (datetime.fromtimestamp(ms / 1000, UTC).isoformat() for ms in (self.since_ms, self.until_ms))
+            raise BadQuery("since", f"since is {since}, expected a time before until, {until}")
         self.place()
 
     def place(self) -> tzinfo:
