@@ -387,9 +387,9 @@ QUEUE_FIELD = (
     Hop("remuda_core.shell.views:queue", "give its value"),
     Hop(
         "proto/remuda/v1/admin.proto",
-        "add it to `Queue` by the same name, then `make proto`; or name it in `NOT_IN_MESSAGES` of `operations/tests/test_rows.py`",
+        "add it to `Queue` by the same name, with a comment, then `make proto`; or name it in `NOT_IN_MESSAGES` of"
+        " `operations/tests/test_rows.py`",
     ),
-    Hop("docs/queries.md", "describe it in the row of `queues`"),
 )
 
 ADDITIONS = {
