@@ -104,7 +104,8 @@ class System:
         return self.layout.data / "logs"
 
     async def ready(self, within_s: float = limits.READY_WITHIN_S) -> None:
-        """Returns when every service has answered once. Raises UserError with the names of the others."""
+        """Returns when every service has answered once, and the address of the web page is known if there is to be one.
+        Raises UserError with the names of the others."""
         try:
             async with asyncio.timeout(within_s):
                 await self._all_ready.wait()
@@ -207,8 +208,9 @@ class System:
             while True:
                 if all(p.state is State.READY for p in self._supervisor.processes.values()):
                     if self.layout.web_port is not None and not self.web_page:
-                        self.web_page = await self._web_address()
-                    self._all_ready.set()
+                        self.web_page = await self._web_address()  # a busy machine may have none in time
+                    if self.layout.web_port is None or self.web_page:
+                        self._all_ready.set()
                     await asyncio.sleep(limits.LOOK_EVERY_S)
                     continue
                 self._mark_ready(await self._answering(pinger))
