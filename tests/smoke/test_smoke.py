@@ -78,7 +78,9 @@ async def over_grpc(port: int) -> None:
 
 async def over_rest(bus: Bus) -> None:
     found = await address_of(bus)
-    async with httpx.AsyncClient(base_url=f"{found['scheme']}://{found['host']}:{found['port']}") as web:
+    async with httpx.AsyncClient(
+        base_url=f"{found['scheme']}://{found['host']}:{found['port']}", timeout=READY_S
+    ) as web:
         page = await web.get("/")
         assert page.status_code == 200 and "remuda" in page.text
         (partition,) = [one for one in (await web.get("/ws/v1/partitions")).json() if "over-nats" in one["name"]]

@@ -11,6 +11,7 @@ from urllib.parse import urljoin
 
 import httpx
 
+from tests.patience import READY_S
 from tests.system.node_packages import installed_packages
 
 FOLDER = Path(__file__).parent / "oidc"
@@ -47,7 +48,7 @@ async def openid_provider(directory: Path, redirect_uri: str) -> AsyncIterator[s
 
 async def token_for_program(issuer: str, client: str, audience: str = "urn:remuda") -> str:
     """A JWT with this audience, by the client credentials of a program."""
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(timeout=READY_S) as http:
         answer = await http.post(
             f"{issuer}/token", auth=(httpx.URL("", params={"": client}).query.decode()[1:], PROGRAM_SECRET),
             data={"grant_type": "client_credentials", "resource": audience},

@@ -54,7 +54,7 @@ async def test_a_trace_and_the_time_line_agree(tmp_path: Path, monkeypatch: pyte
             await system.ready(READY_S)
             await run_rm(system.url)
             spans = await asyncio.to_thread(receiver.wait_until, is_complete, WITHIN_S)
-            async with httpx.AsyncClient(base_url=system.web_page) as web:
+            async with httpx.AsyncClient(base_url=system.web_page, timeout=READY_S) as web:
                 found = await web.get("/api/v1/rms/rm-trace/story", params={"id": "app-1"})
                 assert found.status_code == 200, found.text
                 lines = found.json()["lines"]

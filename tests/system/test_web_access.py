@@ -36,6 +36,7 @@ from remuda_web import limits
 from remuda_web.settings import WebSettings
 from remuda_web.shell import serve as web_main
 from remuda_web.source import LISTS
+from tests.patience import READY_S
 from tests.system.guarded import GuardedServer
 from tests.system.openid_provider import SECRET, log_in, openid_provider, token_for_program
 from tests.system.running import placed, running, until
@@ -213,7 +214,7 @@ def symmetric(token: str, secret: bytes) -> str:
 
 
 async def test_tokens_that_the_provider_has_not_signed_are_refused(system: System) -> None:
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(timeout=READY_S) as http:
         (key, *_) = (await http.get(f"{system.issuer}/jwks")).json()["keys"]
     claims = {"iss": system.issuer, "aud": "remuda", "name": "pat", "groups": ["admins"], "exp": int(time.time()) + 60}
     own = RSAKey.generate_key(2048)

@@ -122,7 +122,7 @@ async def test_a_demonstration_with_the_web_page_runs_until_a_signal() -> None:
     lines = Lines(process)
     try:
         page = (await lines.until(r" demo +web page (http://\S+); Ctrl-C stops"))[1]
-        async with httpx.AsyncClient(base_url=page) as client:
+        async with httpx.AsyncClient(base_url=page, timeout=READY_S) as client:
             assert "<title>remuda</title>" in (await client.get("/")).text
             await lines.until(r" demo +[\d,]+ placed")
             assert (await client.get("/api/v1/rms")).json() == {"rms": ["lab", "yard"]}
