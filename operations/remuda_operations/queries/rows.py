@@ -44,7 +44,7 @@ class PlacementFilter(msgspec.Struct):
 
 
 class PlacementRule(msgspec.Struct):
-    """A rule that finds the queue of an application (docs/placement.md)."""
+    """A rule that finds the queue of an application (docs/semantics.md, section 5)."""
 
     name: str
     create: bool = False
