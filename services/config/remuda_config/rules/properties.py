@@ -85,7 +85,7 @@ def _canonical(name: str, value: str) -> str:
 
 def inherit(above: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
     """Returns the effective properties of a queue: its own, else the parent's. Priority fences, offsets, preemption
-    fences and weights are not inherited; `preemption.policy: disabled` is.
+    fences and `fair.weight` are not inherited; `preemption.policy: disabled` is.
     """
     inherited = {name: value for name, value in above.items() if name != fair.WEIGHT}
     for name, start in (("priority.policy", "default"), (_OFFSET, "0"), ("preemption.policy", "default")):
