@@ -218,7 +218,7 @@ class _Begun:
         self.is_full = self._size >= limits.SEGMENT_BYTES or len(hours) > 1
 
     def left_s(self, write_s: float) -> float | None:
-        """How long the segment may wait for more commits; None: it has none."""
+        """The time that the segment may wait for more commits, in seconds; None: the segment has no commits."""
         return max(0.0, self._begun_s + write_s - _now()) if self.commits else None
 
     def lag_s(self) -> float:

@@ -48,7 +48,7 @@ class AdviceOnText(NamedTuple):
 
 
 def advice_on(text: str) -> AdviceOnText:
-    """What is worth knowing about a valid text. Raises Invalid."""
+    """The checker's advice on a valid text. Raises Invalid."""
     document, queues, findings = _read(text)
     if findings:
         raise Invalid(_place(document, findings))

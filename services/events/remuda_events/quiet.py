@@ -1,4 +1,4 @@
-"""What is derived from the log at low priority waits until the log is quiet."""
+"""The wait of projections of low priority until the log is quiet."""
 
 from __future__ import annotations
 

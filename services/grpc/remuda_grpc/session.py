@@ -187,7 +187,7 @@ class RmSession:
             await asyncio.sleep(RESUMED_PAUSE_S)
 
     async def _drop_consumer(self) -> None:
-        """What is not confirmed is delivered again by the next consumer."""
+        """Close the consumer. The next consumer receives again all messages that are not acknowledged."""
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             await consumer.close()

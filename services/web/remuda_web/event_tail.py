@@ -34,7 +34,7 @@ class _Told:
 
 
 class Follower:
-    """What has come and is not read yet. `failure`: why nothing more will come."""
+    """The events that a reader has received and not read yet. `failure`: why no more events will come."""
 
     def __init__(self) -> None:
         self.waiting: deque[_Told] = deque()

@@ -32,7 +32,7 @@ _LISTS: Final = {
 
 
 class Rates:
-    """How many allocations each RM makes a second, over the last RATE_OVER_S. `clock`: in seconds."""
+    """The allocations that each RM makes per second, over the last RATE_OVER_S. `clock`: in seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -92,7 +92,7 @@ class Overviews:
         }
 
     async def _rm(self, source: Source, rm: str, halt: Row | None) -> Row:
-        """What the core says about an RM; `error`: why it does not."""
+        """The overview of an RM, as its core answers; `error`: why the core does not answer."""
         if halt is not None:
             return {"rm": rm, "state": "halted", "error": ""}
         try:
@@ -130,7 +130,8 @@ def _totals(partitions: Iterable[Row]) -> Row:
 
 
 def _attention_of(rm: Row, halt: Row | None, now_ms: int) -> Iterator[Row]:
-    """What asks wait for is left out while they are young: with every ask, something waits for a moment."""
+    """The rows of an RM that need an operator's attention. Waits are left out until they last ATTENTION_AFTER_MS: with
+    every ask, something waits for a moment."""
     name = rm["rm"]
     if halt is not None:
         text = {"reason": halt.get("reason", ""), "by": halt.get("by", ""), "since_ms": halt.get("at_ms", 0)}

@@ -53,7 +53,7 @@ def problem_of(errors: Iterable[Mapping[str, Any]]) -> Problem:
 
 
 def refused(error: BusError) -> Problem:
-    """What a service has refused, or why none has answered."""
+    """The problem to answer when a service has refused a request, or when none has answered."""
     if not isinstance(error, Refused):
         return Problem(UNAVAILABLE, str(error))
     match = _REFUSED.fullmatch(error.reason)

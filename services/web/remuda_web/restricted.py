@@ -1,5 +1,5 @@
-"""What an operator may read where reading is restricted: about queues that the operator may submit to or administer.
-The rights of now count, also for what was there in the past (`at`): a right that was withdrawn shows nothing any more.
+"""A source that shows an operator only the queues that the operator may submit to or administer. The operator's present
+rights count, also for the past (`at`): a right that was withdrawn shows nothing any more.
 
 Nodes, totals of partitions and the names of RMs stay visible, and so do the names and quotas of queues above. The
 configuration names every queue and everybody in access lists, so it does not, nor do the placement rules of a
@@ -158,7 +158,8 @@ class RestrictedSource:
         return {**answer, "partitions": partitions}
 
     async def _overview(self, rm: str) -> Row:
-        """Who waits in queues that the operator sees. Idle devices, and sums of all queues, only if those are all."""
+        """The overview with only the queues that the operator sees. Idle devices and the sums of a partition need the
+        right to see its root queue."""
         answer, visible = await self._source.page(rm, "overview"), await self._visible(rm)
         shown = dict(answer)
         for kind in ("below_guarantee", "fits_nowhere", "held"):
@@ -213,7 +214,8 @@ class RestrictedSource:
         return await self._shown(rm, kind, await self._source.rows(rm, kind, **filters), filters.get("at"))
 
     async def sees_use(self, rm: str) -> Callable[[str, str, str], bool]:
-        """Of a partition, a queue and a user: as rows of usage are seen."""
+        """A predicate of a partition, a queue and a user: whether the operator sees what the user has used in the
+        queue."""
         visible, own = await self._visible(rm), self._operator.name
         return lambda partition, path, user: user == own or visible.sees(partition, path)
 
@@ -240,7 +242,8 @@ class RestrictedSource:
         return replace(found, records=[one for one in found.records if await self._shows(one)])
 
     async def new_events(self, count: int) -> AsyncGenerator[Group]:
-        """What the operator sees is read again when something unknown comes, at most once in WATCH_EVERY_S."""
+        """The new events that the operator sees. A hidden event makes the source read again what the operator sees, at
+        most once in WATCH_EVERY_S."""
         loop = asyncio.get_running_loop()
         read_at = loop.time()
         async with aclosing(self._source.new_events(count)) as groups:

@@ -1,4 +1,4 @@
-"""What the caller of a request may see of a source."""
+"""The part of a source that the caller of a request may see."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def source_for(request: Request, source: Source) -> Source:
 
 
 async def sees_use(request: Request, source: Source, rm: str) -> Callable[[str, str, str], bool] | None:
-    """Whether the caller sees what a user has used in a queue of a partition; None: whatever it is. Raises
-    Unreadable."""
+    """A predicate of a partition, a queue and a user: whether the caller sees what the user has used in the queue;
+    None: the caller sees all use. Raises Unreadable."""
     seen = source_for(request, source)
     return await seen.sees_use(rm) if isinstance(seen, RestrictedSource) else None
 

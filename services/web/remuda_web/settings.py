@@ -97,7 +97,7 @@ class WebSettings(SchedulerAclSettings):
 
     @property
     def knows_clients(self) -> bool:
-        """Whether every client has to say who it is."""
+        """Whether every client has to authenticate."""
         return any(one is not None for one in (self.tokens, self.client_ca, self.openid_issuer))
 
     @property

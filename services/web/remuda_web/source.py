@@ -1,4 +1,4 @@
-"""Where the web service reads: rows of queries, configurations and events. `bus_source` reads from the bus."""
+"""The source of the web service: rows of queries, configurations and events. `bus_source` reads from the bus."""
 
 from __future__ import annotations
 

@@ -203,8 +203,8 @@ def _restore_reservation(projection: Projection, one: _Node, was: _Reservation, 
 
 
 def from_snapshot(payload: bytes, rm_id: str, listed_tags: Iterable[str] = ()) -> tuple[Projection, Position]:
-    """What runs at the commit of the snapshot: the ledger of a log whose begin is gone begins there. Raises ValueError
-    when it is no snapshot of this RM that this version reads."""
+    """The projection at the commit of a snapshot, and its position: the ledger of a log whose begin is gone begins
+    there. Raises ValueError when the payload is no snapshot of this RM that this version reads."""
     try:
         snapshot = snapshot_pb2.Snapshot.FromString(payload)
     except DecodeError as error:

@@ -1,4 +1,4 @@
-"""What the facts of a log add up to, hour by hour. Pure: time is that of the commits.
+"""The projection of a log's facts into hourly use. Pure: time is that of the commits.
 
 A row does not follow each allocation through the hours. It keeps what its allocations use now (`used`), and a sum to
 which an allocation that begins `x` ms after the begin of the hour adds `-amount * x`, and one that ends then

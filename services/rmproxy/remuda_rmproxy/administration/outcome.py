@@ -11,7 +11,7 @@ from remuda_proto.remuda.v1 import log_pb2
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of an operator's action. `undecided`: no decision came in time; the command may be in the inbox, and
+    """The outcome of an operator's action. `undecided`: no decision came in time; the command may be in the inbox, and
     asking again with the same action ID is safe. `repeated`: the action was decided before. `overridden`: the soft
     rules that the action breaks by force. `soft`: force would have allowed it.
     """

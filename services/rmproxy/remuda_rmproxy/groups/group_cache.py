@@ -12,7 +12,7 @@ from remuda_rmproxy import limits
 
 @dataclass(frozen=True, slots=True)
 class CacheTimes:
-    """How long a directory's answers count, in seconds.
+    """The times for which a directory's answers count, in seconds.
 
     `known_s`: an answer with groups. `unknown_s`: an answer without groups. `last_known_s`: how long an answer is kept
     for the time when the directory does not answer.

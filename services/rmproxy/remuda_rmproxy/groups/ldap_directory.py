@@ -24,10 +24,10 @@ from remuda_rmproxy.groups.resolution import DirectoryEntry, DirectoryError, Unu
 
 @dataclass(frozen=True, slots=True)
 class LdapSettings:
-    """Where and how groups are looked up by LDAP. `urls`: tried in turn. `user_filter`: with `{user}`. `group_filter`:
-    with `{user}` or `{dn}`, the name of the user's entry. `nested`: groups of which a group is a `member` count,
-    too. `primary`: the attribute of the user that holds the number of the primary group, as the groups have it;
-    empty: there is no primary group.
+    """The servers and filters by which groups are looked up. `urls`: tried in turn. `user_filter`: with `{user}`.
+    `group_filter`: with `{user}` or `{dn}`, the name of the user's entry. `nested`: groups of which a group is a
+    `member` count, too. `primary`: the attribute of the user that holds the number of the primary group, as the groups
+    have it; empty: there is no primary group.
     """
 
     urls: tuple[str, ...]

@@ -110,7 +110,7 @@ def _not_own(name: str, field: str, items: Iterable[Any], admission: Admission) 
 
 
 def _complete(request: Any, admission: Admission) -> None:
-    """What a guest does not choose: its user, and the predicate class."""
+    """Set the fields that a guest does not choose: the RM, the user, and the predicate class."""
     request.rmID = admission.rm_id
     if isinstance(request, si.ApplicationRequest):
         for new in request.new:

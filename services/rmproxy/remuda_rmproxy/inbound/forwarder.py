@@ -185,7 +185,8 @@ class Forwarder:
         await pause(limits.FORWARD_RETRY)
 
     async def _work_on_unknown(self, queue: RequestQueue) -> None:
-        """Where the sender has a record by now, leave its requests to a queue of its own, which begins with them."""
+        """Forward requests of senders without a record. A sender that has a record by now gets a queue of its own,
+        which begins with its first request here."""
         message = queue.first()
         assert message is not None, "checked by the caller"
         rm_id = subjects.rm_of(message.subject)
@@ -217,7 +218,7 @@ class Forwarder:
         queue.add_deferred(requests, min(messages[-1].seq, newest_seq))
 
     def _leave_to_own_queue(self, message: Message) -> bool:
-        """Whether the sender of this request has a record by now; then it has a queue of its own, too."""
+        """Open a queue of its own for the sender of the request, if it has a record by now. Return whether it has."""
         rm_id = subjects.rm_of(message.subject)
         if self._registry.get(rm_id) is None:
             return False

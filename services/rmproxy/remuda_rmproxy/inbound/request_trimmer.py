@@ -52,8 +52,8 @@ class RequestTrimmer:
                 self._progress.all_trimmed()
 
     def _one_waits_for_long(self) -> bool:
-        """Whether a request is not complete that was dispatched TRIM_PER_RM_AFTER_S ago. Progress alone is no sign of
-        the contrary: an RM whose requests are slow may have thousands of them."""
+        """Whether a request that was dispatched TRIM_PER_RM_AFTER_S ago is still not complete. Progress alone is no
+        sign of the contrary: an RM whose requests are slow may have thousands of requests."""
         now = asyncio.get_running_loop().time()
         if self._trimmed_seq >= self._awaited_seq:
             self._awaited_seq, self._awaited_since = self._progress.dispatched_seq, now

@@ -28,7 +28,7 @@ ANSWERS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What caused a callback. `traceparent`: of the decision about the request; "": the request is not traced.
+    """The cause of a callback. `traceparent`: of the decision about the request; "": the request is not traced.
     `reason`: why a waiting ask waits.
     """
 

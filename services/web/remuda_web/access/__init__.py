@@ -1,1 +1,1 @@
-"""Who sends a request: bearer tokens, a login at an OpenID provider, client certificates, or this machine."""
+"""Authentication of requests: by bearer tokens, a login at an OpenID provider, client certificates, or this machine."""

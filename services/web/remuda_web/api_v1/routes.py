@@ -58,7 +58,7 @@ def _of_page(kind: str) -> dict[str, Any]:
 
 
 class Welcome(NamedTuple):
-    """What a first RM needs to know. `nats`: URL of a server; `keys`: whether the servers ask for a key."""
+    """The address that a first RM connects to. `nats`: URL of a server; `keys`: whether the servers ask for a key."""
 
     nats: str
     keys: bool

@@ -70,7 +70,7 @@ _DESCRIPTORS: Final = {method.name: method for service in SERVICES for method in
 
 
 def of_method(method: Method, verb: str, in_path: Sequence[str]) -> Schema:
-    """What the route of a method adds to the document."""
+    """The parameters, request body and responses that the route of a method adds to the document."""
     request: Descriptor = method.request.DESCRIPTOR
     found: Schema = {"parameters": [_parameter(request, name, "path") for name in in_path]}
     if verb == "GET":

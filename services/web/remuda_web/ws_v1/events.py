@@ -22,7 +22,7 @@ class IllegalNumber(ValueError):
 
 
 def asked_for(count: str | None, start: str | None) -> tuple[int, int]:
-    """How many records, from which position. Raises IllegalNumber."""
+    """The number of records that a request asks for, and the position of the first. Raises IllegalNumber."""
     most, first = limits.EVENTS, 0
     if count:
         most = _number(count)

@@ -52,7 +52,7 @@ def node(place: Place, row: Row, allocations: Sequence[Row]) -> Json:
 
 
 def _foreign(row: Row, one: Row) -> Json:
-    """What something else runs on the node, as the RM has reported."""
+    """A foreign allocation: work on the node that is not remuda's, as the RM has reported it."""
     return {"allocationKey": one["allocation_key"], "resource": one["resource"], "nodeId": row["id"]}
 
 

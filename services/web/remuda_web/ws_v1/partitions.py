@@ -27,7 +27,7 @@ class Place:
 
     @property
     def newest(self) -> bool:
-        """Whether answers have the fields of YuniKorn 1.5 and later: unless the RM has its 1.4's rules."""
+        """Whether answers have the fields of YuniKorn 1.5 and later: unless the RM has the rules of YuniKorn 1.4."""
         return "preemption_enabled" in self.row and not self.row["yunikorn_1_4"]
 
     @property

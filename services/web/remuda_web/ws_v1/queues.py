@@ -109,7 +109,7 @@ def queue(place: Place, row: Row, allocating: list[str]) -> Json:
 
 
 def excess(row: Row) -> Json:
-    """What the queue has to give back, as it is above its maximum: since when, and when allocations are preempted."""
+    """The amounts that a queue above its maximum has to give back: since when, and when allocations are preempted."""
     since, at = nanoseconds(row["since_ms"]), nanoseconds(row["preempt_at_ms"])
     return {"resource": row["above"], "since": since, "preemptedAt": at}
 
