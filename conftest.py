@@ -76,10 +76,17 @@ LONGEST = (
 )
 
 
+# A law plays hundreds of cases, which may take minutes on a busy machine.
+LAW_S = 600
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     assert all((Path(__file__).parent / path).exists() for path in LONGEST)
     ranks = {path: rank for rank, path in enumerate(LONGEST)}
     items.sort(key=lambda item: ranks.get(item.nodeid.partition("::")[0], len(ranks)))
+    for item in items:
+        if item.nodeid.startswith("tests/property/"):
+            item.add_marker(pytest.mark.timeout(LAW_S))
     if PATIENCE != 1.0:
         for item in items:
             _lengthen(item, float(config.getini("timeout")))

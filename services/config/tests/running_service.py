@@ -6,16 +6,18 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 import remuda_config
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
 from remuda_bus.bus import BusError, Refused
 from remuda_bus.nats import NatsBus, connect
-from remuda_config.shell import ConfigSettings, main
+from remuda_config.shell import ConfigSettings, active_configuration, api, changes, main, version_watch
 from remuda_proto.remuda.v1 import config_pb2, inbox_pb2
 from services.config.tests.texts import queues
 from tests.patience import PATIENCE
@@ -64,6 +66,16 @@ async def eventually(condition):
             return value
         assert time.monotonic() < deadline, condition
         await asyncio.sleep(0.02)
+
+
+@contextlib.contextmanager
+def stopped_clock() -> Iterator[None]:
+    """No staged change ends meanwhile, however slow the machine is."""
+    at_ms = changes.now_ms()
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (active_configuration, api, version_watch):
+            patch.setattr(module, "now_ms", lambda: at_ms)
+        yield
 
 
 async def resolve(bus, rm_id="rm-1", config="", **extra) -> config_pb2.ResolvedConfiguration:

@@ -20,6 +20,7 @@ from services.config.tests.running_service import (
     limited,
     problems_of_file,
     service,
+    stopped_clock,
 )
 from services.config.tests.test_file import publish
 from services.config.tests.test_versions import change, history, refused
@@ -144,7 +145,8 @@ async def test_a_staged_change_ends_although_the_file_cannot_be_written(server, 
     file.write_text(limited(1))
     async with service(server, file):
         with refusing(errno.EROFS, after=1):
-            await change(bus, "update", text=limited(2), for_ms=1_000)
+            with stopped_clock():
+                await change(bus, "update", text=limited(2), for_ms=1_000)
             await eventually(lambda: is_active(bus, limited(1)))
             assert file.read_text() == limited(2)
             (tmp_path / "other").write_text("")  # a change in the directory: the file is read again

@@ -26,6 +26,7 @@ from services.config.tests.running_service import (
     resolve,
     sent,
     service,
+    stopped_clock,
 )
 
 OWNER = Operator(getpass.getuser())
@@ -201,8 +202,9 @@ async def test_a_staged_change_that_cannot_be_rolled_back_is_confirmed_or_replac
     file.write_text(limited(1))
     async with service(server, file):
         await join(bus)
-        await bus.delete(subjects.CONFIGURATION_VERSIONS.name, subjects.version_key(1))
-        made = await change(bus, "update", text=limited(2), for_ms=1_000)
+        with stopped_clock():
+            made = await change(bus, "update", text=limited(2), for_ms=1_000)
+            await bus.delete(subjects.CONFIGURATION_VERSIONS.name, subjects.version_key(1))
         request = {"text": limited(3)} if verb == "update" else {"version": 2}
         await eventually(lambda: time.time() * 1_000 > made["version"]["until_ms"])
         await change(bus, verb, **request)
@@ -210,6 +212,23 @@ async def test_a_staged_change_that_cannot_be_rolled_back_is_confirmed_or_replac
         expected = (3, "", limited(3)) if verb == "update" else (2, OWNER.name, limited(2))
         assert (newest["number"], newest.get("confirmed_by", ""), (await query(bus, "get"))["text"]) == expected
         await eventually(lambda: file.read_text() == expected[2])
+
+
+async def test_a_staged_change_that_cannot_be_rolled_back_is_written_although_its_time_is_over(
+    server, bus, tmp_path, monkeypatch
+):
+    file = tmp_path / "queues.yaml"
+    file.write_text(limited(1))
+    monkeypatch.setattr("remuda_config.limits.IN_FORCE_S", -1.0)  # as if the bus answered late
+    async with service(server, file):
+        with stopped_clock():
+            made = await change(bus, "update", text=limited(2), for_ms=1_000)
+            await bus.delete(subjects.CONFIGURATION_VERSIONS.name, subjects.version_key(1))
+        assert file.read_text() == limited(1)
+        await eventually(lambda: time.time() * 1_000 > made["version"]["until_ms"])
+        monkeypatch.undo()
+        (tmp_path / "other").write_text("")  # a change in the directory: the file is read again
+        await eventually(lambda: file.read_text() == limited(2))
 
 
 async def test_no_change_replaces_a_staged_one_that_cannot_be_rolled_back_before_its_deadline(server, bus, tmp_path):

@@ -246,19 +246,20 @@ class ActiveConfiguration:
 
     async def _is_in_force(self, current: AcceptedText) -> bool:
         """Whether the version is in force at this moment, as far as can be known. An answer that took long may be
-        outdated."""
-        asked_at = asyncio.get_running_loop().time()
+        outdated. A staged version stays in force behind its deadline when what it falls back to is gone."""
+        asked_at, version = asyncio.get_running_loop().time(), current.version
         try:
             newest = await self.versions.newest()
+            is_over = version.is_staged and now_ms() >= version.until_ms
+            if is_over and await has_fallback(current, self.versions, self.pool):
+                return False
         except BusError as error:
             log.warning("the file is written later", file=str(self.file), error=str(error))
             return False
         if asyncio.get_running_loop().time() - asked_at > limits.IN_FORCE_S:
             log.warning("the file is written later: the bus answers late", file=str(self.file))
             return False
-        version = current.version
-        is_over = version.is_staged and now_ms() >= version.until_ms
-        return newest is not None and newest.version.number == version.number and not is_over
+        return newest is not None and newest.version.number == version.number
 
     async def _catch_up(self, current: AcceptedText, content: Content) -> None:
         """Write the active text to a file that is behind."""
