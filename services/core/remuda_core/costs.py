@@ -12,8 +12,8 @@ from .state import Application, PendingAsk, Preemption, Queue, after
 
 
 def bound_ms(application: Application, ask: Ask | Allocated, queue: Queue | None = None) -> int:
-    """How long an allocation of the ask lasts at most, in ms; 0: not known. A placeholder stands for a real ask, which
-    has the bounds of its application and its queue. `queue`: None: that in which the application is."""
+    """The longest time that an allocation of the ask may last, in ms; 0: not known. A placeholder stands for a real
+    ask, which has the bounds of its application and its queue. `queue`: None: the queue of the application."""
     if not ask.placeholder:
         return max(0, ask.execution_timeout_ms)
     properties = [above.settings.properties for above in (queue or application.queue).path_to_root]

@@ -479,9 +479,9 @@ class DevicesAssigned(PartitionFact):
 
 
 class WorkMeasured(PartitionFact):
-    """What work on devices is like, by which the node sort policy `fragmentation` sets prices from now on. `shares` of
-    one device that are common. `cpu_of_device`: the CPU that common work uses for one. `allocations`: how many the RM
-    has had."""
+    """The node sort policy `fragmentation` sets prices by this measure of the work on devices from now on. `shares`:
+    the common shares of one device. `cpu_of_device`: the CPU that common work uses for one device. `allocations`: the
+    number that the RM has had."""
 
     resource: str
     shares: tuple[int, ...]

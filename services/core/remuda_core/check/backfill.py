@@ -16,7 +16,7 @@ from .topology import membership
 
 
 def lasts_of(partition: Partition, ask: PendingAsk) -> Lasts:
-    """How long allocations of the ask run at most and are expected to, where asks are told apart by that."""
+    """The longest and the expected run time of the ask's allocations, where asks are told apart by these times."""
     lasts: Lasts = ()
     if partition.settings.backfill == EASY and not membership(ask):
         shortest = partition.settings.backfill_order == SHORTEST
@@ -27,7 +27,7 @@ def lasts_of(partition: Partition, ask: PendingAsk) -> Lasts:
 
 
 def check_windows(partition: Partition, index: PartitionIndex, now_ms: int) -> None:
-    """What is known of reserved nodes on which nothing has changed is what they have."""
+    """The index knows the present holes of all reserved nodes on which nothing has changed."""
     windows = index.windows
     if index.candidates is None or windows.all_changed:
         return

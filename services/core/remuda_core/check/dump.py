@@ -127,7 +127,7 @@ def _allocation(allocation: Allocation) -> dict[str, Any]:
 
 
 def _together(preemption: Preemption) -> tuple[Any, ...]:
-    """What only a preemption for a group has."""
+    """The fields that only a preemption for a group has."""
     if not preemption.nodes:
         return ()
     members = tuple((ask.ask.allocation_key, count) for ask, count in preemption.members.items())

@@ -41,7 +41,7 @@ def check_topology(partition: Partition, index: PartitionIndex) -> None:
 
 
 def is_avoided(partition: Partition, node: Node) -> bool:
-    """Whether the node is in the domain that is avoided."""
+    """Whether the node is in the avoided domain."""
     fact, levels = partition.avoided, partition.settings.topology
     if fact is None:
         return False

@@ -51,7 +51,7 @@ def avoid(state: State, partition: Partition, index: PartitionIndex, groups: Gro
 
 
 def waits_for(index: PartitionIndex, groups: Groups, ask: PendingAsk) -> Start | None:
-    """What the group of the ask places next, if it waits for a domain and for nothing else."""
+    """The next placement of the ask's group, if the group waits for a domain and for nothing else."""
     if ask in index.preempting_together or index.holds_back(ask.application):
         return None
     start = groups.start_of(ask)

@@ -88,8 +88,8 @@ def _look(index: PartitionIndex, candidates: Candidates, node: Node, start: Star
 
 
 def hole_of(index: PartitionIndex, node: Node, starts_ms: int, now_ms: int) -> Hole | None:
-    """What may be used of a reserved node. Not after the promised time, not where a preemption makes room, nor before
-    anything is promised."""
+    """The room of a reserved node that backfill may use. None after the promised time, where a preemption makes room,
+    and before anything is promised."""
     promise, pending = node.promise, node.reservation
     assert pending is not None, "only reserved nodes have holes"
     if promise is None or starts_ms >= NEVER_MS or node.preempting or node.full or not node.ready:
@@ -107,7 +107,8 @@ def hole_of(index: PartitionIndex, node: Node, starts_ms: int, now_ms: int) -> H
 
 
 def _may_start(index: PartitionIndex, ask_class: AskClass) -> bool:
-    """Whether its first ask is admitted, and leaves what reserved asks need under each maximum and limit."""
+    """Whether the first ask of the class is admitted, and leaves what reserved asks need under each maximum and
+    limit."""
     if ask_class.hidden or not ask_class.ranking.members:
         return False
     pending = ask_class.first()

@@ -18,7 +18,7 @@ from ..state import Node, Partition
 
 
 def needs_on(node: Node, resource: Resource, tags: Tags) -> tuple[DeviceNeed, ...]:
-    """What an ask needs of the devices of the node."""
+    """The device needs of an ask on the node."""
     return needs({name: devices.unit for name, devices in node.devices.items()}, resource, tags)
 
 

@@ -104,7 +104,7 @@ def plan_for_group(index: PartitionIndex, start: Start, search: VictimSearch) ->
 
 
 class Option(NamedTuple):
-    """What one more member costs on a node."""
+    """The cost of one more member on a node."""
 
     cost: Cost
     near: tuple[float, str]  # how much the node lacked at first, and its ID
@@ -113,7 +113,7 @@ class Option(NamedTuple):
 
 
 class SliceOption(NamedTuple):
-    """What one more slice costs in a domain, and the nodes there as they would be then."""
+    """The cost of one more slice in a domain, and the nodes there as they would be then."""
 
     cost: Cost
     path: Path

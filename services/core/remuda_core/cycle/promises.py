@@ -65,7 +65,7 @@ def start_by_bounds(node: Node, need: Resource, now_ms: int) -> Start:
 
 
 def released_by(node: Node, until_ms: int, now_ms: int) -> Resource:
-    """What is free on the node at `until_ms` by bounds beyond what is free now."""
+    """The amounts that bounds free on the node by `until_ms`, beyond those that are free now."""
     found: dict[str, int] = {}
     for allocation in node.allocations.values():
         if ends_ms(allocation, now_ms) <= until_ms:

@@ -101,7 +101,7 @@ def schedule(state: State, index: Index, command: Schedule, now_ms: int) -> Iter
 
 
 def questions_left(state: State, partition: Partition) -> int:
-    """How many more placements the RM may be asked about; unlimited if it declares no predicates."""
+    """The number of further placements that the RM may be asked about; unlimited if the RM declares no predicates."""
     return QUESTIONS_OPEN - len(partition.questions) if state.predicates else INT64_MAX
 
 

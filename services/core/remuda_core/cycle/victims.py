@@ -174,7 +174,7 @@ NOTHING: Final[Shortfall] = {}  # shared, never written to
 
 
 def device_shortfall(pending: PendingAsk, node: Node, leaving: Iterable[Allocation]) -> Shortfall:
-    """What the ask lacks on the last of the devices that it wants, once these allocations have left."""
+    """The amounts that the ask lacks on the last of the devices that it wants, once these allocations have left."""
     short: Shortfall = {}
     for need in needs_on(node, pending.ask.resource, pending.ask.tags):
         free = sorted(free_without(node.devices[need.resource], need.resource, leaving), reverse=True)
@@ -194,7 +194,7 @@ def could_have_devices(pending: PendingAsk, node: Node) -> bool:
 
 
 def going(allocations: Iterable[Allocation]) -> Iterator[Allocation]:
-    """Those whose release is under way."""
+    """The allocations whose release, for a time-out or a preemption, is under way and not overdue."""
     for allocation in allocations:
         releasing = allocation.releasing
         if releasing and releasing in (TIMEOUT, PREEMPTED_BY_SCHEDULER) and not allocation.overdue:
@@ -340,7 +340,8 @@ class VictimSearch:
                     lessen(short, victim.fact.resource)
 
     def _lessen_on_devices(self, node: Node, shortfall: Shortfall, victims: Iterable[Allocation]) -> None:
-        """What the ask lacks on devices, without these victims and what leaves anyway."""
+        """Lessen the shortfall on devices to the amounts that the ask lacks without these victims and the allocations
+        that leave anyway."""
         places = [name for name in shortfall if is_place(name)]
         if places:
             leaving = (*going(node.allocations.values()), *(victim for victim in victims if victim.node is node))
@@ -381,7 +382,7 @@ class Guards:
         return Guards(self._search, self._spare)
 
     def allow(self, victims: Iterable[Allocation]) -> bool:
-        """Whether all of them may be taken."""
+        """Whether all of the victims may be taken."""
         trial = self.copy()._spare
         return all(take(victim, self._search.guards_of(victim), trial) for victim in victims)
 
@@ -413,7 +414,7 @@ def take(victim: Allocation, guards: tuple[Queue, ...], spare: dict[Queue, Short
 
 
 def allocations_of(queue: Queue) -> Iterator[Allocation]:
-    """Those of a leaf queue."""
+    """The allocations of a leaf queue."""
     for application in queue.applications.values():
         yield from application.allocations.values()
 

@@ -452,7 +452,7 @@ def undrain_node(act: Act, action: UndrainNode) -> Iterator[Fact]:
 
 
 class Problem(NamedTuple):
-    """What speaks against an action. `soft`: the action is possible, and `force` allows it."""
+    """A reason against an action. `soft`: the action is possible, and `force` allows it."""
 
     text: str
     soft: bool = False

@@ -252,7 +252,8 @@ def is_foreign(partition: Partition, allocation: Allocated) -> bool:
 
 
 def foreign(state: State, partition: Partition, allocation: Allocated) -> Iterator[Fact]:
-    """What something else runs on a node occupies it until its release, like an allocation that cannot be booked."""
+    """The facts of a foreign allocation, which occupies its node until its release, like an allocation that cannot be
+    booked."""
     node = partition.nodes[allocation.node_id]
     allocation = replace(allocation, uuid=allocation.uuid or allocation.allocation_key)
     one = node.rejected.get(allocation.uuid)

@@ -227,8 +227,8 @@ def problems_of_calendar(partition: PartitionSettings, compatibility: str) -> It
 
 
 def problems_of_requires(extra_config: facts.Tags, configuration: Configuration) -> Iterator[str]:
-    """What the RM cannot do without, and this core or the configuration does not have: an RM that names devices would
-    otherwise learn of it from allocations without any."""
+    """Problems with the features that the RM requires: a feature that this core or the configuration does not have. An
+    RM that names devices would otherwise learn of it from allocations without any."""
     partitions = configuration.partitions
     served = {
         REQUIRES_DEVICES: any(partition.devices for partition in partitions),

@@ -33,7 +33,7 @@ def assign_devices(partition: Partition, nodes: Iterable[Node]) -> Iterator[Fact
 
 
 def lacks_devices(held: Question | Replacement) -> bool:
-    """Whether the room needs devices that it does not have."""
+    """Whether the held room lacks devices that it needs."""
     fact, node = held.fact, held.node
     return any(
         fact.resource.get(name, 0) > 0 and devices.room and name not in fact.devices

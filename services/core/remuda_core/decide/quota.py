@@ -104,8 +104,9 @@ def _why_not_enough(found: QuotaVictims) -> str:
 
 
 class QuotaVictims(NamedTuple):
-    """What a queue gives back. `allocations`: the cheapest first, each of them needed. `short`: what the queue still
-    uses above its maximum without them. `cut`: there are more victims than one tick may have."""
+    """The allocations that a queue gives back. `allocations`: the cheapest first, each of them needed. `short`: the
+    amounts that the queue still uses above its maximum without them. `cut`: there are more victims than one tick may
+    have."""
 
     allocations: list[Allocation]
     short: Shortfall

@@ -54,8 +54,8 @@ def ask_changed(state: State, fact: facts.AskChanged) -> AskGone:
 
 
 def expected_ms(partition: Partition, application: Application, ask: facts.Ask) -> int:
-    """How long allocations of the ask are expected to run as it comes; 0: not known. By its tag, or the last runs of
-    its user, of its name if there are enough; at most its bound. Only backfill uses it."""
+    """The expected run time of the ask's allocations as the ask comes, in ms; 0: not known. By its tag, or the last
+    runs of its user, of its name if there are enough; at most its bound. Only backfill uses it."""
     bound_ms = max(0, ask.execution_timeout_ms)
     if by_tag := runtime.expected_by_tags(ask.tags, application.tags):
         return min(by_tag, bound_ms) if bound_ms else by_tag

@@ -23,7 +23,8 @@ def lay_out_devices(partition: Partition, node: Node) -> None:
 
 
 def _of_rejected(node: Node, resource: str) -> list[tuple[str, int]]:
-    """What rejected allocations occupy, on the devices that their tags name."""
+    """The devices that the tags of rejected allocations name, each with the amount that the allocation occupies on
+    it."""
     found: list[tuple[str, int]] = []
     for one in node.rejected.values():
         names = split(named(one.fact.tags, resource))

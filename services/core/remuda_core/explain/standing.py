@@ -172,18 +172,18 @@ def _wanted(pending: PendingAsk, index: PartitionIndex | None) -> Resource:
 
 
 def _together(pending: PendingAsk, index: PartitionIndex | None) -> dict[PendingAsk, int] | None:
-    """How many repeats of which asks start together with the ask; None: it starts by itself."""
+    """The repeats of each ask that start together with the ask; None: it starts by itself."""
     groups = index.groups if index is not None else None
     return groups.placed_with(pending) if groups is not None else None
 
 
 def _holds_a_place(pending: PendingAsk) -> bool:
-    """Whether a preemption for it, or for its group, holds its place under maxima and limits."""
+    """Whether a preemption for the ask, or for its group, holds a place under maxima and limits."""
     return pending.preemption is not None and pending.preemption.held
 
 
 def pieces_allowed(pending: PendingAsk) -> int | None:
-    """How many allocations of the ask fit under maxima, limits and budgets; None: unlimited."""
+    """The number of allocations of the ask that fit under maxima, limits and budgets; None: unlimited."""
     limits = [(one.most, total_of((one.used, one.held))) for one in pending.application.quotas]
     need = {name: amount for name, amount in pending.ask.resource.items() if amount > 0}
     pieces = [

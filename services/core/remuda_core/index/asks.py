@@ -255,7 +255,7 @@ class AskClass:
         return in_the_way(application_limits, trackers, self.demand.quota, budgets, cost)
 
     def admits(self) -> bool:
-        """Whether its demand is open, or is reserving and its first ask may reserve a node."""
+        """Whether the demand of the class is open, or is reserving and its first ask may reserve a node."""
         demand = self.demand
         return demand.open or (demand.reserving and self.aged and not self.aside)
 

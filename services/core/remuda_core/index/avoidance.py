@@ -83,7 +83,7 @@ class Avoidance:
         return self._domains.find(self.path) if self.path is not None else None
 
     def room(self, key: GroupKey, shape: Shape, domain: Domain) -> int:
-        """What the shape counts in the domain for a group, without nodes that the group avoids."""
+        """The count of the shape in the domain for a group, without nodes that the group avoids."""
         avoided = self.domain if key != self.key else None
         return shape.count(domain) if avoided is None else shape.count_without(domain, avoided)
 

@@ -23,8 +23,8 @@ from .ordered import FitList, Rank, Vector, covers
 
 @dataclass(slots=True, frozen=True)
 class Hole:
-    """What a reserved node has: `available` for an allocation that ends by `until_ms`, `spare` for any other. None:
-    nothing."""
+    """The room of a reserved node: `available` for an allocation that ends by `until_ms`, `spare` for any other (None:
+    no room)."""
 
     node: Node
     until_ms: int

@@ -109,7 +109,7 @@ class Demands:
         return demand
 
     def lasts(self, ask: PendingAsk) -> Lasts:
-        """How long allocations of the ask run at most and are expected to, in ms, as part of a key. Asks are told apart
+        """The longest and the expected run time of the ask's allocations, in ms, as part of a key. Asks are told apart
         by their expectations only where that is their order."""
         lasts: Lasts = ()
         if self._backfill:

@@ -23,7 +23,7 @@ def places_of(node: Node) -> Iterable[str]:
 
 
 def places_available(node: Node) -> Resource:
-    """What is free on its devices."""
+    """The amounts that asks may take of the node's devices, by place."""
     found: dict[str, int] = {}
     for resource, devices in node.devices.items():
         _put(found, resource, devices.offered())
@@ -31,7 +31,7 @@ def places_available(node: Node) -> Resource:
 
 
 def places_obtainable(node: Node) -> Resource:
-    """What is free on its devices once everything has left that can leave."""
+    """The amounts that asks may take of the node's devices, by place, once all allocations have left that can leave."""
     found: dict[str, int] = {}
     for resource in node.devices:
         _put(found, resource, obtainable_on_devices(node, resource))
@@ -39,7 +39,7 @@ def places_obtainable(node: Node) -> Resource:
 
 
 def obtainable_on_devices(node: Node, resource: str) -> list[int]:
-    """What is free on each device, by position, once everything has left that can leave."""
+    """The amounts that asks may take of each device, by position, once all allocations have left that can leave."""
     devices = node.devices[resource]
     stays = Devices(devices.unit, devices.room, devices.unfit)
     for allocation in node.allocations.values() if node.bound.get(resource) else ():
@@ -50,7 +50,7 @@ def obtainable_on_devices(node: Node, resource: str) -> list[int]:
 
 
 def places_without(node: Node, leaving: Iterable[Allocation]) -> Resource:
-    """What is free on its devices once these allocations have left."""
+    """The amounts that asks may take of the node's devices, by place, once these allocations have left."""
     found: dict[str, int] = {}
     for resource, devices in node.devices.items():
         _put(found, resource, free_without(devices, resource, leaving))
@@ -58,7 +58,7 @@ def places_without(node: Node, leaving: Iterable[Allocation]) -> Resource:
 
 
 def free_without(devices: Devices, resource: str, leaving: Iterable[Allocation]) -> list[int]:
-    """What is free on each device, by position, without these allocations."""
+    """The amounts that asks may take of each device, by position, without these allocations."""
     without = Devices(devices.unit, devices.room, devices.unfit, dict(devices.used))
     for allocation in leaving:
         fact = allocation.fact
@@ -88,8 +88,8 @@ def needed_amounts(names: Container[str], items: Items) -> dict[str, int]:
 
 
 def items_with(resource: Resource, needs: Iterable[DeviceNeed]) -> Items:
-    """What an ask needs of a node as a key: its resource, and of each resource on devices its share on as many of them
-    as it wants."""
+    """The needs of an ask on a node as a key: its resource, and of each resource on devices its share on as many
+    devices as it wants."""
     return items_of({**resource, **{place_name(need.resource, need.devices): need.share for need in needs}})
 
 

@@ -220,8 +220,8 @@ def _add(sums: dict[str, int], before: Resource, now: Resource) -> None:
 
 
 class Shape:
-    """How many copies of a demand fit: on nodes, and in domains. `slice_size`: so many copies have to be in one domain
-    of `slice_level`; then domains of this level and above count slices, else copies."""
+    """The numbers of copies of a demand that fit on nodes, and in domains. `slice_size`: so many copies have to be in
+    one domain of `slice_level`; then domains of this level and above count slices, else copies."""
 
     def __init__(self, domains: Domains, demand: Demand, slice_level: int, slice_size: int) -> None:
         self.domains = domains
@@ -350,7 +350,7 @@ class Shape:
                 tree.put(domain, rank, 1)
 
     def copies_on(self, entry: NodeEntry) -> int:
-        """How many copies fit on the node, one placed after the other."""
+        """The number of copies that fit on the node, one placed after the other."""
         group, demand = entry.group, self.demand
         if group is None or not covers(group.available, demand.need) or not self.may_take(entry):
             return 0
@@ -365,11 +365,11 @@ class Shape:
     # Queries
 
     def count(self, domain: Domain) -> int:
-        """How many copies fit in the domain; of slices, how many slices."""
+        """The number of copies that fit in the domain; of slices, the number of slices."""
         return self.counts.get(domain, 0)
 
     def count_without(self, domain: Domain, other: Domain) -> int:
-        """How many copies fit in the domain, or slices, without the nodes of another domain."""
+        """The number of copies, or slices, that fit in the domain without the nodes of another domain."""
         if domain.is_in(other):
             return 0
         if not other.is_in(domain):
@@ -386,11 +386,12 @@ class Shape:
 
     @property
     def key_when_empty(self) -> tuple[Items, str, int, int]:
-        """What `most` depends on, besides nodes."""
+        """The properties on which `most` depends, besides nodes."""
         return (self.demand.items, self.demand.required_node, self.slice_level, self.slice_size)
 
     def most(self, domain: Domain) -> int:
-        """How many copies, or slices, would fit in the domain if its nodes were empty. O(nodes of the domain)."""
+        """The number of copies, or slices, that would fit in the domain if its nodes were empty. O(nodes of the
+        domain)."""
         if self.slice_size and domain.level < self.slice_level:
             return sum(self.most(one) for one in domain.at(self.slice_level))
         nodes, demand = self.domains.nodes, self.demand
@@ -405,7 +406,7 @@ class Shape:
         return copies // self.slice_size if self.slice_size and domain.level == self.slice_level else copies
 
     def fits(self, level: int, count: int, scope: Domain) -> bool:
-        """Whether one domain of the level within `scope` has room for so many."""
+        """Whether one domain of the level within `scope` has room for `count` copies or slices."""
         return next(self.tightest(level, count, scope), None) is not None
 
     def tightest(self, level: int, count: int, scope: Domain) -> Iterator[Domain]:
@@ -444,7 +445,7 @@ class Shape:
 
 
 def copies_in(nodes: NodeIndex, demand: Demand, available: Vector, most: int) -> int:
-    """How many copies of the demand fit where so much is available, at most `most`."""
+    """The number of copies of the demand that fit where so much is available, at most `most`."""
     if not demand.on_devices:
         lasting = nodes.lasting  # of which no copy takes anything
         if not covers(available[lasting], demand.need[lasting]):
@@ -461,7 +462,7 @@ def copies_in(nodes: NodeIndex, demand: Demand, available: Vector, most: int) ->
 
 
 def _empty(nodes: NodeIndex, node: Node) -> Vector:
-    """What is available on a node on which nothing is, not even what others than allocations take."""
+    """The amounts that are available on a node without allocations, and without what others than allocations take."""
     places = {
         place_name(resource, place): devices.unit
         for resource, devices in node.devices.items()
@@ -471,7 +472,8 @@ def _empty(nodes: NodeIndex, node: Node) -> Vector:
 
 
 def copies_when_empty(nodes: NodeIndex, shape: Shape, entry: NodeEntry) -> int:
-    """How many copies of the shape the node would take if all allocations had left, also one that takes no asks now."""
+    """The number of copies of the shape that the node would take if all allocations had left, also one that takes no
+    asks now."""
     node = entry.node
     if not shape.may_take(entry):
         return 0
@@ -497,7 +499,7 @@ Free = dict[NodeEntry, tuple[Vector, int]]
 def free_nodes(
     nodes: NodeIndex, entries: Iterable[NodeEntry], leaving: Mapping[NodeEntry, Sequence[Allocation]] | None = None
 ) -> Free:
-    """What is free on these nodes, which may be kept for somebody, once some allocations have left."""
+    """The amounts that are free on these nodes, which may be kept for other asks, once some allocations have left."""
     gone = leaving or {}
     return {
         entry: (

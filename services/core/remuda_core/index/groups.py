@@ -1,4 +1,4 @@
-"""Where members of groups are placed that want something of the topology (semantics section 21).
+"""The placement of groups that want something of the topology (semantics section 21).
 
     Groups    the groups of a partition (`GroupMembers`), which domains their next members are placed in, and what
               demands of groups wait for
@@ -35,7 +35,8 @@ Room = Callable[[Domain], int]
 
 
 class Awaited(NamedTuple):
-    """What a closed demand waits for: so many copies, or slices, of a shape in one domain of `level` in `scope`."""
+    """The room that a closed demand waits for: so many copies, or slices, of a shape in one domain of `level` in
+    `scope`."""
 
     shape: Shape
     level: int
@@ -44,7 +45,7 @@ class Awaited(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where the next member is placed: on a node, or on the best node of a domain."""
+    """The place of the next member: a node, or the best node of a domain."""
 
     ask: PendingAsk
     shape: Shape
@@ -73,11 +74,11 @@ class Step(NamedTuple):
 
 
 class Start(NamedTuple):
-    """What a group places next: how many repeats of which asks, the same by their demands in the order of placement,
-    what they ask for together, and the domains of which one has to hold all of them: those of `level` in one of
+    """The next placement of a group: the repeats of each ask, the same by their demands in the order of placement, the
+    resources of all of them together, and the domains of which one has to hold all of them: those of `level` in one of
     `scopes`. `begins`: it is a start. `slice_size`: each so many of them are in one domain of `slice_level`. `shared`:
-    the level that all asks of the application share, if it starts with this group; -1: it does not. `others`: what its
-    other asks want, for which a domain of that level has to have room, too."""
+    the level that all asks of the application share, if the application starts with this group; -1: it does not.
+    `others`: the members of its other asks, for which a domain of that level has to have room, too."""
 
     asks: dict[PendingAsk, int]
     members: list[tuple[Demand, int]]
@@ -215,7 +216,7 @@ class Groups(GroupMembers):
                 self._leave_opened(demand)
 
     def _together(self, group: Group, demand: Demand) -> dict[PendingAsk, int] | None:
-        """How many repeats of which asks the next step of the group places; None: one, of any ask of the demand."""
+        """The repeats of each ask that the next step of the group places; None: one, of any ask of the demand."""
         wish = demand.wish
         assert wish is not None, "a demand of a group has a wish"
         if not self._begins(group, wish):
@@ -223,7 +224,7 @@ class Groups(GroupMembers):
         return {ask: repeats for ask, repeats, _ in self._starting(group, wish)}
 
     def placed_with(self, ask: PendingAsk) -> dict[PendingAsk, int] | None:
-        """How many repeats of which asks the next step of the group of the ask places together; None: it places one of
+        """The repeats of each ask that the next step of the ask's group places together; None: it places one repeat of
         this ask, which may be in no group, or in no line."""
         demand = self._demand_of(ask)
         group = demand.group_of_asks if demand is not None else None
@@ -257,7 +258,7 @@ class Groups(GroupMembers):
         return whole is not None and whole.members > 0
 
     def _starts(self, group: Group, wish: Wish) -> int:
-        """How many members the next start places together; 0: all that are pending."""
+        """The number of members that the next start places together; 0: all that are pending."""
         return wish.slice_size if group.members else wish.size
 
     def _incomplete(self, group: Group, wish: Wish) -> list[Path]:
@@ -281,8 +282,8 @@ class Groups(GroupMembers):
         return sorted(found, key=lambda one: (-one[2].weight, -one[0].ask.priority, one[0].seq))
 
     def next_places(self, demand: Demand, ask: PendingAsk) -> list[Place]:
-        """Where the next members of the ask's group are placed: one for each member of a start, else one. Empty if
-        there is no room; then `failed` is what the demand waits for."""
+        """The places of the next members of the ask's group: one for each member of a start, else one. Empty if there
+        is no room; then `failed` is what the demand waits for."""
         group, wish = demand.group_of_asks, demand.wish
         assert isinstance(group, Group) and wish is not None, "only asks of groups are placed here"
         self.failed = None
@@ -360,7 +361,7 @@ class Groups(GroupMembers):
         return self._least_used_by(group, shape, scope, spread) if spread > scope.level else scope
 
     def _beside(self, group: Group, shape: Shape) -> Room:
-        """How many members fit in a domain without the nodes that the group avoids."""
+        """A function of a domain: the number of members that fit there without the nodes that the group avoids."""
         return partial(self.avoidance.room, group.key, shape)
 
     def _preferred(
@@ -410,7 +411,7 @@ class Groups(GroupMembers):
         return best
 
     def next_step(self, demand: Demand, ask: PendingAsk) -> Step:
-        """What the group of the ask places next, and what is in its way. Changes nothing."""
+        """The next step of the ask's group, and the obstacles to it. Changes nothing."""
         group, wish = demand.group_of_asks, demand.wish
         assert isinstance(group, Group) and wish is not None, "only asks of groups have steps"
         if unknown := self._unknown_level(wish):
@@ -536,8 +537,8 @@ class Groups(GroupMembers):
         return any(asked.get(name, 0) < amount for name, amount in application.placeholder_ask.items())
 
     def _fits_application(self, group: Group, domain: Domain, wish: Wish) -> bool:
-        """Whether the domain that all asks of the application share, and that this one is in, may have room for all of
-        them, if it is not chosen yet."""
+        """Whether all asks of the application fit the domain that they share, and that this domain is in, as far as is
+        known. True if the shared domain is chosen already."""
         if self._is_bound(group.application):
             return True
         level = place_of(self.levels, wish.outer)
@@ -626,7 +627,7 @@ class Groups(GroupMembers):
     # Preemption
 
     def start_of(self, ask: PendingAsk) -> Start | str:
-        """What the group of the ask places next; or why that needs more than room."""
+        """The next placement of the ask's group; or the reason why it needs more than room."""
         demand = self._demand_of(ask)
         if demand is None or demand.wish is None or not isinstance(demand.group_of_asks, Group):
             return "the RM is asked about all of its allocations"
@@ -678,7 +679,7 @@ class Groups(GroupMembers):
     def places_on(
         self, asks: Mapping[PendingAsk, int], free: Free, slice_level: int = -1, slice_size: int = 0
     ) -> list[tuple[PendingAsk, NodeEntry]] | None:
-        """Where so many repeats of each ask are placed, on nodes with so much free: one after the other, the largest
+        """The nodes for so many repeats of each ask, where so much is free: placed one after the other, the largest
         first, and each slice in one domain of the level. None if they do not fit."""
         if slice_size:
             return self._slices_on(asks, free, slice_level, slice_size)
@@ -738,19 +739,19 @@ class Groups(GroupMembers):
         return list(found.items())
 
     def missing(self, start: Start, domain: Domain) -> int:
-        """How many of the members do not fit the domain now, counted for each of their demands alone."""
+        """The number of members that do not fit the domain now, counted for each of their demands alone."""
         wanted = self._wanted_by_all(start) if domain.level == start.shared else self._wanted(start)
         return sum(max(count - shape.count(domain), 0) * (shape.slice_size or 1) for shape, count in wanted)
 
     def _wanted_by_all(self, start: Start) -> list[tuple[Shape, int]]:
-        """How many copies of which shapes the application wants that begins with the start."""
+        """The copies of each shape that the application which begins with the start wants."""
         needed = Counter[Shape]()
         for demand, count in (*start.members, *start.others):
             needed[self.domains.shape_of(demand)] += count
         return list(needed.items())
 
     def _wanted(self, start: Start) -> list[tuple[Shape, int]]:
-        """How many copies, or slices, of which shapes."""
+        """The copies, or slices, of each shape that the start wants."""
         if not start.slice_size:
             return [(self.domains.shape_of(demand), count) for demand, count in start.members]
         largest = self.largest_of(start)

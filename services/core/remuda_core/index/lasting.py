@@ -1,4 +1,5 @@
-"""How long nodes stay, in vectors: amounts of their own, which no allocation takes (semantics sections 24 and 26).
+"""The times that nodes stay, in vectors: amounts of their own, which no allocation takes (semantics sections 24 and
+26).
 
 There is one for each of the partition's `audiences`: asks for which nodes leave. A node that does not leave has more of
 it than any ask needs. So "ends before the node leaves" stays "covers". Vectors have the amounts only while some node of
@@ -36,7 +37,7 @@ class Falls:
         self._at: dict[str, int] = {}  # by node ID: the entry of the heap that counts
 
     def amounts(self, node: Node, now_ms: int) -> tuple[int, ...]:
-        """How long an allocation may run at most that starts on the node at this time, for each audience."""
+        """The longest time that an allocation which starts on the node now may run, in ms, for each audience."""
         departures = node.departures
         return tuple(lasting_ms(departures.get(audience, ALWAYS_MS), now_ms) for audience in self._audiences)
 

@@ -178,13 +178,13 @@ class LeafOrder(QueueOrder):
         return None
 
     def _is_no_more(self, negated_headroom: Vector | None) -> bool:
-        """Whether the headroom is no more than that under which the last ask class was found."""
+        """Whether the headroom is no more than the headroom under which the last ask class was found."""
         under = self.found_under
         return under is None or (negated_headroom is not None and covers(negated_headroom, under))
 
     def _may_be_next(self, ask_class: AskClass) -> bool:
-        """Whether a node may fit it, or it may reserve one, and its limits have room and slots; if not, it is parked at
-        the first limit that has none."""
+        """Whether a node may fit the ask class, or it may reserve one, and its limits have room and slots; if not, the
+        class is parked at the first limit that has none."""
         if ask_class.demand.open or ask_class.admits() or self.index.freed_nodes.any_fits(ask_class.demand):
             return not ask_class.limited or self._passes(ask_class)
         ask_class.pass_over()

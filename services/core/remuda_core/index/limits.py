@@ -102,7 +102,7 @@ def wanted_of(limit: Limit, pending: PendingAsk) -> Resource:
 
 
 def lacks_room(limit: Limit, wanted: Resource) -> bool:
-    """Whether the limit leaves less than what is wanted, beside what it holds for others."""
+    """Whether the limit leaves less than `wanted`, beside the resources that it holds for others."""
     if isinstance(limit, Budget):
         return not limit.has_room(wanted, limit.held)
     return exceeds(wanted, limit.most, limit.used, limit.held)

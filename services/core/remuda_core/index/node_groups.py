@@ -1,4 +1,4 @@
-"""What asks want of a node, and nodes that are the same to the rules.
+"""Demands of asks on nodes, and groups of nodes that are the same to the rules.
 
     Demand       the requirements of asks on a node; thousands of asks share one
     NodeGroup    the nodes with the same capacity, obtainable and available amounts
@@ -135,7 +135,7 @@ class Demand:
 
     @property
     def bound(self) -> float:
-        """How long an allocation runs at most, in ms."""
+        """The longest time that an allocation runs, in ms; infinite: not known."""
         return (self.lasts[0] if self.lasts else 0) or inf
 
     @property
@@ -159,7 +159,7 @@ class Demand:
 
     @property
     def expectation(self) -> float:
-        """How long an allocation is expected to run, in ms, if the shortest go first."""
+        """The expected run time of an allocation, in ms, if the shortest go first; infinite: not known."""
         return (self.lasts[1] if self.lasts else 0) or inf
 
     def avoids(self, node_id: str) -> bool:
@@ -168,7 +168,8 @@ class Demand:
         return node_id in self.refused if found is None else node_id not in found.accepted
 
     def after(self, available: Vector) -> Vector:
-        """What is available once it has been placed where so much is, on the devices that are chosen then."""
+        """The amounts that are available once the demand has been placed where `available` is, on the devices that are
+        chosen then."""
         rest = [have - want for have, want in zip(available, self.need, strict=True)]
         for need in self.on_devices:
             free: list[Any] = [available[place] for place in need.places]

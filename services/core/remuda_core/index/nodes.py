@@ -267,7 +267,7 @@ class NodeIndex:
             demand.joined(after)
 
     def after(self, demand: Demand, available: Vector) -> Vector:
-        """What is available once the demand was placed where so much is."""
+        """The amounts that are available once the demand was placed where `available` is."""
         rest = self._rest(demand, available)
         return self._with_lasting(rest, available[self.lasting]) if self.audiences else rest
 
@@ -692,7 +692,7 @@ class ChangedNodes:
         self._at[node] = self.count
 
     def is_after(self, count: int, node: NodeEntry) -> bool:
-        """Whether the node has changed after the first so many changes."""
+        """Whether the node has changed since `count` changes were noted."""
         return self._at.get(node, 0) > count
 
     def remove(self, node: NodeEntry) -> None:
@@ -729,11 +729,11 @@ class AcceptedNodes:
 
     @property
     def behind(self) -> int:
-        """How many changes of nodes the ranking does not know yet."""
+        """The number of changes of nodes that the ranking does not know yet."""
         return self._changed.count - self._seen
 
     def finds(self, node: NodeEntry) -> bool:
-        """Whether the node comes in its turn, if it is to come at all. For `check`."""
+        """Whether the ranking finds the node in its turn, if the node is accepted and has room. For `check`."""
         group = node.group
         if group is None or node.id not in self._class.accepted or not covers(group.available, self._need):
             return True

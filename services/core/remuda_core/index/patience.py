@@ -105,8 +105,8 @@ class LateAsks:
         return headroom is None or covers(demand.negated, headroom)
 
     def _may_go_before(self, ask: PendingAsk, first: PendingAsk) -> bool:
-        """Whether the place where the ways of the two to root meet orders by the past, and whether what comes before
-        patience there does not decide otherwise: priorities, and guarantees."""
+        """Whether the queue where the paths of the two asks to root meet orders by the past, and whether what comes
+        before patience there does not decide otherwise: priorities, and guarantees."""
         mine, others = ask.application.queue.path_to_root, first.application.queue.path_to_root
         if mine[0] is others[0]:
             leaf = self._index.order_of(mine[0])

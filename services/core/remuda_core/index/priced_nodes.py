@@ -152,7 +152,7 @@ class PlaceTrees:
             self._trees[level].tree.remove(place)
 
     def _free(self, available: Vector) -> list[Any]:
-        """What is free on each device: whole numbers, as all amounts of a node in a group."""
+        """The amounts that are free on each device: whole numbers, as all amounts of a node in a group."""
         return [available[place] for place in self._devices]
 
     def _slack(self, available: Vector, free: list[Any]) -> int:
@@ -234,7 +234,7 @@ class PlaceTrees:
             yield place
 
     def _wants(self, demand: Demand) -> tuple[DeviceNeed | None, int]:
-        """What the demand needs of devices, and its CPU."""
+        """The demand's need of devices, and its CPU."""
         cpu: Any = demand.need[self._cpu] if self._cpu >= 0 else 0
         for share, devices in ((one.share, one.devices) for one in demand.on_devices):
             return DeviceNeed(self.prices.resource, share, devices), cpu
@@ -267,7 +267,8 @@ class PlaceTrees:
                 yield prices.steps(price), level, (*amounts, slack)
 
     def after(self, demand: Demand, available: Vector) -> Vector:
-        """What is available once the demand was placed where so much is, on the device of lowest price."""
+        """The amounts that are available once the demand was placed where `available` is, on the device of lowest
+        price."""
         prices, (need, cpu) = self.prices, self._wants(demand)
         if need is None or not is_share(need, prices.unit):
             return demand.after(available)
@@ -284,14 +285,15 @@ class PlaceTrees:
         self._plans.pop(demand, None)
 
     def listed(self, node: NodeEntry) -> dict[int, Vector]:
-        """What is listed of a node, by level: what is available there, then its slack. For `check`."""
+        """The amounts that are listed of a node, by level: those that are available there, then the slack. For
+        `check`."""
         spots = self._spots.get(node)
         places = spots.places.items() if spots is not None else ()
         shown = ((level, place) for level, place in places if place.rank is not None and place.room is not HIDDEN)
         return {level: (*place.room[:-1], place.slack) for level, place in shown}
 
     def expected(self, available: Vector) -> dict[int, Vector]:
-        """What has to be listed of a node where so much is available. For `check`."""
+        """The amounts that have to be listed of a node where so much is available, by level. For `check`."""
         free = self._free(available)
         slack = self._slack(available, free)
         amounts = tuple([available[place] for place in self._plain])
@@ -327,7 +329,8 @@ class PricedNodes(NodeIndex):
         return PlaceTrees(self.prices, self._names, self.width, self._order_of, self._budget)
 
     def _order_of(self, node: NodeEntry) -> int:
-        """What needs no device is no reason to use the CPU of nodes with devices."""
+        """The order of a node for demands without devices, which have no reason to use the CPU of nodes with
+        devices."""
         return (node.node.capacity.get(self.prices.resource, 0) > 0) + (AVOIDED if node.avoided else 0)
 
     def fill(self, nodes: Iterable[Node]) -> Iterator[None]:

@@ -313,7 +313,7 @@ class ParentOrder(QueueOrder):
         return sum(order.weight for order in children if order is not None)
 
     def effective_share(self, child: QueueOrder, moment: Moment) -> tuple[bool, int, float]:
-        """Whether the child is beyond what is guaranteed to it, if that comes first, and its effective share."""
+        """Whether the child is beyond what is guaranteed to it, if guarantees come first, and its effective share."""
         queue = child.queue
         account = queue.account
         assert account is not None, "children of a queue with a half-life have accounts"
@@ -397,7 +397,7 @@ class ParentOrder(QueueOrder):
             start = (*self._fall_asleep(child, inner), 0)  # right behind it
 
     def _ranks_before(self, other: QueueOrder, child: QueueOrder) -> bool:
-        """Whether the dormant child ranks before the first one that is not."""
+        """Whether the dormant child ranks before the first child that is not dormant."""
         rank, entry = other.dormant_rank, child.entry
         assert rank is not None, "what was found is dormant"
         return rank < (entry if entry is not None and len(self.ranking.members) > 1 else child.rank())
@@ -423,7 +423,7 @@ class ParentOrder(QueueOrder):
 
 
 def _is_within(used: Mapping[str, int], guaranteed: Mapping[str, int]) -> bool:
-    """Whether less is used than is guaranteed, of each resource of which something is."""
+    """Whether less is used than is guaranteed, of each guaranteed resource. False without guarantees."""
     return bool(guaranteed) and all(used.get(name, 0) < least for name, least in guaranteed.items())
 
 

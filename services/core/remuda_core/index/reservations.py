@@ -178,8 +178,8 @@ class ReservingDemands:
                 ask_class.consider()
 
     def fits_total(self, ask_class: AskClass) -> bool:
-        """Whether the partition as a whole has room for the demand of the ask class. If not, it may not reserve until
-        an allocation is released or nodes are added."""
+        """Whether the partition as a whole has room for the demand of the ask class. If not, the class may not reserve
+        until an allocation is released or nodes are added."""
         demand = ask_class.demand
         total, occupied, allocated = self._partition.total, self._partition.occupied, self._partition.root.allocated
         if all(
@@ -439,8 +439,8 @@ class ReservedNodes:
     # May an ask reserve?
 
     def in_the_way(self, pending: PendingAsk, bound: bool) -> Hashable | None:
-        """What keeps the ask from reserving one more node: a limit, the share of its leaf queue or of the partition;
-        None if nothing does. O(depth)."""
+        """The obstacle that keeps the ask from reserving one more node: a limit, the share of its leaf queue or of the
+        partition; None if there is none. O(depth)."""
         application = pending.application
         for limit in limits_of(application):
             wanted = cost_of_ask(pending) if isinstance(limit, Budget) else pending.ask.resource
@@ -538,7 +538,7 @@ class ReservedNodes:
             yield node, reason
 
     def _youngest_first(self, nodes: Iterable[Node]) -> list[Node]:
-        """Those without a preemption under way."""
+        """The nodes without a preemption under way, the youngest reservation first."""
         return sorted((node for node in nodes if not node.preempting), key=self._age, reverse=True)
 
     def _age(self, node: Node) -> Age:

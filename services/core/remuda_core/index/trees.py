@@ -298,7 +298,7 @@ class BitTree(RankedTree, Generic[I]):
 
 
 def _is_first(path: Path) -> bool:
-    """Whether no branch of the tree stands before the one to which the path leads."""
+    """Whether the path leads to the first branch of the tree."""
     return all(not at for _, at in path)
 
 
@@ -424,8 +424,8 @@ class FitTree(RankedTree, Generic[T]):
             at = place + 1
 
     def tied(self) -> bool:
-        """Whether the item after the one found last has the same first place in its rank. Nothing may have come or gone
-        since."""
+        """Whether the item after the one found last has the same first place in its rank. Items must not have been
+        added or removed since."""
         path, branch, at = self._found
         score = branch.ranks[at][0]
         if at + 1 < len(branch.ranks):

@@ -34,7 +34,7 @@ O = TypeVar("O", bound=Owned)  # noqa: E741 - as `M` in `ordered`
 
 
 class OfUser(Generic[O]):
-    """What one user has in a ranking, by the order within the user."""
+    """The members of one user in a ranking, by the order within the user."""
 
     __slots__ = ("dirty", "entry", "ranking", "users")
 

@@ -37,7 +37,8 @@ class DeviceNeed(NamedTuple):
 
 
 def place_name(resource: str, place: int) -> str:
-    """What is free on the device that has the `place`-th most free, as a resource of its own, from 1."""
+    """The name of the amount that is free on the device with the `place`-th most free (from 1), as a resource of its
+    own."""
     return f"{resource}{_PLACE}{place}"
 
 
@@ -129,8 +130,8 @@ def _repeated(names: Iterable[str]) -> str:
 
 
 def needs(units: Resource, resource: Resource, tags: Mapping[str, str]) -> tuple[DeviceNeed, ...]:
-    """What an ask needs of devices. An amount that no devices can serve, of an ask that came before its resource stood
-    on devices, is a share that no device has."""
+    """The device needs of an ask. An amount that no devices can serve, of an ask that came before its resource stood on
+    devices, is a share that no device has."""
     found = []
     for name, unit in units.items():
         amount = resource.get(name, 0)
@@ -147,7 +148,7 @@ def fits(amount: int, count: int, unit: int) -> bool:
 
 
 def _count(resource: str, tags: Mapping[str, str]) -> int:
-    """How many devices the tags name; 0: none, or it is not a number."""
+    """The number of devices that the tags name; 0: none, or the tag is not a number."""
     text = tags.get(PREFIX + resource + COUNT, "") if tags else ""
     return int(text) if text.isdecimal() and len(text) < 10 else 0
 

@@ -66,15 +66,16 @@ def _ends_by(leaves_ms: int) -> int:
 
 
 def needed_ms(tags: Mapping[str, str], bound_ms: int) -> int:
-    """How long a node has to stay for an ask with these tags and this bound (0: none, so always). An ask that is bound
-    to a node may run there as long as the node does."""
+    """The time that a node has to stay for an ask with these tags and this bound (0: none, so always), in ms. An ask
+    that is bound to a node may run there as long as the node does."""
     if required_node(tags):
         return 0
     return bound_ms if bound_ms > 0 else ALWAYS_MS
 
 
 def needed_by(audience: str, path: str, lasts_ms: int) -> int:
-    """How long a node that leaves for `audience` has to stay for an ask of the queue `path` that needs `lasts_ms`."""
+    """The time that a node which leaves for `audience` has to stay for an ask of the queue `path` that needs
+    `lasts_ms`."""
     if audience == BOUNDED:
         return 0 if lasts_ms >= ALWAYS_MS else lasts_ms
     if audience.startswith(OTHERS) and is_below(path, audience.removeprefix(OTHERS)):

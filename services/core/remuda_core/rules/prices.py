@@ -32,8 +32,8 @@ MUCH: Final = 2**62  # more than any slack
 
 
 def fill_price(loss: int, worth: int, slack: int) -> int:
-    """What is lost on devices. If the CPU that is left could not serve what devices can still take, it is at least the
-    CPU's worth."""
+    """The loss on devices; at least the CPU's worth, if the CPU that is left could not serve what devices can still
+    take."""
     return max(loss, worth) if slack < worth - loss else loss
 
 
@@ -75,8 +75,8 @@ class Prices:
         return cpu * self.unit // self.cpu if self.cpu else 0
 
     def loss(self, need: DeviceNeed | None, level: int) -> int:
-        """What the ask takes from common shares: of a share on a device with `level` free; of several shares, and of
-        whole devices, on whole ones, whatever the devices are."""
+        """The amount that the ask takes from common shares: of a share on a device with `level` free; of several
+        shares, and of whole devices, on whole ones, whatever the devices are."""
         if need is None:
             return 0
         if not is_share(need, self.unit):
@@ -127,7 +127,7 @@ def common_work(unit: int, asks: Iterable[tuple[DeviceNeed, int]]) -> tuple[tupl
 
 
 def differs(had: int, now: int) -> bool:
-    """Whether the CPU of common work is another."""
+    """Whether the CPU of common work has changed by more than TOLERATED_PERCENT."""
     return abs(now - had) * 100 > had * TOLERATED_PERCENT
 
 

@@ -61,13 +61,13 @@ def is_exempt_from_preemption(properties: Properties) -> bool:
 
 
 def preemption_delay_ms(properties: Properties) -> int:
-    """How long an ask of the queue waits before it may preempt, in ms."""
+    """The time that an ask of the queue waits before it may preempt, in ms."""
     return milliseconds(properties.get("preemption.delay", "")) or PREEMPTION_DELAY_MS
 
 
 def quota_preemption_delay_ms(path_to_root: Iterable[Properties]) -> int:
-    """How long a queue keeps what is above its maximum, in ms; 0: for ever. A dynamic queue has no inherited properties
-    of its own, so the first queue that has the property counts."""
+    """The time that a queue keeps allocations above its maximum, in ms; 0: for ever. A dynamic queue has no inherited
+    properties of its own, so the first queue that has the property counts."""
     delays = (properties[QUOTA_DELAY] for properties in path_to_root if QUOTA_DELAY in properties)
     return milliseconds(next(delays, "")) or 0
 
@@ -114,7 +114,7 @@ def _memory(half_life: str, ahead: str, patience: str, guaranteed: str) -> Memor
 
 
 def memory_properties(properties: Properties) -> Properties:
-    """Those of the properties on which `memory`, `fair_weight` and `user_weights` depend."""
+    """The properties on which `memory`, `fair_weight` and `user_weights` depend."""
     return {name: properties[name] for name in fair.NAMES if name in properties} if properties else properties
 
 

@@ -1,4 +1,4 @@
-"""How long allocations may run, and are expected to run (semantics section 22).
+"""The run times of allocations: bounds and expectations (semantics section 22).
 
 A *bound* is enforced as an execution time-out, so it may decide. An *expectation* is a guess, and orders only.
 """

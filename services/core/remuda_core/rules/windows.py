@@ -63,7 +63,7 @@ def opens_ms(window: Window, from_ms: int) -> int:
 
 
 def concerns(window: Window, node_id: str, attributes: Mapping[str, str]) -> bool:
-    """Whether the node is one of the window. O(log IDs + attributes of the window)."""
+    """Whether the window concerns the node. O(log IDs + attributes of the window)."""
     if _has(window.ids, ANY) or _has(window.ids, node_id):
         return True
     return bool(window.nodes) and all(

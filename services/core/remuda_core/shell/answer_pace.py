@@ -1,4 +1,4 @@
-"""How many questions a process answers, and how much of its time that takes.
+"""The pace of answers: the number of questions that a process answers, and the share of its time that answers take.
 
 Answers take time from the RMs that the process leads or follows, and a follower may share a processor with a leader. So
 answers have a share of the time. A few queries beyond that wait; others are refused at once, so that their senders do

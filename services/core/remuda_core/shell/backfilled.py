@@ -1,4 +1,4 @@
-"""How many allocations were placed on nodes that are reserved for other asks (semantics section 22)."""
+"""The number of placements on nodes that are reserved for other asks (semantics section 22)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Reserved = tuple[str, str] | None
 
 
 def backfilled(state: State, facts: Sequence[Fact]) -> int:
-    """Of these facts, the last that the state has. They are read from the last one on, because the state says for whom
-    nodes are reserved after them."""
+    """The number of such placements among these facts, the last that the state has. The facts are read from the last
+    one on, because the state says for which asks nodes are reserved after them."""
     if not any(partition.settings.backfill for partition in state.partitions.values()):
         return 0
     found, known = 0, dict[Place, Reserved]()

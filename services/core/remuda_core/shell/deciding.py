@@ -47,7 +47,7 @@ class Deciding:
         self._next_clean_ms: int | None = 0  # None: no fact since the last cleaning, so no queue has become empty
 
     def idle_s(self) -> float | None:
-        """How long there is nothing to do unless a message arrives, in s; None: unlimited."""
+        """The time until the process has something to do even if no message arrives, in s; None: unlimited."""
         times = [one for one in (self._next_tick_ms(), self._next_clean_ms) if one is not None]
         return max(0.0, (min(times) - self._clock_ms()) / 1000) if times else None
 

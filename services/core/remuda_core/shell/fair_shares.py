@@ -1,4 +1,4 @@
-"""What queues and users have used in the past, beside what they were due (semantics section 23): for people.
+"""The past use of queues and users, beside the use that was due to them (semantics section 23): for people.
 
 Siblings are compared: the queues of one parent, or the users of one leaf. Ranks follow from the same means and weights
 (`index.moments`), without these sums.

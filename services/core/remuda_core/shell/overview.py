@@ -1,5 +1,5 @@
-"""What operators look at first: who waits in an RM and since when, what is owed to queues, what is idle although it is
-wanted, and what operators have done. Computed on request."""
+"""The overview of an RM for operators: asks that wait and since when, amounts that queues are owed, resources that are
+idle although asks want them, and the actions of operators. Computed on request."""
 
 from __future__ import annotations
 

@@ -327,8 +327,8 @@ class Queries:
                 self._core.index.of(self._state, partition)
 
     def guests(self, request: Request) -> dict[str, object]:
-        """Whether applications whose IDs begin with `prefix`, nodes or what `queue` may hold have changed, in
-        `partition`."""
+        """A tag of the nodes of `partition`, the maximum of `queue` there, and a tag of each application whose ID
+        begins with `prefix`: they show a reader what has changed."""
         wanted, path, prefix = _text(request, "partition"), _path(request), _text(request, "prefix")
         if wanted is None or path is None or prefix is None:
             raise Refused("guests: expected the texts partition, queue and prefix")

@@ -76,7 +76,7 @@ class Replica:
             copies.sample(self.forked, self._core, self._forecasts)
 
     async def forked(self, fork: Callable[[], Source]) -> tuple[Position, Source]:
-        """What `fork` makes of the state at a durable commit, and this commit. Raises Refused."""
+        """The position of a durable commit, and the source that `fork` makes of the state there. Raises Refused."""
         made: list[Source] = []
 
         def forked() -> Source:

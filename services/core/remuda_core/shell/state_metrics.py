@@ -75,7 +75,7 @@ def _measure_queues(rm: str, name: str, partition: Partition, most: int) -> int:
 
 
 def _pending(partition: Partition) -> dict[Queue, dict[str, int]]:
-    """What is pending in each queue and all below it: each queue is added to its parent once."""
+    """The pending amounts of each queue with all queues below it: each queue is added to its parent once."""
     found: dict[Queue, dict[str, int]] = {}
     for queue in sorted(partition.queues.values(), key=lambda queue: -len(queue.path_to_root)):
         own = found.setdefault(queue, {})

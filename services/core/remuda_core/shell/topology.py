@@ -30,7 +30,7 @@ _COUNTS: Final = ("devices", "used", "whole", "unfit", "capacity", "free", "frag
 
 @dataclass(slots=True)
 class DomainSums:
-    """What its row has, in the making."""
+    """The sums of a domain's row, while its nodes are added."""
 
     path: Path
     nodes: int = 0
@@ -234,8 +234,8 @@ def _add_devices(sums: rows.DomainDevices, node: Node, resource: str, kinds: Seq
 
 
 def usable(offered: list[int], available: Resource, kinds: Sequence[Kind]) -> int:
-    """What is free on devices on which some of the asks fit, where so much of other resources is available. `kinds`:
-    the smallest share first."""
+    """The free amount of the devices on which some of the asks fit, where so much of other resources is available.
+    `kinds`: the smallest share first."""
     for (_, share, count), others in kinds:
         with_room = [amount for amount in offered if amount >= share]
         if len(with_room) >= count and all(amount <= available.get(name, 0) for name, amount in others.items()):

@@ -113,7 +113,8 @@ def _save_what_is_under_way(partition: Partition) -> Iterator[Record]:
 
 
 def _save_predicate_classes(partition: Partition) -> Iterator[Record]:
-    """Those without asks in the order in which they will be forgotten, then the others."""
+    """The records of predicate classes: classes without asks in the order in which they will be forgotten, then the
+    others."""
     others = (c for c in partition.predicate_classes.values() if c.name not in partition.idle_classes)
     for found in (*partition.idle_classes.values(), *others):
         verdicts = [records.PredicateVerdict(n, True, _saved_time(at)) for n, at in found.accepted.items()]
@@ -125,8 +126,8 @@ def _save_predicate_classes(partition: Partition) -> Iterator[Record]:
 
 
 def _save_accounts(state: State) -> Iterator[Record]:
-    """Those in use by key, then the idle ones in the order in which they will be forgotten, then those of
-    applications. An account without a half-life has no past."""
+    """The records of accounts: accounts in use by key, then idle accounts in the order in which they will be forgotten,
+    then accounts of applications. An account without a half-life has no past."""
     for key, account in state.accounts.items():
         if account.decay is not None:
             yield _saved_account(key, account)
@@ -140,7 +141,8 @@ def _save_accounts(state: State) -> Iterator[Record]:
 
 
 def _save_budgets(state: State) -> Iterator[Record]:
-    """Those of queues by key, then the others in the order in which they will be forgotten."""
+    """The records of budgets: budgets of queues by key, then the others in the order in which they will be
+    forgotten."""
     for key, budget in state.budgets.items():
         gone = None
         if state.budgets.is_idle(key):

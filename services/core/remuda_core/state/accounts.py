@@ -27,7 +27,8 @@ KEPT_EPOCHS: Final = 16
 
 
 class AccountKey(NamedTuple):
-    """Whose account it is. `name`: the user; empty for a queue."""
+    """The owner of an account: a queue, a user of a queue, or an application. `name`: the user, or the application's
+    ID; empty for a queue."""
 
     partition: str
     queue: str
@@ -36,7 +37,7 @@ class AccountKey(NamedTuple):
 
 
 class Account:
-    """What somebody uses now (`used`), and the weighted sum of all use up to `at_ms` (`past`)."""
+    """The present use of an account's owner (`used`), and the weighted sum of all use up to `at_ms` (`past`)."""
 
     __slots__ = ("at_ms", "clock", "decay", "epoch", "key", "members", "past", "used")
 
@@ -141,8 +142,8 @@ class Account:
             forget_zeros(used, resource)
 
     def is_over(self, now_ms: int) -> bool:
-        """Whether nothing is used, and so long ago that nothing of it is left. Until then even the order of what is
-        nearly nothing is kept: users who seldom come have had more or less than each other."""
+        """Whether the last use of an account is so long ago that nothing of it is left. Until then even the order of
+        what is nearly nothing is kept: users who seldom come have had more or less than each other."""
         return self.decay is None or not self.past or now_ms - self.at_ms >= KEPT_EPOCHS * self.decay.epoch_ms
 
 

@@ -72,12 +72,12 @@ class Devices(msgspec.Struct, eq=False):
             self.used.pop(name, None)
 
     def free(self) -> list[int]:
-        """What is free on each device, by position. Negative where more is booked than there is."""
+        """The amounts that are free on each device, by position. Negative where more is booked than there is."""
         used = self.used
         return [room - used.get(name, 0) for name, room in self.room.items()] if used else list(self.room.values())
 
     def offered(self) -> list[int]:
-        """What asks may take of each device, by position: nothing of one that is unfit."""
+        """The amounts that asks may take of each device, by position: nothing of a device that is unfit."""
         free = self.free()
         if self.unfit:
             free = [0 if name in self.unfit else amount for name, amount in zip(self.room, free, strict=True)]
@@ -216,7 +216,7 @@ class Node:
 
     @property
     def drained_by_operator(self) -> bool:
-        """Whether an operator drains it, and not only from a time on."""
+        """Whether an operator drains the node now, and not only from a later time on."""
         return self.drained is not None and not self.drained.from_ms
 
     @property
@@ -472,12 +472,12 @@ class Preemption(msgspec.Struct, eq=False):
 
     @property
     def resource(self) -> Resource:
-        """What is allocated once it has helped."""
+        """The resources that are allocated once the preemption has made room."""
         return asked_together(self.members) if self.members else self.pending.ask.resource
 
 
 def asked_together(members: Mapping[PendingAsk, int]) -> Resource:
-    """What so many repeats of these asks want together."""
+    """The resources that so many repeats of these asks want together."""
     total: dict[str, int] = {}
     for ask, count in members.items():
         add(total, ask.ask.resource, count)
@@ -552,7 +552,8 @@ class Application:
 
     @property
     def quotas(self) -> tuple[Queue | Tracker, ...]:
-        """Those that bound its amounts: its queues from the leaf up, and the trackers in which it counts."""
+        """The quotas that bound the application's amounts: its queues from the leaf up, and the trackers in which it
+        counts."""
         return (*self.queue.path_to_root, *self.trackers)
 
     def enters(self, state: str, at_ms: int) -> None:
@@ -575,7 +576,7 @@ class Application:
 
     @property
     def priorities(self) -> dict[int, int]:
-        """How many pending asks have each priority."""
+        """The number of pending asks of each priority."""
         return {self.priority: self.foremost, **self.lower} if self.foremost else {}
 
     def allocations_of(self, key: str) -> list[Allocation]:
@@ -586,8 +587,8 @@ class Application:
 
     @property
     def execution_limit_ms(self) -> int:
-        """How long the application may be Running; 0: unlimited. For a gang, also one whose placeholders come without a
-        `placeholderAsk`, the same field of the request is the time-out of its placeholders."""
+        """The time that the application may be Running, in ms; 0: unlimited. For a gang, also one whose placeholders
+        come without a `placeholderAsk`, the same field of the request is the time-out of its placeholders."""
         return 0 if self.placeholder_ask or self.task_groups else max(0, self.execution_timeout_ms)
 
 

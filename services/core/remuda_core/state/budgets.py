@@ -25,7 +25,7 @@ from ..settings import Budget as BudgetSettings
 
 
 class BudgetKey(NamedTuple):
-    """Whose budget it is."""
+    """The queue that a budget belongs to."""
 
     partition: str
     queue: str

@@ -17,7 +17,7 @@ def _most(key: tuple[str, str]) -> int:
 
 
 class Run(NamedTuple):
-    """How long an allocation ran, and its bound (0: none), in ms."""
+    """The run time of an allocation, and its bound (0: none), in ms."""
 
     ran_ms: int
     bound_ms: int

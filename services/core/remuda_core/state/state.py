@@ -75,7 +75,8 @@ class State:
 
     @property
     def reservation_delay_ms(self) -> int:
-        """How long an ask waits before it may reserve a node; NEVER_MS if the RM has disabled reservations."""
+        """The time that an ask waits before it may reserve a node, in ms; NEVER_MS if the RM has disabled
+        reservations."""
         extra = self.registered.extra_config if self.registered is not None else {}
         return NEVER_MS if extra.get("reservation.disabled", "").lower() == "true" else self.timing.reservation_delay_ms
 
@@ -91,7 +92,7 @@ class State:
 
     @property
     def room(self) -> int:
-        """How many more allocations the RM may have."""
+        """The number of further allocations that the RM may have."""
         return ALLOCATIONS_PER_RM - self.allocations
 
     @property

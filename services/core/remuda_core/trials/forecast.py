@@ -39,7 +39,7 @@ UNLIMITED: Final = 2**64
 
 
 class Running(NamedTuple):
-    """What runs. `bound_ms` 0: it has none. `runs`: of which its run time is drawn."""
+    """An allocation that runs. `bound_ms` 0: it has no bound. `runs`: the runs of which its run time is drawn."""
 
     node: int
     amounts: Amounts
@@ -410,7 +410,7 @@ class _Play:
 
 
 def _misses(span: Away, one: Waiting, now_ms: int) -> bool:
-    """Whether the node is away, or is when the ask, started now, may still run."""
+    """Whether the node is away, or will be while the ask, started now, may still run."""
     if now_ms >= span.until_ms:
         return False
     if span.queue and (now_ms < span.opens_ms or is_below(one.pending.application.queue.path, span.queue)):

@@ -147,7 +147,7 @@ class WaitingGroup(NamedTuple):
 
 
 def groups_waiting(state: State) -> list[WaitingGroup]:
-    """Those with pending members, the oldest first. O(asks)."""
+    """The groups with pending members, the oldest first. O(asks)."""
     found: dict[tuple[str, str, str], WaitingGroup] = {}
     for partition in state.partitions.values():
         for application in partition.applications.values():
@@ -166,8 +166,9 @@ def groups_waiting(state: State) -> list[WaitingGroup]:
 
 
 def group_rows(core: Core, groups: Sequence[WaitingGroup], played: Played, unchanged: Played) -> list[Row]:
-    """How many members of each group are placed, in which domain, with the change and `_without`; those for which that
-    differs first. `reason`: why the others wait in the end, of PREVIEWED_GROUPS."""
+    """A row for each group: the number of its members that are placed, and their domain, with the change and
+    `_without`. Groups for which these differ come first. `reason`: why the other members wait in the end, of
+    PREVIEWED_GROUPS."""
     with_change, without = _nodes_by_ask(core.state, played), _nodes_by_ask(core.state, unchanged)
     victims, victims_without = (
         Counter((one.partition, one.for_application, one.for_key) for one in some.victims)
@@ -207,7 +208,7 @@ COMPARED = ("placed", "domain", "preempted")
 
 
 def _nodes_by_ask(state: State, played: Played) -> dict[tuple[str, str, str], list[Node]]:
-    """Where repeats of each ask are placed."""
+    """The nodes on which repeats of each ask are placed."""
     found: dict[tuple[str, str, str], list[Node]] = {}
     for one in played.placements:
         partition = state.partitions.get(one.partition)
@@ -330,7 +331,8 @@ RUNNING_APPLICATIONS = "running applications"
 
 
 class Place(NamedTuple):
-    """Where something is over: `kind` is queue, user or group, `name` that of the user or group."""
+    """The place of an excess: a queue, or a user or group in it. `kind` is queue, user or group, `name` that of the
+    user or group."""
 
     partition: str
     queue: str

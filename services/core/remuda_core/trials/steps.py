@@ -110,7 +110,8 @@ def carry_out(core: Core, partition: Partition, ask: tuple[str, str], steps: Seq
 
 
 def _of_dynamic_queues(partition: Partition, steps: Sequence[Step]) -> list[Fact]:
-    """What the tags of an application would change: the maxima of queues that placement rules have made."""
+    """The facts that change the maxima of queues which placement rules have made, as the tags of an application
+    would."""
     raised: dict[str, dict[str, int]] = {}
     for step in steps:
         raised.setdefault(step.where, {})[step.resource] = step.after

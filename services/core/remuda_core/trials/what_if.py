@@ -321,7 +321,7 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 class Unchanged(msgspec.Struct, frozen=True):
-    """What happens without a change. `runs`: the ask does. `constraints`: what is in its way after the passes."""
+    """The outcome without a change. `runs`: the ask runs. `constraints`: those in its way after the passes."""
 
     runs: bool
     constraints: list[Constraint]
