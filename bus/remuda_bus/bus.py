@@ -31,7 +31,7 @@ class Bus(Protocol):
 
     @property
     def connection_count(self) -> int:
-        """How many connections were made so far. It grows with every outage of the connection."""
+        """The number of connections made so far. It grows with every outage of the connection."""
         ...
 
     # plain and request / reply

@@ -15,7 +15,7 @@ class UserError(Exception):
 
 
 class Undecided(UserError):
-    """Whether the request is accepted is not known yet."""
+    """The outcome of the request is not known yet: the scheduler may still accept or refuse it."""
 
     exit_code = 3
 

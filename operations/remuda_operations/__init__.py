@@ -1,2 +1,2 @@
-"""What people and tools ask of a running system: operators and their rights, queries and the rows of answers, and the
-methods of `remuda.v1.Admin` and `Metrics` without a transport."""
+"""Operations of a running system for people and tools: operators and their rights, queries and the rows of answers, and
+the methods of `remuda.v1.Admin` and `Metrics` without a transport."""

@@ -66,7 +66,7 @@ def operator_with(name: str, groups: Iterable[str]) -> Operator:
 
 
 def usable_groups(names: Iterable[str]) -> tuple[str, ...]:
-    """Those that a group can have, once each, and as many as fit into a subject."""
+    """The names that a group can have, once each, and as many as fit into a subject."""
     found: list[str] = []
     size = 0
     for name in dict.fromkeys(names):

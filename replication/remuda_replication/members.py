@@ -231,7 +231,7 @@ class Members:
 
     @property
     def standbys(self) -> int:
-        """How many processes follow an RM beside its leader."""
+        """The number of processes that follow an RM beside its leader."""
         return max([self._standbys, *(member.standbys for member in self._members.values())])
 
     def _ranked(self, rm_id: str) -> tuple[str, ...]:

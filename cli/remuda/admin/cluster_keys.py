@@ -108,7 +108,8 @@ class _Cluster:
         return None if found is None else _data(kind, found)
 
     async def write(self, kind: str, name: str, data: Mapping[str, bytes]) -> bool:
-        """Whether it was not there as it is now. Raises Conflict when it has changed meanwhile."""
+        """Write the object. Return whether it differed from these data, or was not there. Raises Conflict when the
+        object has changed meanwhile."""
         found = await self._found(kind, name)
         if found is not None and _data(kind, found) == data:
             return False

@@ -104,7 +104,7 @@ def actions(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def operators(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Those that have a key in the directory of keys."""
+    """The operators that have a key in the directory of keys."""
     try:
         found = _keys(ctx).operators()
     except (UserError, OSError):
@@ -113,7 +113,7 @@ def operators(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def peloton_clients(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Those that have a key in the directory of keys."""
+    """The Peloton clients that have a key in the directory of keys."""
     try:
         return [name for name in _keys(ctx).clients() if name.startswith(incomplete)]
     except (ValueError, OSError):

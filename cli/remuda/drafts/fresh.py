@@ -14,7 +14,7 @@ from .amounts import Amounts, shares, written
 
 
 class Cluster(StrEnum):
-    """What the nodes run: pods of Kubernetes, work of a resource manager of one's own, batch jobs."""
+    """The kind of work on the nodes: pods of Kubernetes, work of a resource manager of one's own, batch jobs."""
 
     KUBERNETES = "kubernetes"
     OWN = "own"

@@ -62,7 +62,7 @@ class _Node:
         return self.subtrees[resource]
 
     def kept(self, resource: str) -> int:
-        """What is not lent to others."""
+        """The amount that is not lent to others."""
         quota = self.quotas.get(resource)
         lending = quota.lending if quota and self.above else None
         return 0 if lending is None else max(0, self.subtree(resource) - lending)

@@ -51,8 +51,8 @@ def settle(draft: CommentedMap, notes: Notes, where: Where | None = None) -> Non
 
 
 def _findings(draft: CommentedMap) -> list[tuple[Path, str]]:
-    """What the checker finds. The text with comments takes most of the time, so it is made when no other finding is
-    left."""
+    """The checker's findings on the draft. The text with comments takes most of the time, so it is made when no other
+    finding is left."""
     try:
         quick = yaml.dump(_plain(draft), Dumper=_Dumper, sort_keys=False, allow_unicode=True)
         return findings_in(quick) or findings_in(text_of(draft))

@@ -69,7 +69,7 @@ def duration(time_s: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Inherited:
-    """What an account passes on to those below."""
+    """The limits that an account passes on to the accounts below."""
 
     most: Amounts = field(default_factory=dict)
     longest_s: int = 0

@@ -1,4 +1,4 @@
-"""What Slurm writes and reads, as records with their places: slurm.conf, `scontrol show partition` and `show node`, the
+"""Files and tables of Slurm, as records with their places: slurm.conf, `scontrol show partition` and `show node`, the
 file of `sacctmgr dump`, and the tables of `sacctmgr show assoc -P` and `show qos -P`."""
 
 from __future__ import annotations

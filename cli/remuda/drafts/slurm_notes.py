@@ -1,4 +1,4 @@
-"""What of Slurm has no counterpart, or one elsewhere: tables of keys, each with the reason and what to do."""
+"""Settings of Slurm that have no counterpart, or one elsewhere: tables of keys, each with the reason and what to do."""
 
 from __future__ import annotations
 

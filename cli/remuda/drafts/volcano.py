@@ -68,7 +68,7 @@ class _Queue:
 
 @dataclass(frozen=True, slots=True)
 class _Scheduler:
-    """What the configuration of the scheduler says. `reclaims` None: there is none in the files."""
+    """The settings of Volcano's scheduler. `reclaims` None: the files have no configuration of the scheduler."""
 
     reclaims: bool | None = None
     packs: bool = False

@@ -242,7 +242,8 @@ def _note_setting(holder: _Holder, key: str, wanted: str, notes: Notes) -> None:
 
 
 class _Translation:
-    """What YuniKorn reads otherwise than remuda; what remuda refuses beyond that is mended by `settle`."""
+    """Translates the settings that YuniKorn reads otherwise than remuda. `settle` mends other settings that remuda
+    refuses."""
 
     def __init__(self, document: Document, notes: Notes) -> None:
         self._document = document

@@ -56,7 +56,7 @@ class Goal:
 
 
 def _settles(waits: Mapping[str, Any], limit: float) -> bool:
-    """Whether what still waits in the end is few enough, or has waited less than the limit."""
+    """Whether few enough asks still wait in the end, or none has waited longer than the limit."""
     return bool(waits["still_waiting_most_ms"] <= limit or 20 * waits["still_waiting"] <= waits["count"])
 
 

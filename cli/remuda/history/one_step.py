@@ -84,7 +84,8 @@ def _difference(log_seq: int, kind: str, name: str, *decided: list[str]) -> Diff
 
 
 async def _look(core: Core, step: Step, configuration: Configuration) -> list[Row]:
-    """Where the other configuration decides what was recorded, there is nothing to compare."""
+    """The rows in which the other configuration decides otherwise than the one in force. If it decides what was
+    recorded, there is nothing to compare."""
     otherwise = await _in_child(lambda: _decided(core, step, configuration))
     if otherwise == _recorded(step.entry.commit):
         return []

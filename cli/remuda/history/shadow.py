@@ -127,7 +127,8 @@ class Following:
             health.PROCESS_HEALTH.set_status("; ".join(one.status for one in self.shadows.values()))
 
     async def _first(self, rm: str) -> tuple[Position, int] | None:
-        """Where an empty copy begins: at the newest snapshot, of which a copy is written. None: with the log."""
+        """Begin an empty copy with a copy of the newest snapshot. Return its position and the inbox sequence there;
+        None: the copy is not empty, or begins with the log."""
         if holdings_of(rm, await self._store.names(prefix_of(rm))).objects:
             return None
         for seq in reversed(await self._listing.kept(rm)):

@@ -41,8 +41,8 @@ class Version:
     directory: Path | None = None
 
     async def json(self, *arguments: str) -> Any:
-        """What a command of this version prints, at the lowest priority. The process ends when this is cancelled.
-        Raises NoVersion."""
+        """The JSON that a command of this version prints. The command runs at the lowest priority, and ends when the
+        call is cancelled. Raises NoVersion."""
         path = [str(self.directory)] if self.directory is not None else []
         path += [one for one in (os.environ.get("PYTHONPATH"),) if one]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "NO_COLOR": "1"}

@@ -72,8 +72,8 @@ class Workload:
     unread: int = 0
 
     def run_ms(self, work: int, key: Key, number: int, user: str) -> tuple[int | None, bool]:
-        """How long the allocation with this number (from 0) of the ask `work` runs, which may be a clone and have
-        another key, and whether that is known. None: nothing is known of any."""
+        """The run time of the allocation with this number (from 0) of the ask `work`, which may be a clone and have
+        another key, in ms, and whether it is known. None: no run time is known."""
         run = self.spool.run_of(work, number) if work else None
         return self.completed(run or Run(0, over=False), (*key, number), user)
 
@@ -172,7 +172,8 @@ class Extraction:
         return Event(now_ms, command)
 
     def _arrivals(self, asked: Iterable[Command], decided: Sequence[facts.Fact]) -> Iterator[Command]:
-        """What of a request is part of the world: not answers to the scheduler, and not what an RM repeats."""
+        """The commands of a request that are part of the world: not answers to the scheduler, and not what an RM
+        repeats."""
         accepted, rejected, withdrawn, recovered = set[tuple[str, str]](), set[str](), set[str](), set[str]()
         for fact in decided:
             match fact:

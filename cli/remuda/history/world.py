@@ -34,7 +34,8 @@ PASSES_AT_ONCE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """What the RM does about an allocation, unless it has gone by then. `termination_type`: of the release."""
+    """A later action of the RM on an allocation, unless the allocation has gone by then. `termination_type`: of the
+    release."""
 
     partition: str
     application: str
@@ -88,7 +89,8 @@ class World:
         self._begin()
 
     def _begin(self) -> None:
-        """What runs already ends as it did; what waits may be asked for again."""
+        """Begin with the recorded state: allocations that run already end as they did, and waiting asks may be asked
+        for again."""
         workload, now_ms = self._workload, self._workload.begin_ms
         for partition in self._core.state.partitions.values():
             for application in partition.applications.values():

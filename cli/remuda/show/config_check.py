@@ -59,7 +59,8 @@ def _in_file(problem: Problem, held: yunikorn.HeldText | None) -> Problem:
 
 
 def _other_kind(content: bytes) -> str:
-    """What else the file is; empty: nothing that is known."""
+    """A hint for a file that is no configuration but describes pools of Peloton; empty: the kind of file is not
+    known."""
     try:
         found = [one.content for one in sources.documents(sources.File("", content.decode()))]
     except (sources.NotReadable, UnicodeDecodeError):

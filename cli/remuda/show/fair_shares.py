@@ -1,4 +1,4 @@
-"""What queues and users have used in the past, beside what was due to them, in short."""
+"""The past use of queues and users, beside the use that was due to them, in short."""
 
 from __future__ import annotations
 

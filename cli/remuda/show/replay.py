@@ -61,7 +61,7 @@ class Options:
                 yield _name_of(one), str(each)
 
     def words(self) -> list[str]:
-        """What is changed beside the version, as arguments."""
+        """The changes of the variant as arguments, without its version."""
         queues = {"--queues": str(self.queues.absolute())} if self.queues is not None else {}
         return [f"{name}={queues.get(name, value)}" for name, value in self.given() if name != "--version"]
 

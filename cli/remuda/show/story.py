@@ -59,13 +59,13 @@ async def _story(url: str, what: str, sought: StoryTarget, rms: list[str] | None
 
 
 async def _logs_of_peloton(bus: Bus) -> list[str]:
-    """Those that are led, or were."""
+    """The logs of Peloton clusters that are led, or were."""
     led = [subjects.rm_of_key(entry.key) for entry in await bus.entries(subjects.LEADERS.name)]
     return [log_id for log_id in led if subjects.is_peloton(log_id)]
 
 
 def _ended(count: int, reach: str, silent: list[str], as_json: bool) -> bool:
-    """Whether there was a fact."""
+    """Print the number of facts, or note that `reach` has none. Return whether there was a fact."""
     if not count:
         silent.append(reach)
     elif not as_json:

@@ -38,7 +38,7 @@ def reasons_of(ask: ExplainedAsk) -> list[str]:
 
 
 def waiting_time(ask: ExplainedAsk, now_ms: float) -> str:
-    """How long the ask has been pending, in total and for its first reason."""
+    """The time for which the ask has been pending, in total and for its first reason, as text."""
     text = f"pending for {elapsed((now_ms - ask.since_ms) / 1_000)}"
     since_ms = ask.constraints[0].since_ms if ask.constraints else 0
     return f"{text}, for this reason for {elapsed((now_ms - since_ms) / 1_000)}" if since_ms else text

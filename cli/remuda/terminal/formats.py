@@ -81,7 +81,8 @@ def with_parameters(run: Command, parameters: list[inspect.Parameter]) -> Comman
 
 
 def _print_yaml(command: Callable[[], None]) -> None:
-    """What the command prints as JSON: a document, or a line for each. What it raises comes after that."""
+    """Print as YAML what the command prints as JSON: a document, or a line for each. An error of the command is raised
+    after that."""
     printed = io.StringIO()
     try:
         with contextlib.redirect_stdout(printed):

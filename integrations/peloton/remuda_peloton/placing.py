@@ -29,7 +29,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
     @property
     def needs_tasks(self) -> bool:
-        """Whether its place depends on the tasks that are on hosts."""
+        """Whether the task's place depends on the tasks that are on hosts."""
         return self.task.placement_strategy == SPREAD_JOB or needs_tasks(self.constraint)
 
 
@@ -111,7 +111,7 @@ def _fewest_of_job(groups: list[Group], wanted: Wanted, needed: Room) -> HostVie
     best: HostView | None = None
 
     def better(view: HostView) -> bool:
-        """Whether the search may end here."""
+        """Keep the host if it is the best so far. Return whether the search may end here."""
         nonlocal best
         if not _accepts(view, wanted):
             return False
@@ -147,7 +147,7 @@ def _accepts(view: HostView, wanted: Wanted) -> bool:
 
 
 def _could_take(view: HostView, needed: Room, wanted: Wanted) -> bool:
-    """Whether the task fits there when enough has ended."""
+    """Whether the task fits on the host when enough tasks there have ended."""
     host, ports = view.host, wanted.task.num_ports
     has_ports = not ports or (host.first_port and host.last_port - host.first_port + 1 >= ports)
     constraint = wanted.constraint
@@ -207,7 +207,7 @@ class HostView:
 
     @property
     def is_open(self) -> bool:
-        """Whether any task may be placed there, also one that needs nothing."""
+        """Whether any task may be placed on the host, also a task that needs nothing."""
         return not (self.host.draining or self.reserved_for)
 
     @property
@@ -430,7 +430,8 @@ def satisfied(constraint: Constraint, host_labels: Count, task_labels: Count) ->
 
 
 def of_group(constraint: Constraint) -> bool:
-    """Whether all hosts with the same labels satisfy it, or none: it asks neither for a hostname nor for tasks."""
+    """Whether all hosts with the same labels satisfy the constraint, or none: it asks neither for a hostname nor for
+    tasks."""
     if isinstance(constraint, Combined):
         return all(of_group(one) for one in constraint.constraints)
     return not constraint.of_tasks and constraint.label[0] != HOSTNAME

@@ -1,5 +1,6 @@
-"""What a description of all pools would do, as rows for operators: which pools change, and what becomes of entitlements
-and of the tasks that hold more than them. Changes nothing. Amounts are by kind (cores, devices, MB, MB)."""
+"""The effects of a description of all pools, as rows for operators: which pools change, and what becomes of
+entitlements and of the tasks that hold more than them. Changes nothing. Amounts are by kind (cores, devices, MB,
+MB)."""
 
 from __future__ import annotations
 
@@ -130,7 +131,7 @@ def _entitled(state: State, settings: Settings, tree: PoolTree) -> dict[str, Hel
 
 
 def _over(pool: Pool, after: Held, settings: Settings) -> tuple[Amounts, list[str]]:
-    """What preemption would find there."""
+    """The amounts of the pool above its new entitlement, and the tasks that preemption would choose."""
     non_slack = subtract(pool.allocation.non_slack, after[1])
     slack = subtract(pool.allocation.slack, after[2])
     chosen = victims(pool.runs.values(), non_slack, slack, settings.fewest_victims, preempted_states(settings))

@@ -1,4 +1,4 @@
-"""Where the ledger of an RM has got to: an entry of the bucket EVENT_BOOKMARKS."""
+"""The position that the ledger of an RM has reached: an entry of the bucket EVENT_BOOKMARKS."""
 
 from __future__ import annotations
 

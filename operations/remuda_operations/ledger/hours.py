@@ -41,8 +41,8 @@ Tags = tuple[tuple[str, str], ...]
 
 
 class RowKey(NamedTuple):
-    """What a row is about. `partition`: its plain name. `tags`: name and value of each listed tag that was given, by
-    name. `kind`: one of KINDS."""
+    """The key of a row. `partition`: its plain name. `tags`: name and value of each listed tag that was given, by name.
+    `kind`: one of KINDS."""
 
     partition: str
     queue: str

@@ -30,7 +30,7 @@ _NAMES: Final = ("partition", "queue", "user", "application")
 
 
 def base_units(resource: str) -> int:
-    """How many base units the unit of the resource has."""
+    """The number of base units in the unit of the resource."""
     return parse_amount(resource, UNITS.get(resource, "1"))
 
 

@@ -82,7 +82,7 @@ class LedgerQuery:
 
 @dataclass(slots=True)
 class LedgerRow:
-    """What was used in a period. `names`: by each name of the query's `by`; a tag that was not given is empty.
+    """The amounts used in a period. `names`: by each name of the query's `by`; a tag that was not given is empty.
     `amounts`: by kind (`hours.KINDS`) and resource, in base units times milliseconds."""
 
     from_ms: int
@@ -91,7 +91,7 @@ class LedgerRow:
     amounts: dict[str, Amounts] = field(default_factory=dict)
 
     def of_use(self) -> Amounts:
-        """What was used, by resource, of all kinds that are no waste."""
+        """The amounts used, by resource, of all kinds that are no waste."""
         total: Amounts = {}
         for kind in hours.USE:
             for name, amount in self.amounts.get(kind, {}).items():

@@ -105,7 +105,7 @@ class Changes:
 
 
 class _Selection:
-    """Whether a request selects a change."""
+    """A predicate of changes: whether a request selects a change."""
 
     def __init__(self, request: Any) -> None:
         self._types = frozenset(request.types)

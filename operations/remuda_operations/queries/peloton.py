@@ -57,8 +57,9 @@ async def preview_pools(bus: Bus, cluster: str, text: str) -> dict[str, Any]:
 async def change_pools(
     bus: Bus, cluster: str, request: Mapping[str, Any], operator: Operator | None = None
 ) -> dict[str, Any]:
-    """What has changed, in words. `request`: all pools as `text`; or `path` with `set`, values by key, or `delete`.
-    `operator`: in whose name; None: as the administrator of the system. Raises RequestRefused, NoAnswer."""
+    """Change pools of a cluster, and return the changes in words. `request`: all pools as `text`; or `path` with `set`,
+    values by key, or `delete`. `operator`: in whose name; None: as the administrator of the system. Raises
+    RequestRefused, NoAnswer."""
     if operator is None:
         subject = peloton_pools(cluster)
     else:

@@ -128,10 +128,10 @@ class Limit(msgspec.Struct):
 
 
 class FairShare(msgspec.Struct, kw_only=True):
-    """What a queue, or a user of a leaf queue, has used in the past, beside its siblings: the queues of one parent, or
-    the users of the leaf. `mean`: mean use, which counts half as much after `half_life_ms`, as it will be by
-    `fair.ahead`. Of the `resource` of which the siblings have used most: its `share` of what all of them have used, and
-    its `target`, the share that is due to it. `owes`: how much its mean is above its target; negative: below."""
+    """The past use of a queue, or of a user of a leaf queue, beside its siblings: the queues of one parent, or the
+    users of the leaf. `mean`: mean use, which counts half as much after `half_life_ms`, as it will be by `fair.ahead`.
+    Of the `resource` of which the siblings have used most: its `share` of what all of them have used, and its `target`,
+    the share that is due to it. `owes`: how much its mean is above its target; negative: below."""
 
     half_life_ms: int = 0
     mean: Amounts = {}

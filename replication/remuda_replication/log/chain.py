@@ -106,7 +106,7 @@ class Chain:
         return LogEntry(message.seq, join_parts(parts), position, message.headers)
 
     def _has_valid_parent(self, commit: log_pb2.Commit) -> bool:
-        """Whether the parent is the right one: the head for a first part, the part before for any other. Raises
+        """Whether the commit has the right parent: the head for a first part, the part before for any other. Raises
         HistoryChanged when the parent's sequence is right and its hash is not."""
         if commit.part != 0 and commit.part != len(self._parts):
             return False

@@ -78,7 +78,7 @@ class ReopenedStream:
         return {}
 
     async def _is_mended(self, error: RpcError) -> bool:
-        """Whether the stream may be opened again."""
+        """Report the state again if the scheduler asks for a report. Return whether the stream may be opened again."""
         if error.code() in TRANSIENT:
             return True
         if is_report_requested(error):

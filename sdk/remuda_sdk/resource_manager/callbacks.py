@@ -87,7 +87,7 @@ class Session:
         self._confirmed: dict[str, None] = {}  # an ordered set
 
     def is_new(self, message: Message) -> bool:
-        """Whether the RM has not processed this callback or event yet. The bus may deliver one twice. Raises
+        """Whether the RM has not processed this callback or event yet. The bus may deliver a message twice. Raises
         HistoryChanged."""
         if is_of_log(message):
             return self.cursor.is_new(message)

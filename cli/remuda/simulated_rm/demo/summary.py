@@ -121,7 +121,7 @@ def table(result: Outcome, width: int) -> RenderableType:
 
 
 def next_steps(seen_page: bool) -> str:
-    """What someone who has seen the demo may do next, with the command as it can be typed here."""
+    """The next steps after the demo, with the command as it can be typed here."""
     command = own_command()
     page = (f"{command} demo --web", "the same with its web page, until Ctrl-C")
     steps = (

@@ -294,7 +294,7 @@ def _failure(pod: Pod) -> str:
 
 
 def _condition(pod: Pod) -> str:
-    """What the default scheduler says about a pod that waits."""
+    """The default scheduler's message about a pod that waits."""
     waiting = (one.message for one in pod.status.conditions if one.type == "PodScheduled" and one.status == "False")
     return next(waiting, "") or "no reason given"
 

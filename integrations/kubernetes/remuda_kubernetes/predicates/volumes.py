@@ -128,7 +128,8 @@ class Storage:
         )
 
     def has_begun(self, pod: Pod, node: str) -> bool:
-        """Whether the API server says that its claims are being bound for the node: a volume is made, or reserved."""
+        """Whether the API server says that claims of the pod are being bound for the node: a volume is made, or
+        reserved."""
         return any(claim.selected_node == node or self._has_volume(claim) for claim in self.late_claims(pod))
 
     def _has_volume(self, claim: Claim) -> bool:
@@ -424,7 +425,7 @@ def _has_zone(volume: Volume, labels: Labels, key: str) -> bool:
 
 
 def _may_be_of(volume: Volume, claim: Claim) -> bool:
-    """What holds for a volume that is reserved for the claim, too."""
+    """Whether the volume fits the claim, by the rules that hold for a volume that is reserved for the claim, too."""
     return (
         volume.metadata.deletion_timestamp is None
         and volume.storage_class == claim.storage_class

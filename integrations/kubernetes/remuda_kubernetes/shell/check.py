@@ -136,7 +136,7 @@ async def _webhook(client: Client) -> AsyncIterator[Finding]:
 
 
 async def _exists(client: Client, path: str) -> bool:
-    """Whether there is such an object. One that may not be read counts as missing. Raises ApiError."""
+    """Whether the object exists. An object that may not be read counts as missing. Raises ApiError."""
     page, _, query = path.partition("?")
     try:
         await client.call("GET", page, query={"limit": "1"} if query else None)

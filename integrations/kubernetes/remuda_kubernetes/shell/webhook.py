@@ -144,7 +144,8 @@ class Webhook:
         return web.json_response(refused(review.uid, problem) if problem else allowed(review.uid))
 
     async def _stored(self, names: Sequence[str]) -> list[ConfigMap]:
-        """Those of these ConfigMaps that are there. One that cannot be read counts as not there, and is logged."""
+        """The ConfigMaps with these names that exist. A ConfigMap that cannot be read is left out, and the failure is
+        logged."""
         found: list[ConfigMap] = []
         for name in names:
             path = f"{config_maps(self._client.namespace).path}/{name}"

@@ -132,7 +132,7 @@ class Applications:
         self._cache.group_objects.remove(kind, one)
 
     def groups_served(self, kind: str, *, are_served: bool) -> None:
-        """Whether the API server has objects of the kind. Without, no gang waits for them."""
+        """Note whether the API server has objects of the kind. Without objects, no gang waits for them."""
         served = self._cache.group_objects.served
         if are_served:
             served.add(kind)
@@ -277,7 +277,7 @@ class Applications:
             self._cache.record(entry, "Scheduling", condition[1])
 
     def _is_held(self, entry: PodEntry) -> bool:
-        """Whether the pod cannot run yet, wherever it is placed. It is told why."""
+        """Whether the pod cannot run yet, wherever it is placed. A condition of the pod gives the reason."""
         policy = self._cache.policy
         reason = (
             entry.problem

@@ -68,7 +68,7 @@ class Budgets:
         return []
 
     def may_be_violated_for(self, uid: str) -> bool:
-        """Whether the pod was to go although its budget does not allow it."""
+        """Whether the pod may be preempted although its budget does not allow it."""
         return uid in self._granted
 
     def sweep(self) -> None:
@@ -78,7 +78,8 @@ class Budgets:
         self._granted = {uid: at for uid, at in self._granted.items() if at > since}
 
     def _above(self, victims: Iterable[str], left: Left, *, takes: bool = True) -> list[str]:
-        """Those for which a budget has nothing left, one after the other. `left`: of each budget, as far as known."""
+        """The victims for which a budget has nothing left, one after the other. `left`: the disruptions that each
+        budget still allows, as far as known."""
         above = []
         for uid in victims:
             entry = self._cache.pods.get(uid)

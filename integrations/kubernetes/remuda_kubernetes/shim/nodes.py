@@ -189,7 +189,7 @@ class Nodes:
 
 
 def _inputs(node: Node) -> tuple[object, ...]:
-    """What predicates depend on."""
+    """The properties of a node on which predicates depend."""
     inputs = node.metadata.labels, node.spec.taints, node.spec.unschedulable
     # Without features, as before there were any: the digest of a node's inputs is in the attributes that are reported.
     return (*inputs, node.status.declared_features) if node.status.declared_features else inputs

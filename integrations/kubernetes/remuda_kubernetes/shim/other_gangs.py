@@ -44,7 +44,7 @@ class GroupObjects:
         return found.spec.queue if isinstance(found, PodGroup) else ""
 
     def timeout_ms_of(self, group: Group, namespace: str) -> int:
-        """How long the gang may take to come together; 0: the scheduler's own time."""
+        """The time that the gang may take to come together, in ms; 0: the scheduler's own time."""
         found = self._known.get(group.key(namespace))
         seconds = found.spec.schedule_timeout_seconds if isinstance(found, PodGroup) else None
         return max(0, seconds or 0) * 1_000

@@ -187,8 +187,8 @@ def run_times_of(pod: Pod) -> dict[str, str]:
 
 
 def bound_ms_of(pod: Pod) -> int:
-    """How long the pod runs at most, by its `activeDeadlineSeconds` and by Kueue's label, in ms; 0: neither says so.
-    The kubelet counts a deadline from when it has seen the pod, so it gets STARTS_WITHIN_S more: what the deadline
+    """The longest time that the pod runs, by its `activeDeadlineSeconds` and by Kueue's label, in ms; 0: neither is
+    set. The kubelet counts a deadline from when it has seen the pod, so it gets STARTS_WITHIN_S more: what the deadline
     ends, no time-out of the scheduler ends before."""
     found = []
     deadline_s = pod.spec.active_deadline_seconds

@@ -71,7 +71,7 @@ class Volumes:
         return True
 
     def _request(self, entry: PodEntry, node: Node) -> None:
-        """What a process before this one has written is not written again."""
+        """Request the writes that bind the pod's claims for the node. Writes of an earlier process are not repeated."""
         plan = self._cache.storage.plan(entry.pod, node)
         self._cache.storage.assume(plan, node)
         reserved = tuple((volume, claim) for volume, claim in plan.given if not _is_reserved(volume, claim))
@@ -194,5 +194,6 @@ class Volumes:
 
 
 def _is_reserved(volume: Volume, claim: Claim) -> bool:
-    """Whether the API server says so. A user may have reserved it for the name of the claim alone."""
+    """Whether the API server says that the volume is reserved for the claim. A user may have reserved it for the
+    claim's name alone."""
     return volume.spec.claim_ref is not None and volume.spec.claim_ref.uid == claim.metadata.uid

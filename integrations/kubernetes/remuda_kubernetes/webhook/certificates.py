@@ -42,7 +42,8 @@ class Certificates:
             raise ValueError("a key that is not that of its certificate")
 
     def is_due(self, now: datetime, hosts: Sequence[str]) -> bool:
-        """Whether they have to be renewed: a third of their time is left, or they are for other hosts."""
+        """Whether the certificates have to be renewed: less than a third of their time is left, or they are for other
+        hosts."""
         served = x509.load_pem_x509_certificate(self.certificate)
         left = signing.time_left(served, now)
         named = served.extensions.get_extension_for_class(x509.SubjectAlternativeName).value

@@ -16,7 +16,7 @@ TRUE, FALSE = "true", "false"
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who makes a request, as the API server has authenticated them."""
+    """The sender of a request, as the API server has authenticated it."""
 
     user: str
     groups: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Whether a gang is admitted, and if not, where it waits: three rules and four queues."""
+"""The admission of gangs: whether a gang is admitted, and if not, where it waits: three rules and four queues."""
 
 from __future__ import annotations
 

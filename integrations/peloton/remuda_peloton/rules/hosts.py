@@ -77,7 +77,7 @@ def room_left(host: Host, tasks: Iterable[Task]) -> Room:
 
 
 def covers(room: Room, needed: Room) -> bool:
-    """Whether there is room, within EPSILON. Nothing is needed of a kind: it may be negative."""
+    """Whether the room covers the need, within EPSILON. A kind of which nothing is needed may be negative."""
     return all(want <= 0 or want - have < EPSILON for want, have in zip(needed, room, strict=True))
 
 

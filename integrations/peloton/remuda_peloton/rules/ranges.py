@@ -17,7 +17,7 @@ def is_in(one: str, within: Range) -> bool:
 
 
 def overlap(ranges: Iterable[Range]) -> bool:
-    """Whether two of them have an ID in common. None is empty."""
+    """Whether two of the ranges have an ID in common. No range is empty."""
     return any(not below or after < below for (_, below), (after, _) in pairwise(sorted(ranges)))
 
 

@@ -1,4 +1,4 @@
-"""What callers have under way, so that none takes the room of others."""
+"""The RPCs and bytes that callers have under way, bounded so that no caller takes the room of others."""
 
 from __future__ import annotations
 

@@ -122,8 +122,8 @@ class Engine:
             self._hosts.put(view)
 
     def _time_for(self, gang: pb.Gang) -> float:
-        """How long to try: not longer than the resource manager waits. A task for which a host is to be reserved has
-        all of that time: its failures are not counted."""
+        """The time to try to place the gang, in s: not longer than the resource manager waits. A task for which a host
+        is to be reserved has all of that time: its failures are not counted."""
         timeout_s = min((one.placementTimeoutSeconds or math.inf for one in gang.tasks), default=math.inf)
         return timeout_s if any(one.readyForHostReservation for one in gang.tasks) else min(self._hold_s, timeout_s)
 

@@ -97,7 +97,8 @@ class Partition:
         return self._view
 
     async def _read(self, log_seq: int) -> View:
-        """What has changed since the last time: all nodes, and the contents of applications."""
+        """The view at the commit `log_seq`. If a node has changed, all nodes are read again; of applications, the
+        changed ones."""
         about = {"partition": self._name, "queue": self._queue, "prefix": prefix_of(self._cluster)}
         tagged = await self._pages(subjects.GUESTS, about, log_seq)
         there = tagged[0]["partition"]
@@ -208,7 +209,7 @@ class Partition:
         return [row for page in pages for row in page[name] if row["partition"] == self._name]
 
     async def _pages(self, kind: str, request: dict[str, Any], log_seq: int) -> list[dict[str, Any]]:
-        """What a query is about may be gone: no further pages."""
+        """The pages of a query. An application that is gone meanwhile has no further pages."""
         found: list[dict[str, Any]] = []
         asked = {**request, "min_log_seq": log_seq}
         while True:

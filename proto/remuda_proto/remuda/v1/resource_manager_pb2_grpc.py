@@ -27,8 +27,8 @@ if _version_not_supported:
 
 
 class ResourceManagerStub:
-    """What si.v1.Scheduler leaves out, for resource managers (RMs) over gRPC: the scheduler's questions, scheduling states,
-    events, dead letters, and a new configuration. docs/grpc.md describes it.
+    """The messages that si.v1.Scheduler leaves out, for resource managers (RMs) over gRPC: the scheduler's questions,
+    scheduling states, events, dead letters, and a new configuration. docs/grpc.md describes it.
     """
 
     def __init__(self, channel):
@@ -50,8 +50,8 @@ class ResourceManagerStub:
 
 
 class ResourceManagerServicer:
-    """What si.v1.Scheduler leaves out, for resource managers (RMs) over gRPC: the scheduler's questions, scheduling states,
-    events, dead letters, and a new configuration. docs/grpc.md describes it.
+    """The messages that si.v1.Scheduler leaves out, for resource managers (RMs) over gRPC: the scheduler's questions,
+    scheduling states, events, dead letters, and a new configuration. docs/grpc.md describes it.
     """
 
     def Converse(self, request_iterator, context):
@@ -90,8 +90,8 @@ def add_ResourceManagerServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ResourceManager:
-    """What si.v1.Scheduler leaves out, for resource managers (RMs) over gRPC: the scheduler's questions, scheduling states,
-    events, dead letters, and a new configuration. docs/grpc.md describes it.
+    """The messages that si.v1.Scheduler leaves out, for resource managers (RMs) over gRPC: the scheduler's questions,
+    scheduling states, events, dead letters, and a new configuration. docs/grpc.md describes it.
     """
 
     @staticmethod
