@@ -84,7 +84,9 @@ def restore_backup(url: str, directory: Path, data: Path | None) -> None:
     if missing:
         raise UserError(f"{directory}: incomplete backup, missing {', '.join(missing)}")
     event_loop.run(lambda: _restore(url, directory) if data is None else _restore_into(data, directory))
-    console.print("restored. Start the services, then run `remuda rebuild` for each RM that is newer than this backup")
+    console.print(
+        "the backup is restored. Start the services, then run `remuda rebuild` for each RM that is newer than it"
+    )
 
 
 async def _backup(url: str, directory: Path) -> None:
@@ -137,7 +139,7 @@ async def _restore_one(jetstream: JetStream, directory: Path, taken: Callable[[i
         if about["config"]["name"] != directory.name:
             raise ValueError(f"of stream {about['config']['name']!r}")
     except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{directory / ABOUT}: not written by `remuda backup`: {error}") from None
+        raise UserError(f"{directory / ABOUT}: the file was not written by `remuda backup`: {error}") from None
     try:
         await restore(jetstream, about, _pieces(directory / PACKED), taken)
     except Unreadable as error:

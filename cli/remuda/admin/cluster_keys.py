@@ -57,7 +57,7 @@ def cluster_keys(wanted: Wanted, kubeconfig: Path | None, namespace: str | None)
     """Makes the keys of an installation on Kubernetes. Raises UserError, also for keys that someone else has made."""
     credentials = credentials_of(kubeconfig)
     changed = called(credentials, lambda: apply(credentials, namespace or credentials.namespace, wanted))
-    print(f"written: {', '.join(changed)}" if changed else "all keys and certificates exist")
+    print(f"{', '.join(changed)} written" if changed else "all keys and certificates exist")
 
 
 async def apply(credentials: Credentials, namespace: str, wanted: Wanted) -> list[str]:

@@ -35,6 +35,6 @@ async def _declare(url: str, replicas: int, access: Access) -> None:
     try:
         await retry(bus.declare, policy, on=BusError, report=lambda error: print(f"retrying: {error}"))
     except BusError as error:
-        raise UserError(f"streams not created within {limits.DECLARE_WITHIN_S:.0f} s: {error}") from None
+        raise UserError(f"the streams were not created within {limits.DECLARE_WITHIN_S:.0f} s: {error}") from None
     finally:
         await bus.close()

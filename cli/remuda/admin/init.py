@@ -155,7 +155,7 @@ def _count(text: str) -> int:
 
 
 def _show_next(answers: fresh.Answers, queues: Path, settings: Path) -> None:
-    console.print(f"wrote {queues} and {settings}. Next:", soft_wrap=True, markup=False)
+    console.print(f"{queues} and {settings} are written. Next:", soft_wrap=True, markup=False)
     for command, what in next_commands(answers.cluster, queues, settings, next(iter(answers.teams), "default")):
         console.print(f"  {command}", soft_wrap=True, markup=False)
         console.print(f"      {what}", style="dim", soft_wrap=True, markup=False)

@@ -60,7 +60,7 @@ def set_keys(url: str, cluster: str, path: str, values: Sequence[str], file: Pat
     except PoolsFileError as error:
         raise UserError(f"{file}: {error}") from None
     if not values and file is None:
-        raise UserError("KEY=VALUE: missing, expected such as cpu.limit=64, or --file FILE")
+        raise UserError("expected KEY=VALUE, such as cpu.limit=64, or --file FILE")
     change(url, cluster, {"path": path, "set": {**fields, **assignments(values)}}, as_json)
 
 

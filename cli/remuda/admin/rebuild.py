@@ -81,7 +81,7 @@ async def _is_known(bus: Bus, rm_id: str) -> bool:
 async def _rebuild(url: str, rm_id: str, directory: Path, report: Callable[[str], None]) -> None:
     async with bus_at(url) as bus:
         path = await delete_and_request_report(bus, rm_id, directory)
-        report(f"saved: {path}")
+        report(f"the messages are saved in {path}")
         if subjects.is_peloton(rm_id):
             return
         report("waiting for the RM to register and report")

@@ -62,7 +62,7 @@ def _show(found: Halted) -> None:
     rm = found.halt.rm_id
     console.print(f"{rm}: halted: {found.halt.reason} (detected by {found.halt.by})", markup=False)
     for fault in found.faults:
-        console.print(f"on record: {faults.line(fault)}", markup=False)
+        console.print(f"a fault is on record: {faults.line(fault)}", markup=False)
     console.print("This ends the halt. A core continues at the same message of the inbox. Nothing is deleted.")
     console.print(f"If the cause is not mended, {rm} is halted again.", markup=False)
 

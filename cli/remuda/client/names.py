@@ -114,7 +114,9 @@ def _registered(url: str) -> list[str]:
     try:
         return answered(url, registered)
     except TimeoutError:
-        raise UserError(f"{url}: no list of resource managers; name the RM, before the other arguments") from None
+        raise UserError(
+            f"{url}: the list of resource managers is not available; name the RM, before the other arguments"
+        ) from None
 
 
 async def registered(bus: Any) -> list[str]:

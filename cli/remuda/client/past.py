@@ -197,4 +197,4 @@ def of_past(moment: Moment, bus: Bus) -> Bus:
 
 
 def _not_then() -> UserError:
-    return UserError(f"--at: this shows the present only; commands with --at are {', '.join(COMMANDS)}")
+    return UserError(f"--at: this command shows the present only; commands with --at are {', '.join(COMMANDS)}")

@@ -97,7 +97,7 @@ def translate(documents: list[Document], notes: Notes) -> CommentedMap:
     queues = [one for one in objects if one.kind == "ClusterQueue"]
     if not queues and not any(one.kind == "Cohort" for one in objects):
         raise NotReadable(
-            f"{documents[0].file}: no ClusterQueue and no Cohort inside: export them with the other objects"
+            f"{documents[0].file}: the file has no ClusterQueue and no Cohort: export them with the other objects"
         )
     return _Translation(objects, notes).draft()
 

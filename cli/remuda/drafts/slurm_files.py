@@ -110,7 +110,7 @@ def read(files: Iterable[File]) -> Slurm:
     for file in files:
         if len(file.text) > limits.LARGEST_IMPORT_CHARACTERS:
             raise NotReadable(
-                f"{file.name}: {len(file.text):,} characters, at most {limits.LARGEST_IMPORT_CHARACTERS:,}"
+                f"{file.name}: {len(file.text):,} characters, expected at most {limits.LARGEST_IMPORT_CHARACTERS:,}"
             )
         lines = file.text.splitlines()
         if any(_DUMP.match(line) for line in lines):

@@ -71,7 +71,7 @@ def translate(documents: list[Document], notes: Notes) -> tuple[CommentedMap, Do
     """
     texts = _texts(documents, notes)
     if not texts:
-        raise NotReadable(f"{documents[0].file}: no text of queues.yaml inside")
+        raise NotReadable(f"{documents[0].file}: the file has no text of queues.yaml")
     *others, document = texts
     for other in others:
         notes.near(

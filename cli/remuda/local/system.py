@@ -116,7 +116,7 @@ class System:
         try:
             await self._server.start()
         except (ServerError, OSError) as error:
-            raise UserError(f"cannot start nats-server: {error}{self._storage_as_reason()}") from None
+            raise UserError(f"nats-server cannot be started: {error}{self._storage_as_reason()}") from None
         self._set_nats(State.READY)
         for name, service in self._services.items():
             self._supervisor.start(self._program(name, service))

@@ -54,7 +54,7 @@ class DeadLetter:
 
 def dead_letters(url: str, rm: str | None, number: int | None, forget: bool, yes: bool, as_json: bool) -> None:
     if number is not None and rm is None:
-        raise UserError(f"dead letter {number}: missing RM; `remuda dead-letters RM {number}`")
+        raise UserError(f"dead letter {number}: the RM is missing, as in `remuda dead-letters RM {number}`")
     if forget:
         _forget(url, rm, number, yes)
     elif number is not None:

@@ -84,7 +84,7 @@ def _print(answer: LedgerAnswer, by: tuple[str, ...], prices: Prices | None, ask
             asked.parquet.write_bytes(exports.as_parquet(found))
         except OSError as error:
             raise UserError(f"--parquet {asked.parquet}: {error.strerror}") from None
-        console.print(f"saved: {asked.parquet}, {number(len(found.rows))} rows", markup=False)
+        console.print(f"{number(len(found.rows))} rows are saved in {asked.parquet}", markup=False)
         return
     rows, costs = exports.priced(answer.rows, by, prices)
     if as_json:

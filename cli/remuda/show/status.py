@@ -55,10 +55,11 @@ def status(url: str, as_json: bool) -> None:
     if found["changed_streams"]:
         raise UserError(f"{url}: {_changed(found['changed_streams'])}")
     if halted := [halt["rm_id"] for halt in found["halts"]]:
-        raise UserError(f"{url}: halted: {', '.join(halted)}")
+        raise UserError(f"{url}: these RMs are halted: {', '.join(halted)}")
     missing = [service for service in REQUIRED if not found["services"].get(service)]
     if missing:
-        raise UserError(f"{url}: not running: {', '.join(missing)}; `remuda run {missing[0]} --nats {url}` starts one")
+        services = f"these services are not running: {', '.join(missing)}"
+        raise UserError(f"{url}: {services}; `remuda run {missing[0]} --nats {url}` starts one")
 
 
 async def _status(url: str) -> dict[str, Any]:

@@ -164,7 +164,7 @@ def readable(option: str, given: Path) -> Path:
     shown = f"{option} {given}".strip()
     try:
         if given.is_dir():
-            raise UserError(f"{shown}: is a directory, expected a file")
+            raise UserError(f"{shown} is a directory, expected a file")
         with given.open("rb"):
             pass
     except FileNotFoundError:

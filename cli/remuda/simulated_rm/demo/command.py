@@ -48,7 +48,7 @@ def demo(*, seconds: float, plain: bool, web_port: int | None, gpu: bool = False
         console.print(next_steps(seen_page=True), markup=False, highlight=False, soft_wrap=True)
         return
     except BusError as error:
-        raise UserError(f"demo: lost the NATS server: {error}") from None
+        raise UserError(f"demo: the NATS server does not answer any more: {error}") from None
     console.print(table(result, console.width))
     if result.faults:
         raise UserError(f"demo: {result.faults[0]}")

@@ -77,7 +77,7 @@ def load(options: Options) -> None:
         try:
             found = event_loop.run(lambda: _load(options, work, rm, record, stopped))
         except (NoAnswer, BusError) as error:
-            raise UserError(f"load not completed: {error}") from None
+            raise UserError(f"the load was not completed: {error}") from None
         except Stopped:
             if stopped:
                 _show(options, work, stopped[0])
