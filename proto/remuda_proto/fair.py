@@ -62,7 +62,7 @@ class UserWeights(NamedTuple):
     groups: dict[str, int]
 
     def of(self, user: str, groups: Iterable[str]) -> int:
-        """That of the user, else the largest of the user's groups, else 1."""
+        """The weight of the user, else the largest of the user's groups, else 1."""
         found = self.users.get(user)
         if found is None:
             found = max((self.groups[one] for one in groups if one in self.groups), default=WEIGHT_ONE)

@@ -44,7 +44,7 @@ _NAMES: Final = re.compile(rf"{re.escape(PREFIX)}[^\s,;()'\"]*[^\s,;:.()'\"]")
 
 
 def prefix_of(cluster: str) -> str:
-    """That of all applications and keys of a cluster of Peloton, whose name has no full stop."""
+    """The prefix of all applications and keys of a cluster of Peloton, whose name has no full stop."""
     return f"{PREFIX}{cluster}."
 
 

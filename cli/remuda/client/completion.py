@@ -30,12 +30,12 @@ def queues(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def applications(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Of the RM of the command, or of all."""
+    """The applications of the RM of the command, or of all RMs."""
     return _fields(ctx, incomplete, "applications", "applications", "id", every_rm=True)
 
 
 def queues_of_any(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Of all RMs, for commands that name none: a queue of the file."""
+    """The queues of all RMs, for commands that name none: a queue of the file."""
 
     async def ask() -> list[str]:
         url = _url(ctx)

@@ -45,7 +45,7 @@ _answered_ms = 0
 
 
 class _Timed(msgspec.Struct):
-    """Of an answer, the time of the state that it shows."""
+    """An answer, of which only the time of the state that it shows is read."""
 
     at_ms: int = 0
 

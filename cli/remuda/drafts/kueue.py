@@ -31,7 +31,7 @@ _HOST = "kubernetes.io/hostname"  # of the level `host`, which every topology ha
 
 @dataclass(slots=True)
 class _Quota:
-    """Of one resource, over all flavors. `borrowing` None: as much as there is; `lending` None: all of it."""
+    """The quota of one resource, over all flavors. `borrowing` None: as much as there is; `lending` None: all of it."""
 
     nominal: int = 0
     borrowing: int | None = None

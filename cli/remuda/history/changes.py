@@ -62,7 +62,7 @@ class AddedNodes:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """Of a queue, the amount of `resource` in `of` (max or guaranteed): it becomes `amount` · `count`, or, with a
+    """A change of a queue's amount of `resource` in `of` (max or guaranteed): it becomes `amount` · `count`, or, with a
     `sign` of 1 or -1, so much more or less than it is. `count`: None: it is searched for."""
 
     queue: str
@@ -245,7 +245,7 @@ def _with_quota(quota: Quota, settings: QueueSettings, above: str) -> QueueSetti
 
 
 def _check_quota(quota: Quota, change: Change, state: State, workload: Workload) -> None:
-    """Its queue has to be there, at the beginning or by a configuration of the period."""
+    """Check that the queue of the quota exists, at the beginning or by a configuration of the period."""
     if change.queues is not None:
         configurations = [change.queues]
         found = list[QueueSettings]()

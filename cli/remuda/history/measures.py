@@ -146,8 +146,8 @@ class _Running:
 
 
 class Measures:
-    """Of the period from `begin_ms` to `end_ms`, at whose beginning there is `state`. `by_application`: the
-    file of the waits of applications; None: they are not written. Memory is bounded by the asks, allocations and
+    """The measures of the period from `begin_ms` to `end_ms`, at whose beginning there is `state`. `by_application`:
+    the file of the waits of applications; None: they are not written. Memory is bounded by the asks, allocations and
     applications that are alive."""
 
     def __init__(

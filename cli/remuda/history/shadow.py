@@ -151,7 +151,8 @@ class Following:
 
 
 class Shadow:
-    """Of one RM. A shadow that was stopped goes on from its report, if it decides with the same."""
+    """The shadow of one RM. A shadow that was stopped goes on from its report, if its version and configuration are the
+    same."""
 
     def __init__(self, rm: str, settings: ShadowSettings, version: Version, store: Store) -> None:
         self._rm = rm

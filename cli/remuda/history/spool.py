@@ -77,7 +77,8 @@ class Sample:
 
 
 class Spool:
-    """It is written first, until `finish`, and read then, by forked children, too."""
+    """The events and runs of a period, in files: written first, until `finish`, and then read, by forked children,
+    too."""
 
     def __init__(self) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="remuda-replay-")

@@ -8,7 +8,7 @@ from ..terminal.units import amounts
 
 
 def past_share(share: FairShare) -> str:
-    """Its share of what its siblings have used, and the share that is due to it: `31 of 25 %`."""
+    """The queue's or user's share of the use of all siblings, and the share that is due to it: `31 of 25 %`."""
     return f"{100 * share.share:.0f} of {100 * share.target:.0f} %" if share.resource else "-"
 
 

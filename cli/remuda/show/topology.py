@@ -110,7 +110,7 @@ def _plural(count: int, noun: str) -> str:
 
 
 def device_lines(top: Domain) -> Iterator[str]:
-    """Of each resource on devices: how many there are, what is free, and what of that nobody can use."""
+    """A line for each resource on devices: how many there are, what is free, and what of that nobody can use."""
     for one in top.devices:
         line = (
             f"{one.resource}: {number(one.devices)} devices, {number(one.used)} in use; "

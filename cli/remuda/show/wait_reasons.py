@@ -117,7 +117,8 @@ def with_units(text: str) -> str:
 
 
 def _amounts(found: re.Match[str]) -> str:
-    """Of `{...}` all; elsewhere a list with a resource that has units, since others may be somebody's own words."""
+    """The text with units. `{...}` is always read as amounts; other lists only if a resource in them has units, since
+    they may be somebody's own words."""
     pairs = [one.split("=") for one in (found[1] or found[2]).split(" ")]
     if found[1] is None and not any(name in _HAVE_UNITS for name, _ in pairs):
         return found[0]

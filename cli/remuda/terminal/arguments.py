@@ -97,7 +97,7 @@ def action_reason(text: str) -> str:
 
 @_passing_none
 def action_id(text: str) -> str:
-    """It becomes part of the log."""
+    """The action ID that the text names, which becomes part of the log. Raises UserError."""
     if not ACTION_ID.matches(text):
         raise UserError(f"action ID {quoted(text)}: expected {ACTION_ID.expected}")
     return text

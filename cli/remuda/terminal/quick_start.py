@@ -77,5 +77,5 @@ class _Listed(TyperCommand):
         return typer.main.get_command(alone)
 
     def make_context(self, *arguments: Any, **named: Any) -> Any:
-        """Of the whole command, so that this one parses nothing and runs nothing."""
+        """The context of the whole command, so that this one parses nothing and runs nothing."""
         return self.whole.make_context(*arguments, **named)

@@ -95,8 +95,8 @@ def table(answer: LedgerAnswer, by: Sequence[str], prices: Prices | None = None)
 
 
 def focus(answer: LedgerAnswer, prices: Prices | None = None) -> Table:
-    """Of an answer by FOCUS_BY. Without prices all costs are 0. Waste has columns of its own: it is charged as use
-    already."""
+    """The FOCUS table of an answer by FOCUS_BY. Without prices all costs are 0. Waste has columns of its own: it is
+    charged as use already."""
     waste = tuple((f"x_{kind.capitalize()}Quantity", Decimal) for kind in hours.WASTE)
     columns: tuple[Column, ...] = (
         ("BillingAccountId", str), ("BillingAccountName", str), ("BillingCurrency", str),

@@ -88,7 +88,7 @@ class Prices:
         return cls(currency.upper(), [_price(one, f"prices[{number}]") for number, one in enumerate(listed)])
 
     def cost(self, resource: str, kind: str, names: Mapping[str, str], amount: int) -> Fraction:
-        """Of an amount in base units times milliseconds."""
+        """The cost of an amount in base units times milliseconds; 0 without a price."""
         price = self.price(resource, kind, names)
         return Fraction(0) if price is None else price.per_ms * amount
 

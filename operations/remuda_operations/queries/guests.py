@@ -17,7 +17,7 @@ TAG_BYTES: Final = 16
 
 
 def tag_of_nodes(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Of NODE_FIELDS of each: what is allocated there does not matter."""
+    """A tag of the NODE_FIELDS of all rows: allocations on the nodes do not change it."""
     return _tag(sorted([row[name] for name in NODE_FIELDS] for row in rows))
 
 

@@ -15,7 +15,7 @@ Row = dict[str, Any]
 
 
 async def rm_ids(bus: Bus) -> list[str]:
-    """Of the resource managers on record. Raises Unanswered."""
+    """The rmIDs of the resource managers on record. Raises Unanswered."""
     return [subjects.rm_of_key(entry.key) for entry in await bus.entries(subjects.RMS.name)]
 
 

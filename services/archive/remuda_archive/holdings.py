@@ -95,7 +95,8 @@ def holdings_of(rm: str, names: Mapping[str, int]) -> Holdings:
 
 
 def holdings_of_all(names: Mapping[str, int]) -> list[Holdings]:
-    """Of each RM of which an archive has something, sorted. `names`: all names of a store, with their sizes."""
+    """The holdings of each RM of which an archive has something, sorted. `names`: all names of a store, with their
+    sizes."""
     of_rms: dict[str, dict[str, int]] = {}
     for name, size in names.items():
         key, slash, _ = name.partition("/")

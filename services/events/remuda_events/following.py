@@ -20,7 +20,7 @@ log = structlog.get_logger()
 class Derived(Protocol):
     @property
     def log_seq(self) -> int:
-        """Of the commit that is in work."""
+        """The sequence of the commit that is in work."""
         ...
 
 

@@ -33,7 +33,8 @@ class StoryReading:
 
     @classmethod
     async def since(cls, bus: Bus, rm: str, target: StoryTarget, since_ms: int) -> StoryReading:
-        """Of what the log has received since then. The clocks of the core and of the server may differ a little."""
+        """A reading of the commits that the log has received since `since_ms`. The clocks of the core and of the server
+        may differ a little."""
         age_s = time.time() - since_ms / 1_000 + limits.STORY_MARGIN_S
         first = await bus.first_sequence_since(subjects.log_stream(rm), subjects.log(rm), max(0.0, age_s))
         return cls(bus, rm, target, 0 if first is None else first - 1)

@@ -83,7 +83,7 @@ def _is_kept(scope: Scope) -> bool:
 
 
 def _raw_path(scope: Scope) -> bytes:
-    """As it was sent: decoded, a slash within a name would be one between names."""
+    """The path as the client sent it: decoded, a slash within a name would be a slash between names."""
     sent: bytes | None = scope.get("raw_path")
     return sent or str(scope["path"]).encode()
 

@@ -104,7 +104,7 @@ class Overviews:
 
 
 def _shown(rm: Row) -> Row:
-    """Of an RM that no core answers for there are no figures."""
+    """The row of an RM. An RM that no core answers for has no figures."""
     sums = {name: rm.get(name, 0) for name in ("applications", "allocations", "allocations_ever", "at_ms")}
     return {
         "rm": rm["rm"], "state": rm["state"], "error": rm["error"], "partitions": rm.get("partitions", []), **sums,

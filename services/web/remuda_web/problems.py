@@ -43,7 +43,7 @@ def answer(status: int, detail: str, more: Mapping[str, Any] | None = None) -> R
 
 
 def problem_of(errors: Iterable[Mapping[str, Any]]) -> Problem:
-    """Of the errors of pydantic. The members name the first one."""
+    """The problem for errors of pydantic. Its members name the first error."""
     found = [
         {"field": ".".join(str(part) for part in one["loc"]), "value": shown(one.get("input")), "expected": one["msg"]}
         for one in errors

@@ -59,7 +59,7 @@ class _Grid:
 
 
 class _Series:
-    """Of a queue, or of the devices of a partition."""
+    """The samples of a queue, or of the devices of a partition."""
 
     def __init__(self) -> None:
         self.fine = _Grid(limits.HISTORY_EVERY_MS, limits.HISTORY_SAMPLES)

@@ -79,7 +79,7 @@ class VisibleQueues:
                 self._above.update((partition, above) for above in _above(path))
 
     def sees(self, partition: str, path: str) -> bool:
-        """Of a queue that is no more, the one above it counts."""
+        """Whether the operator sees the queue. For a queue that no longer exists, the nearest queue above counts."""
         for one in (path, *_above(path)):
             if (partition, one) in self._seen:
                 return self._seen[partition, one]
@@ -120,7 +120,8 @@ class RestrictedSource:
                 "dead_letters": {}}  # fmt: skip
 
     async def past(self, rm: str, kind: str, **request: Any) -> Row:
-        """Of which times there is a past. A replay shows the waits of all queues and users."""
+        """The times of which there is a past. Other answers about the past are forbidden: a replay shows the waits of
+        all queues and users."""
         if kind != subjects.PAST_SPAN:
             raise self._forbidden()
         return await self._source.past(rm, kind, **request)

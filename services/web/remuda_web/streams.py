@@ -43,8 +43,8 @@ class Streams:
     def plain(
         self, parts: AsyncGenerator[bytes], sender: Sender | None, full: Exception, headers: Mapping[str, str]
     ) -> Response:
-        """It just ends when the sender or the source of the parts is gone. Sending it raises `full` when there are too
-        many streams."""
+        """A response that just ends when the sender or the source of the parts is gone. Sending it raises `full` when
+        there are too many streams."""
         return _Stream(self, _until_gone(parts, sender), full, headers)
 
     @contextmanager

@@ -151,7 +151,7 @@ class Simulation:
         await driver.ask([Ask(self._key(), application, tenant.task, tags=tags) for _ in range(tenant.tasks)])
 
     def _key(self) -> str:
-        """Of no other ask of the RM, and short: most lists show the application beside it."""
+        """A key that no other ask of the RM has, and short: most lists show the application beside it."""
         return f"task-{next(self._tasks)}"
 
     async def _submit_services(self, driver: Driver, part: float) -> None:

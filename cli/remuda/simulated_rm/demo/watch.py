@@ -87,7 +87,7 @@ class ViewUpdater:
             self._rate_at, self._rate_from = now, self._view.placed
 
     def _latest(self) -> list[tuple[str, str, str]]:
-        """Of every RM some of the latest: what is rare (waiting, rejected) is not pushed out by what is frequent."""
+        """Some of the latest decisions of every RM: frequent ones do not push out rare ones (waiting, rejected)."""
         latest = []
         for simulation in self._simulations:
             rm = simulation.site.rm_id

@@ -107,7 +107,7 @@ class Reflector(Generic[T]):
         self._streams = bool(self._version)
 
     def _have(self, items: Iterable[T], version: str) -> None:
-        """These are all objects. What is not among them is gone."""
+        """Take `items` as all objects. Objects that are not among them are gone."""
         listed = {item.metadata.uid: item for item in items}
         for uid in [uid for uid in self._known if uid not in listed]:
             self._gone(self._known.pop(uid))

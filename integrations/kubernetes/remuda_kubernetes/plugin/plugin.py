@@ -60,7 +60,8 @@ class PluginShim(Shim):
         return self._plugin.hold is Hold.EXTENDER
 
     def _holds(self, pod: Pod) -> bool:
-        """As it was when the pod was seen first: its labels may change, but then it is asked for already, or not."""
+        """Whether the plugin holds the pod, by its labels when it was seen first: they may change, but then the pod
+        is asked for already, or not."""
         entry = self.cache.pods.get(pod.uid)
         if entry is None:
             return self._plugin.holds(pod)

@@ -62,7 +62,7 @@ class PodName:
 
     @property
     def path(self) -> str:
-        """Of the API."""
+        """The pod's path in the API."""
         return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
 
 

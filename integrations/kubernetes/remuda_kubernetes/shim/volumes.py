@@ -107,8 +107,8 @@ class Volumes:
         self._look_again(claim.key)
 
     def _not_made(self, claim: Claim, node: str) -> None:
-        """Its provisioner cannot make the volume for this node, and has taken the annotation away. The pods that wait
-        for it are placed elsewhere."""
+        """The provisioner of the claim cannot make the volume for this node, and has taken the annotation away. The
+        pods that wait for the claim are placed elsewhere."""
         for uid in list(self._awaited.get(claim.key, ())):
             entry = self._cache.pods.get(uid)
             if entry is not None and entry.volumes_since is not None and entry.node == node:

@@ -116,7 +116,7 @@ class Deciding:
         return self._commit, trace
 
     def _own(self) -> list[tuple[int, Command]]:
-        """Its own commands, and when they are due."""
+        """The commands of the deciding process itself, and when they are due."""
         state = self._core.state
         if self._is_idle:
             return []

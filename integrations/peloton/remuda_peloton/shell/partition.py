@@ -129,8 +129,8 @@ class Partition:
         return self._last
 
     async def _contents_of(self, applications: Sequence[Row], log_seq: int) -> dict[str, Contents]:
-        """By application. All asks are read before any allocation: an ask that is allocated meanwhile is seen, as
-        either or as both."""
+        """The contents by application. All asks are read before any allocation: an ask that is allocated meanwhile is
+        seen, as either or as both."""
         known = self._contents
         changed = [one for one in applications if one["id"] not in known or known[one["id"]].tag != one["tag"]]
         asks = await self._of_each("asks", [one["id"] for one in changed if one["asks"]], log_seq)

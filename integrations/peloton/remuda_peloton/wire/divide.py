@@ -60,7 +60,7 @@ def _elements(request: Any, field: FieldDescriptor, limit: int) -> Iterator[tupl
 
 
 def _size(element: Any) -> int:
-    """Of an element with its tag and its length, at most."""
+    """The size of an element with its tag and its length, at most, in bytes."""
     return (element.ByteSize() if isinstance(element, Message) else len(str(element).encode())) + 8
 
 

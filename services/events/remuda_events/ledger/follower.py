@@ -186,7 +186,8 @@ async def _begun(bus: Bus, rm_id: str, tags: tuple[str, ...], listing: SnapshotL
 
 
 async def end_ledger(bus: Bus, rm_id: str) -> None:
-    """Of an RM whose ledger is no longer kept: its closed hours stay, and its log is trimmed as if it had none."""
+    """End the ledger of an RM whose ledger is no longer kept: its closed hours stay, and its log is trimmed as if it
+    had none."""
     bookmark, revision = await bookmark_of(bus, rm_id)
     if bookmark is None:
         return

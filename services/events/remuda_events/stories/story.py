@@ -86,7 +86,7 @@ class StoryTarget:
         return bool(named.queue) and named.queue.lower() == self.id.lower()
 
     def in_messages(self) -> list[bytes]:
-        """Of these, what mentions the target contains one, in lower case: a key is written apart from its
+        """Texts in lower case: a message that mentions the target contains one of them. A key is written apart from its
         application."""
         if self.ask is not None:
             return [self.id.encode().lower(), self.ask[1].encode().lower()]

@@ -117,6 +117,6 @@ class SessionDecisions:
 
 
 def _applied_checksum(decision: log_pb2.Decision) -> str:
-    """Of the configuration that the decision applies; "" for none."""
+    """The checksum of the configuration that the decision applies; "": it applies none."""
     applied = (fact.configuration_applied for fact in decision.facts if fact.HasField("configuration_applied"))
     return next((one.checksum for one in applied), "")

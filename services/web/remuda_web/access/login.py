@@ -50,7 +50,7 @@ class Logins:
             app.add_api_route(path, handler, methods=[verb], include_in_schema=False, response_class=Response)
 
     def operator(self, scope: Scope) -> Operator | None:
-        """Of the session, until it ends."""
+        """The operator of the session, until the session ends."""
         session = scope.get("session", {})
         if session.get("until", 0) <= time.time():
             return None

@@ -13,7 +13,7 @@ from remuda_web.problems import refused
 
 
 def only(known: Sequence[str]) -> list[Dependency]:
-    """Of a route: it raises Problem if the query of a request has a parameter that is not `known`."""
+    """The dependencies of a route that raise Problem if the query of a request has a parameter that is not `known`."""
 
     async def check(request: Request) -> None:
         for name, value in request.query_params.items():

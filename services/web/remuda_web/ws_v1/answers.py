@@ -133,7 +133,7 @@ class Answers:
         return nodes.node(place, found[0], await self._rows(place, "allocations", node=node_id))
 
     async def utilization(self) -> Json:
-        """Of the default partition, as in the reference; of the first one if several RMs have one."""
+        """The utilization of the default partition, as in the reference; of the first one if several RMs have one."""
         for place in await self._places():
             if place.name == partitions.DEFAULT:
                 return nodes.utilization(place, await self._rows(place, "nodes"))
@@ -145,7 +145,7 @@ class Answers:
     # Applications
 
     async def applications(self, partition: str, queue: str) -> list[Json]:
-        """Of a leaf queue; a parent has none."""
+        """The applications of a leaf queue; a parent has none."""
         place = await self._place(partition)
         path = (await self._queue(place, queue))["path"]
         every = await self._rows(place, "applications", queue=path)
@@ -228,7 +228,8 @@ class Answers:
         return families.text()
 
     async def configuration_text(self, rm: str | None = None) -> str:
-        """Of this RM, or of the first one by name: the reference has one. Without an RM: of the file."""
+        """The configuration of this RM, or of the first one by name: the reference has one. Without an RM: the text of
+        the file."""
         rms = self._source.rms()
         if rm is not None and rm not in rms:
             raise Failure(400, "RM not found")
@@ -279,7 +280,7 @@ class Answers:
         self._history.add(at_ns, running, containers)
 
     async def full_state(self, now_ns: int, log_level: str, rm: str | None = None) -> Json:
-        """Of all RMs. `rm`: whose configuration it has, as `configuration_text`."""
+        """The state of all RMs. `rm`: the RM whose configuration it has, as `configuration_text`."""
         found = await self._places()
         shown: Json = {
             "timestamp": now_ns,
