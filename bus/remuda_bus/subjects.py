@@ -159,7 +159,7 @@ def past_query(rm_id: str, kind: str) -> str:
 
 
 def leader_query(rm_id: str, kind: str) -> str:
-    """The same queries, passed on to the leader of the RM by another core. RMs cannot send them."""
+    """Queries as of `core_query`, passed on to the leader of the RM by another core. RMs cannot send them."""
     return f"remuda.api.leader.{rm_id}.{kind}"
 
 
@@ -192,7 +192,7 @@ def configuration_change(operator: str, groups: str, verb: str) -> str:
 
 
 def own_configuration_change(verb: str) -> str:
-    """The same requests in the account of an operator, as `own_administration`."""
+    """Requests as of `configuration_change` in the account of an operator, as `own_administration`."""
     return f"remuda.configure.{verb}"
 
 
@@ -215,8 +215,8 @@ def administration(operator: str, groups: str, rm_id: str, action: str) -> str:
 
 
 def own_administration(rm_id: str, action: str) -> str:
-    """The same requests in the account of an operator. The NATS server maps the subject to `administration` with the
-    operator's name and groups."""
+    """Requests as of `administration` in the account of an operator. The NATS server maps the subject to
+    `administration` with the operator's name and groups."""
     return f"remuda.administer.{rm_id}.{action}"
 
 
@@ -235,12 +235,12 @@ def peloton_pools(cluster: str) -> str:
 
 
 def peloton_change(operator: str, groups: str, cluster: str) -> str:
-    """The same changes in the name of an operator. `operator`, `groups`: as in `administration`."""
+    """Changes as of `peloton_pools` in the name of an operator. `operator`, `groups`: as in `administration`."""
     return f"remuda.pools.{operator}.{groups}.{cluster}"
 
 
 def own_peloton_change(cluster: str) -> str:
-    """The same requests in the account of an operator, as `own_administration`."""
+    """Requests as of `peloton_change` in the account of an operator, as `own_administration`."""
     return f"remuda.pools.{cluster}"
 
 
@@ -275,8 +275,8 @@ def peloton_rpc(cluster: str, role: str, name: str) -> str:
 
 
 def peloton_rpc_of(client: str, cluster: str, role: str, name: str) -> str:
-    """The same RPCs for a client with a key of its own. `client`: its name, as `operators` encodes it. In the account
-    of such a client the subject is that of `peloton_rpc`, and the NATS server adds the name."""
+    """RPCs as of `peloton_rpc` for a client with a key of its own. `client`: its name, as `operators` encodes it. In
+    the account of such a client the subject is that of `peloton_rpc`, and the NATS server adds the name."""
     return f"{peloton_rpc(cluster, role, name)}.{client}"
 
 

@@ -118,8 +118,8 @@ def _may_start(index: PartitionIndex, ask_class: AskClass) -> bool:
 
 
 def _rank(index: PartitionIndex, ask_class: AskClass, shortest: bool) -> Rank:
-    """Its first ask's place in the order of queues; before that, if the shortest go first, how long it is expected to
-    run."""
+    """The place of the class's first ask in the order of queues; before that, if the shortest go first, the expected
+    run time."""
     rank = (*index.ask_rank(ask_class.first()), ask_class.number)
     return (ask_class.demand.expectation, *rank) if shortest else rank
 

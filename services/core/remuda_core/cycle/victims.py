@@ -136,7 +136,7 @@ def runs_complete(victim: Allocation) -> bool:
 
 
 def cheapness_by_priority(victim: Allocation) -> tuple[bool, bool, int, bool, int, int, str]:
-    """The same, but the lowest priority before the youngest: for victims of all queues."""
+    """Sorts victims of all queues, as `cheapness`, but with the lowest priority before the youngest."""
     opted_out, originator, _, *age = cheapness(victim)
     return (opted_out, originator, victim.fact.priority, *age)  # type: ignore[return-value]
 

@@ -16,6 +16,6 @@ def plain(partition: str) -> str:
 
 
 def identities(of_ask: tuple[str, str, str]) -> tuple[str, str, str]:
-    """The same of all parts of the name of an ask."""
+    """The `identity` of each part of the name of an ask."""
     partition, application_id, key = of_ask
     return identity(partition), identity(application_id), identity(key)

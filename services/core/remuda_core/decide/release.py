@@ -64,7 +64,8 @@ def withdraw_unplaced(state: State, partition: Partition, command: ReleaseAlloca
 
 
 def find_rejected(partition: Partition, command: ReleaseAllocation) -> list[RejectedAllocation]:
-    """The same of what was reported with its node and could not be booked: it occupies the node until its release."""
+    """The rejected allocations that the command releases: reported with a node, and not booked, they occupy it until
+    their release."""
     if command.uuid:
         return partition.rejected_allocations.named(command.uuid, command.application_id)
     if command.allocation_key and not partition.yunikorn_1_4:

@@ -86,7 +86,7 @@ def commit_until(application: Application, until_ms: int, resource: Resource, ti
 
 
 def commit_all(state: State, partition: str, application: Application, times: int) -> None:
-    """The same for all that the application has, and for what the RM is asked about."""
+    """Commit or no longer commit all allocations of the application, and the allocations that the RM is asked about."""
     if not application.queue.budgets:
         return
     for allocation in application.allocations.values():
@@ -106,7 +106,7 @@ def hold(application: Application, cost: Cost, times: int) -> None:
 
 
 def hold_all(state: State, partition: str, application: Application, times: int) -> None:
-    """The same for all asks of the application for which others are preempted."""
+    """Hold the costs of all preemptions for asks of the application."""
     if not application.held or not application.queue.budgets:
         return
     for preemption in state.partitions[partition].preemptions.values():

@@ -105,8 +105,8 @@ class Moment:
         return self._share_since(account, due, one)
 
     def _share_since(self, account: Account, due: Mapping[str, int], one: int) -> Share:
-        """The same for any account: some resource is used no more or not due, or the account was last settled in an
-        earlier epoch. Or after the moment, if ranks are looked at after the pass they are for."""
+        """The effective share of any account: some resource is used no more or not due, or the account was last settled
+        in an earlier epoch. Or after the moment, if ranks are looked at after the pass they are for."""
         bits = EPOCH * max(self.epoch - account.epoch, 0)
         epoch, clock = self.epoch, self.clock
         if account.epoch > epoch or (account.epoch == epoch and account.clock > clock):

@@ -458,8 +458,8 @@ class NodeIndex:
         return found, looked_at
 
     def one_of_each(self, refused: Refusals) -> Iterator[Node]:
-        """Of nodes that are the same to the rules, the one with the smallest ID that is not refused; none that takes
-        nothing new."""
+        """The node with the smallest ID that is not refused, of each group of nodes that are the same to the rules;
+        none that takes nothing new."""
         for group in self._groups.values():
             if group.size:
                 node = group.first() if refused == NO_NODES else group.first_but(refused)
@@ -597,8 +597,8 @@ class Packing:
         self._on: dict[str, dict[NodesOfApplication, None]] = {}
 
     def best(self, application: Application, demand: Demand) -> Node | None:
-        """Of the nodes with allocations of the application that the demand fits, the one with the smallest ID, but none
-        that is avoided. None: no such node has room, or the ask is bound to a node."""
+        """The node with the smallest ID, of those that have allocations of the application and that the demand fits,
+        but none that is avoided. None: no such node has room, or the ask is bound to a node."""
         if demand.required_node or not application.allocations:
             return None
         listed, start = self.of.get(application) or self._made(application), Rank()

@@ -328,7 +328,7 @@ class ReservedNodes:
         return self._index.nodes.available(node) if available else self._index.nodes.obtainable(node)
 
     def node_changed(self, node: Node) -> None:
-        """Its amounts or its state changed."""
+        """Note that the amounts or the state of a reserved node changed."""
         kept = self.of[node]
         self.doubted[node] = None
         for spot, spots in ((kept.available, self.by_available), (kept.obtainable, self.by_obtainable)):
@@ -567,7 +567,7 @@ class ReservedNodes:
                 yield spot.node
 
     def forget(self, ask_class: AskClass) -> None:
-        """It has no ask any more."""
+        """Forget an ask class that has no ask any more."""
         self.claimants.pop(ask_class, None)
         self._wait_no_more(ask_class)
 

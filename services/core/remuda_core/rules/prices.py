@@ -63,7 +63,7 @@ class Prices:
         self._step = max(1, unit // STEPS)
 
     def slack(self, cpu: int, free: Iterable[int]) -> int:
-        """Of a node with so much CPU available, and so much free on each device."""
+        """The slack of a node with so much CPU available, and so much free on each device."""
         fill = self.fill
         return self.worth(cpu) - sum([fill[amount] for amount in free])
 

@@ -18,7 +18,7 @@ ANY: Final = "*"
 
 
 class Span(NamedTuple):
-    """Of an occurrence, in ms since 1970."""
+    """The times of an occurrence, in ms since 1970."""
 
     from_ms: int
     until_ms: int

@@ -45,7 +45,7 @@ class FairShares:
         return self._group(partition, parent, of_users=False).get(queue.path)
 
     def of_users(self, partition: Partition, queue: Queue) -> dict[str, FairShare]:
-        """Of the users of a leaf that have used something; empty: the leaf remembers none."""
+        """The fair shares of the users of a leaf that have used something; empty: the leaf remembers none."""
         if not queue.leaf or not queue.memory.half_life_ms or not self._accounts(partition, queue):
             return {}
         return self._group(partition, queue, of_users=True)

@@ -110,7 +110,7 @@ def _add(
     application: Application, own: Wait, by_names: dict[tuple[str, ...], Wait],
     nowhere: list[tuple[PendingAsk, Wait]], sizes: _Sizes,
 ) -> None:  # fmt: skip
-    """Of equal asks of an application, only the first is told why it waits."""
+    """Add the waits of the application's pending asks. Of equal asks, only the first is told why it waits."""
     alike: Resource | None = None
     stuck: Wait | None = None
     reason = UNREPORTED

@@ -38,7 +38,7 @@ class Open(NamedTuple):
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """Of sorted values, so that a new one is below it with that probability at least."""
+    """The quantile of sorted values, so that a new value is below it with that probability at least."""
     return ordered[min(len(ordered) - 1, max(0, ceil(share * (len(ordered) + 1)) - 1))]
 
 

@@ -53,7 +53,7 @@ def _spans(partition: Partition) -> list[tuple[Window, tuple[int, int]]]:
 
 
 def _loans(partition: Partition, path: str) -> list[tuple[int, Loan]]:
-    """Of the maximum; with 1 where the queue borrows, and -1 where it lends."""
+    """The loans of the maximum of a queue; with 1 where the queue borrows, and -1 where it lends."""
     return [
         (1 if path == key.borrower else -1, loan)
         for key, loan in partition.loans.items()
