@@ -34,8 +34,8 @@ class LateClass:
             del volume["spec"]["local"]
             volume["spec"]["csi"] = {"driver": driver, "volumeHandle": name}
         await self._cluster.client.create("/api/v1/persistentvolumes", volume)
-        async with asyncio.timeout(WITHIN_S):
-            while (await self.volumes()).get(name, ("", ""))[0] != "Available":  # noqa: ASYNC110
+        async with asyncio.timeout(WITHIN_S):  # a pod that waits for it may bind it at once
+            while (await self.volumes()).get(name, ("", ""))[0] not in ("Available", "Bound"):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
 
     async def add_claims(self, *names: str, volume: str = "") -> None:
