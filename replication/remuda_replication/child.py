@@ -2,7 +2,7 @@
 
 The child only computes and writes into a pipe. It must not take locks, which threads of the parent may have held at
 the fork: no logging, no asyncio, no bus. It first closes the connections it has inherited, so that they end with the
-parent, and it does not survive the parent: nobody would read its result.
+parent. It does not survive the parent either: its result would not be read.
 """
 
 from __future__ import annotations
@@ -40,12 +40,8 @@ class Child:
 
     def __init__(self, work: Work) -> None:
         self._read_end, write_end = os.pipe()
-        die_with_parent = dying_with_parent(signal.SIGKILL)
         try:
-            self._pid = os.fork()
-            if self._pid == 0:
-                die_with_parent()
-                _do(work, write_end)
+            self._pid = _forked(work, write_end)
         except OSError:
             os.close(self._read_end)
             raise
@@ -136,11 +132,7 @@ def beside(work: Callable[[], bytes], within_s: int) -> bytes:
     """Do the work in a child of this child, so that changes of the state do not remain. Returns the result of the work.
     Raises ChildFailed. The child is killed after `within_s`, in s. Call it in a child."""
     read_end, write_end = os.pipe()
-    die_with_parent = dying_with_parent(signal.SIGKILL)
-    pid = os.fork()
-    if pid == 0:
-        die_with_parent()
-        _do(partial(_once, work, within_s), write_end)
+    pid = _forked(partial(_once, work, within_s), write_end)
     os.close(write_end)
     with os.fdopen(read_end, "rb") as pipe:
         done = pipe.read()
@@ -152,6 +144,16 @@ def beside(work: Callable[[], bytes], within_s: int) -> bytes:
 def _once(work: Callable[[], bytes], within_s: int) -> Iterable[bytes]:
     end_within(within_s)
     yield work()
+
+
+def _forked(work: Work, write_end: int) -> int:
+    """Do the work in a child that ends with this process. Return the ID of the child."""
+    die_with_parent = dying_with_parent(signal.SIGKILL)
+    pid = os.fork()
+    if pid == 0:
+        die_with_parent()
+        _do(work, write_end)
+    return pid
 
 
 def _do(work: Work, write_end: int) -> NoReturn:

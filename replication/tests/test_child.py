@@ -81,7 +81,7 @@ async def test_it_keeps_no_connection_of_the_parent() -> None:
 
 
 def test_neither_a_child_nor_its_child_survives_the_parent() -> None:
-    """Nobody reads what they would compute."""
+    """Their results are of no use without it."""
     program = """
 import os, time
 from remuda_replication.child import Child, beside
