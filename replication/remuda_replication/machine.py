@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from remuda_bus.bus import Bus, Message
@@ -112,13 +112,15 @@ class TimeSlice:
     def __init__(self) -> None:
         self._began = time.perf_counter()
 
-    @property
-    def is_over(self) -> bool:
-        return time.perf_counter() - self._began >= TURN_S
+    async def run(self, steps: Iterable[None]) -> None:
+        """Take the steps, which may be tens of thousands, and pause whenever the slice is used up."""
+        for _ in steps:
+            if time.perf_counter() - self._began >= TURN_S:
+                await self.pause()
 
     async def pause_when_over(self) -> None:
         """Pause if the slice is used up."""
-        if self.is_over:
+        if time.perf_counter() - self._began >= TURN_S:
             await self.pause()
 
     async def pause(self) -> None:

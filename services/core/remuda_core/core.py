@@ -48,7 +48,7 @@ class Core:
         return facts
 
     def handle_in_steps(self, commands: Iterable[Command], now_ms: int, facts: list[Fact]) -> Iterator[None]:
-        """Like `handle_all`, with a yield after every FACTS_PER_STEP commands and facts, every QueueChanged and every
+        """Like `handle_all`, with a yield after every command, every FACTS_PER_STEP facts, every QueueChanged and every
         INDEXED_PER_STEP items of an index that is built. Between steps the host may do other work, but must not use
         this state. Facts are appended to `facts`, which the host may clear."""
         state, index = self.state, self.index
@@ -69,10 +69,7 @@ class Core:
                 if decided >= FACTS_PER_STEP or kind is QueueChanged:  # which may reorder thousands of asks
                     decided = 0
                     yield
-            decided += 1  # a command without facts takes its time, too
-            if decided >= FACTS_PER_STEP:
-                decided = 0
-                yield
+            yield
 
     def replay(self, facts: Iterable[Fact], now_ms: int) -> None:
         """Apply the facts of a commit that a leader has decided at `now_ms`."""

@@ -68,7 +68,7 @@ KEPT_NODES_PER_CLAIMANT: Final = 16
 # more, whatever fits them is opened instead, and closed again when no node is found for it (5 us each).
 FREED_NODES: Final = 4
 
-# The leader checks the time after so many commands and facts. After TURN_S it lets other RMs of the process
+# The leader checks the time after each command and after so many facts. After TURN_S it lets other RMs of the process
 # work, so that an RM with large messages delays them no longer.
 FACTS_PER_STEP: Final = 64
 # The same after so many nodes, queues, applications and asks of a scheduling index that is built: some 5 ms where nodes

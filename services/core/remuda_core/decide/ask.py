@@ -50,10 +50,7 @@ def submit_ask(state: State, command: SubmitAsk, now_ms: int) -> Iterator[Fact]:
         return
     assert partition is not None and application is not None, "problem_of_ask checks"
     ignored = ""
-    properties = []
-    for queue in application.queue.path_to_root:
-        if queue.settings.properties:
-            properties.append(queue.settings.properties)  # noqa: PERF401 - a comprehension costs a call for each ask
+    properties = [queue.settings.properties for queue in application.queue.path_to_root if queue.settings.properties]
     if properties or ask.tags or application.tags:  # else its bound is its execution time-out
         bound_ms, ignored = bound_of(
             ask.execution_timeout_ms, ask.tags, application.tags, properties, placeholder=ask.placeholder

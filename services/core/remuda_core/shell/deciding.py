@@ -61,7 +61,7 @@ class Deciding:
             self.message_seq = messages[0].seq
             message = messages.popleft()
             with tracing.span("core.decide", message.headers, rm=state.rm_id) as span:
-                await _run(deciding.answer(message, _traceparent(span.headers())), time_slice)
+                await time_slice.run(deciding.answer(message, _traceparent(span.headers())))
             trace = trace or span.headers()
             await time_slice.pause()  # lets the append of the commit before continue
             if deciding.facts >= FACTS_PER_COMMIT or time.perf_counter() >= deadline:
@@ -69,13 +69,13 @@ class Deciding:
         self.message_seq = 0
         if (tick_ms := self._next_tick_ms()) is not None and now_ms >= tick_ms:
             self._last_tick_ms = now_ms
-            await _run(deciding.own(commands.Tick()), time_slice)
+            await time_slice.run(deciding.own(commands.Tick()))
         if self._next_clean_ms is not None and now_ms >= self._next_clean_ms:
             self._next_clean_ms = None
-            await _run(deciding.own(commands.CleanQueues()), time_slice)
+            await time_slice.run(deciding.own(commands.CleanQueues()))
         before = deciding.facts
         with metrics.PASS_SECONDS.time():
-            await _run(deciding.own(commands.Schedule(self._allocations_per_pass), _traceparent(trace)), time_slice)
+            await time_slice.run(deciding.own(commands.Schedule(self._allocations_per_pass), _traceparent(trace)))
         self.more_to_schedule = deciding.facts - before >= self._allocations_per_pass or self._core.index.unfinished
         if deciding.facts and self._next_clean_ms is None:
             self._next_clean_ms = now_ms + limits.CLEAN_QUEUES_MS
@@ -157,11 +157,6 @@ class _LeadersCommit(CommitInProgress):
             metrics.BACKFILLED.labels(rm_label(self.core.state.rm_id)).inc(count)
         self.facts_by_kind.update(map(type, facts))
         super().write(facts, decision)
-
-
-async def _run(steps: Iterable[None], time_slice: TimeSlice) -> None:
-    for _ in steps:
-        await time_slice.pause_when_over()
 
 
 def _traceparent(trace: dict[str, str]) -> str:
