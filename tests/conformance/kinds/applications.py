@@ -22,7 +22,8 @@ ENDING: Final = ("Failing", "Failed", "Resuming")
 class BadNameNextRule(Kind):
     """A rule whose queue is impossible does not match
 
-    YuniKorn rejects the application, for a bad queue name and for a queue below a leaf.
+    Where a placement rule produces an impossible queue name or a queue below a leaf, YuniKorn rejects the
+    application; remuda tries the next rule.
     """
 
     golden = "differences.txt: A rule whose queue cannot be is passed over"
@@ -145,7 +146,8 @@ class RunningWorkIsAccepted(Kind):
 class GroupsOfTheRequest(Kind):
     """Groups come from the request
 
-    Where the RM names no groups, YuniKorn looks the user up in the operating system.
+    An application has the groups that the RM names. If there are none, YuniKorn looks the user up in the operating
+    system.
     """
 
     golden = "access.txt: Groups are those that the RM names; none are looked up"
@@ -249,7 +251,8 @@ class EverythingGivenBackCompletes(Kind):
 class RecordReplaced(Kind):
     """One application has one record
 
-    When the ID of an ended application is used again, YuniKorn lists both.
+    When the ID of an ended application is used again, YuniKorn lists both under one ID; in remuda the new record
+    replaces the old one.
     """
 
     golden = "lives_of_applications.txt: The ID of an ended application may be used again, of a living one not"

@@ -21,7 +21,7 @@ from .lookups import ask_of, held, is_draining
 class NoPlaceOnDrainingNodes(Kind):
     """A draining node gets no real allocations of a gang
 
-    YuniKorn starts the real ask there; remuda places it on another node.
+    The real ask is placed on another node. YuniKorn starts it on the node that an operator is emptying by then.
     """
 
     golden = (
@@ -58,7 +58,8 @@ class NoPlaceOnDrainingNodes(Kind):
 class LargerGoOn(Kind):
     """A real ask that is larger than its placeholder is placed
 
-    remuda releases the placeholder. In YuniKorn the ask waits until the gang times out.
+    remuda releases the placeholder and places the ask like any other. In YuniKorn the ask waits until the gang
+    times out.
     """
 
     golden = "gangs.txt: A real ask that is larger than the places goes elsewhere, and they are given up"
@@ -165,7 +166,8 @@ def _enters(step: Json, application: str, state: str) -> bool:
 class ClockInAnyState(Kind):
     """The first placeholder starts the time of a gang, in any state
 
-    YuniKorn starts the time only of an application that is still Accepted.
+    Placeholders of a started application time out like others. YuniKorn starts the time only for an Accepted
+    application.
     """
 
     golden = "gangs.txt: The time of a gang starts with its first placeholder, though it has started already"
@@ -205,7 +207,8 @@ class ClockInAnyState(Kind):
 class PendingPlacesTimeOut(Kind):
     """A gang times out while only pending placeholders are left
 
-    In YuniKorn the timeout ends with the last allocated placeholder, and the gang may wait for ever.
+    In YuniKorn the timeout ends with the last allocated placeholder, and the gang may wait for ever for its other
+    members.
     """
 
     golden = "gangs.txt: ... and when it has started: real asks do not wait for places that do not come"

@@ -24,7 +24,7 @@ from .lookups import applications_in, bound_asks, bound_to, sums, victims_of
 class NotReadyTakesNothing(Kind):
     """A node that is not ready gets no allocations
 
-    YuniKorn counts nodes that the RM reports with `ready: false`, and places there.
+    An RM sets `ready: false` on a node that cannot start anything. YuniKorn counts such nodes and places there.
     """
 
     golden = "nodes.txt: Not ready: nothing new"
@@ -157,7 +157,7 @@ class ClusterIsNoQuota(Kind):
 class DrainedIsKeptForNobody(Kind):
     """A node that drains loses its reservation
 
-    In YuniKorn the ask is placed there as soon as it fits; remuda places it elsewhere.
+    Its ask goes elsewhere. In YuniKorn the node stays reserved, and the ask is placed there as soon as it fits.
     """
 
     golden = "nodes.txt: A draining node is reserved only for asks that are bound to it"
@@ -214,7 +214,8 @@ class ReportedIsOnItsNode(Kind):
 class LacksLeast(Kind):
     """The node with the smallest shortfall is reserved
 
-    YuniKorn computes the reverse, and takes the first node when all are too small for the ask.
+    An ask that fits no node reserves the one with the smallest shortfall. YuniKorn computes the reverse, and takes
+    the first node when all are too small.
     """
 
     golden = "reservations.txt: An ask that fits no node reserves the one that lacks least"

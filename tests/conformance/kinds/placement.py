@@ -21,7 +21,7 @@ DEFAULT: Final = "root.default"
 class LaterNames(Kind):
     """Names may have characters of later versions
 
-    Since 1.6, names of queues may have `:`, `#`, `/` and `@`, names of users `#` and `/`.
+    Queues may have `:`, `#`, `/` and `@` in their names, users `#` and `/`, as since 1.6. Version 1.4 refuses them.
     """
 
     golden = "names.txt: Queues and users may have what addresses and paths are made of"
@@ -65,7 +65,7 @@ def _names_in(text: str) -> Iterator[str]:
 class PlacedByDefault(Kind):
     """An application that no rule places goes to `root.default`
 
-    That is so in YuniKorn since 1.6, if that queue exists. Version 1.4 rejects the application.
+    YuniKorn does so since 1.6, if that queue exists. Version 1.4 of the scheduler rejects the application.
     """
 
     golden = "placement.txt: What no rule places goes to root.default, where that is"

@@ -88,7 +88,7 @@ def _reservation(path: tuple[str, ...], written: str) -> tuple[str, str]:
 class PreemptsForEach(Kind):
     """An ask preempts for each of its allocations
 
-    In YuniKorn an ask for several allocations preempts once; in remuda, for one after the other.
+    An ask may want several allocations: remuda preempts for one after the other. In YuniKorn it preempts once.
     """
 
     golden = "preemption.txt: An ask preempts for each of its allocations"

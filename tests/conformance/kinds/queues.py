@@ -17,7 +17,8 @@ from .lookups import dump_in, last_step
 class TemplateMaxApplications(Kind):
     """maxapplications of a child template counts
 
-    It limits running applications in each queue made from the template. YuniKorn ignores it.
+    It limits how many applications run in each queue made from the template. YuniKorn checks the value, and ignores
+    it.
     """
 
     golden = "differences.txt: maxapplications of a template limits each queue made from it"
@@ -76,7 +77,7 @@ def _template_limit(case: Case, step: int, path: str) -> int:
 class TemplateStandsOnce(Kind):
     """A template is listed where it is configured
 
-    YuniKorn lists a copy with each parent that is created on the way.
+    A child template is listed at the queue that has it. YuniKorn lists a copy with each parent created on the way.
     """
 
     golden = "dynamic_queues.txt: A template is for what is placed, not for the parents on the way"
@@ -108,7 +109,8 @@ class TemplateStandsOnce(Kind):
 class UpdatesMeanWhatTheySay(Kind):
     """An update applies the whole text
 
-    In YuniKorn removed properties keep their effect, and inherited ones disappear.
+    Queues have the settings of the text, as if they were new. In YuniKorn removed properties keep their effect, and
+    inherited ones disappear.
     """
 
     golden = "configurations.txt: A queue more, a queue less, and back again"
@@ -170,7 +172,7 @@ class QuotasCanBeRemoved(Kind):
 class QuotasAreEvents(Kind):
     """A change of a quota is an event
 
-    YuniKorn sends none for some changes by a configuration or by tags of applications.
+    Changes come by a configuration or by tags of an application. YuniKorn sends events for some of them only.
     """
 
     golden = "events.txt: A quota that changes by tag, or is removed, is an event"
@@ -235,7 +237,8 @@ class RestoredQueueIsActive(Kind):
 class DrainingQueueIsLimited(Kind):
     """A draining queue keeps its limits
 
-    YuniKorn drops the limits of a queue as soon as it is removed from the configuration.
+    Work in a queue that is removed from the configuration stays under its limits. YuniKorn drops the limits at
+    once.
     """
 
     golden = "differences.txt: A queue that drains keeps its limits"

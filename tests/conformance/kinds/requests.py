@@ -66,7 +66,7 @@ def _refused(step: Json, what: str, element: Json) -> bool:
 class UnknownReleaseAnswered(Kind):
     """A release of something unknown is acknowledged
 
-    An RM that releases something unknown waits for an answer, which YuniKorn does not send.
+    An RM that releases something unknown waits for an answer. YuniKorn sends none; remuda returns the release.
     """
 
     golden = "releases.txt: A release of an unknown allocation is acknowledged and changes nothing"
@@ -108,7 +108,7 @@ def _uuid(release: Json, steps: list[Json], names: Mapping[str, str]) -> str:
 class UnknownNodeAnswered(Kind):
     """An action for an unknown node is rejected
 
-    So are unknown actions. YuniKorn only logs such updates, drains and removals.
+    remuda rejects an update, drain or removal of an unknown node, and an unknown action. YuniKorn only logs it.
     """
 
     golden = "nodes.txt: Every action refused"
@@ -188,7 +188,7 @@ class AskUpdated(Kind):
 class UpdatedAskKeepsItsAge(Kind):
     """An updated ask keeps its age
 
-    It is ranked by the first arrival of its key, in YuniKorn by that of the update.
+    It is ranked as of when its key first came. In YuniKorn it is as old as the correction, and loses its place.
     """
 
     golden = "asks.txt: A changed ask keeps its age, its new priority counts"
@@ -269,7 +269,8 @@ class AskOver(Kind):
 class FailingTakesNoAsks(Kind):
     """A failing application accepts no asks
 
-    They could never be allocated. YuniKorn accepts them, and never answers.
+    Its asks can never be allocated, so remuda rejects them with the reason. YuniKorn accepts and never answers
+    them.
     """
 
     golden = "differences.txt: An ask of a Failing application is rejected"

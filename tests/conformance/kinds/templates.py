@@ -15,7 +15,8 @@ from .kind import Kind
 class TemplateInForce(Kind):
     """A new queue has the template that is in force
 
-    In YuniKorn a parent made on the way keeps a copy of the template, which an update does not change.
+    In YuniKorn a parent that was made on the way keeps a copy of the template for every later queue below it,
+    whatever an update changes.
     """
 
     golden = "dynamic_queues.txt: A queue below an older dynamic parent has the template that is in force"

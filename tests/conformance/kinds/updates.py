@@ -143,7 +143,7 @@ def _of_rejected_node(case: Case, step: Step, application: str) -> bool:
 class LeafStaysLeaf(Kind):
     """A leaf with applications does not become a parent
 
-    Such an update is refused. In YuniKorn its applications stay, and get nothing more.
+    An update that would do so is refused as a whole. In YuniKorn its applications stay there and get nothing more.
     """
 
     golden = "configurations.txt: Refused: what has applications stays what it is"
@@ -229,7 +229,7 @@ class RulesLeadToLeaves(Kind):
 class RefusedChangesNothing(Kind):
     """A refused configuration changes nothing
 
-    YuniKorn applies, and keeps, the part of an update before the mistake.
+    An update is applied as a whole or not at all. YuniKorn applies the part before the mistake, and keeps it.
     """
 
     golden = "configurations.txt: Refused: what has applications stays what it is"

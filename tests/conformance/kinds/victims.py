@@ -53,7 +53,8 @@ def reluctance(ask: Json) -> tuple[bool, bool]:
 class WillingGoFirst(Kind):
     """An ask for one node preempts first what allows it
 
-    That is by `allowPreemptSelf`; originators are last. YuniKorn looks at priority and age alone.
+    remuda takes first what allows it (`allowPreemptSelf`), and originators last. YuniKorn looks at priority and age
+    alone.
     """
 
     golden = "preemption.txt: An ask that is bound to a node preempts first what allows it"
@@ -80,7 +81,8 @@ class WillingGoFirst(Kind):
 class ComparedWhereTheyMeet(Kind):
     """Priorities are compared below the queue where ask and victim meet
 
-    YuniKorn adds the offset of that queue to the priority of the ask alone.
+    Offsets and fences up to there count for both. YuniKorn adds the offset of that queue to the priority of the ask
+    alone.
     """
 
     golden = (

@@ -74,7 +74,8 @@ def test_every_fact_has_a_line() -> None:
 
 
 def test_each_difference_names_a_scenario_that_shows_it() -> None:
-    titles = {one.title for one in all_scenarios()}
+    shown_in = ("corrected", "rules", "settings")
+    titles = {one.title for one in all_scenarios() if str(one).startswith(shown_in)}
     listed, _, _ = DIFFERENCES.read_text().partition("\n## As Peloton")
     named = re.findall(r"^- (?:.*: )?`(.+)`$", listed, flags=re.MULTILINE)
     assert len(named) == len(re.findall(r"^- ", listed, flags=re.MULTILINE)) > 25
