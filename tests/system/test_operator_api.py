@@ -84,7 +84,11 @@ async def system(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Syst
             read = await nats.call("ReadChanges", rm=RM, from_oldest=True)
             return any(change.event.objectID == "n2" for change in read.changes)
 
+        async def is_forecast() -> bool:
+            return any(one.HasField("forecast") for one in (await nats.call("Explain", rm=RM)).asks)
+
         await until(is_told)
+        await until(is_forecast)  # the first explanation only asks for a forecast
         yield system
 
 
