@@ -35,6 +35,32 @@ async def test_answers_wait_once_their_share_of_the_time_is_spent() -> None:
         await asyncio.gather(*late)
 
 
+async def test_the_loop_serves_all_else_between_two_answers() -> None:
+    """Also on a busy machine, where so much time goes by for each answer that the share is never spent."""
+    spent_s, served = 0.0, [0]
+    pace = AnswerPace(lambda: 2 * spent_s / limits.ANSWER_SHARE, lambda: spent_s)
+    rounds: list[int] = []
+
+    async def asked() -> None:
+        nonlocal spent_s
+        with pace.asked(RM) as questions:
+            async with questions.turn() as turn:
+                with turn.spending():
+                    spent_s += limits.ANSWER_BURST_S * limits.ANSWER_SHARE / 2
+                    rounds.append(served[0])
+
+    async def all_else() -> None:
+        while True:
+            served[0] += 1
+            await asyncio.sleep(0)
+
+    serving = asyncio.create_task(all_else())
+    async with asyncio.timeout(5):
+        await asyncio.gather(*(asked() for _ in range(limits.QUESTIONS_WAITING)))
+    serving.cancel()
+    assert len(set(rounds)) == limits.QUESTIONS_WAITING
+
+
 async def test_questions_beyond_the_bound_of_an_rm_are_refused_at_once() -> None:
     pace = AnswerPace(lambda: 0.0, lambda: 0.0)
     release = asyncio.Event()
