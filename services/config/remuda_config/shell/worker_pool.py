@@ -101,21 +101,26 @@ class WorkerPool:
             self._idle.append(await _Worker.start(self._memory_bytes))
 
     async def _read(self, request: bytes, size: int, cpu_s: int) -> tuple[_Worker, bytes]:
-        status = 0
+        problem, within_s = "", limits.LOAD_TIMEOUT_S + cpu_s
         for attempt in range(limits.LOAD_ATTEMPTS):
             worker = self._idle.pop() if self._idle and attempt == 0 else await _Worker.start(self._memory_bytes)
             try:
-                answer = await worker.ask(request, limits.LOAD_TIMEOUT_S + cpu_s)
+                return worker, await worker.ask(request, within_s)
+            except TimeoutError:
+                await worker.stop(within_s=0)
+                problem = f"is not read within {within_s:g} s: it is too large, or this machine is too busy"
+            except (EOFError, ConnectionError):
+                status = await worker.stop()
+                if status == -signal.SIGXCPU:
+                    raise Invalid(
+                        [Problem("", 0, f"a text of {size} bytes takes more than {cpu_s} s to read")]
+                    ) from None
+                problem = f"ended the process that reads it (status {status})"
             except BaseException:
                 await worker.stop(within_s=0)
                 raise
-            if answer is not None:
-                return worker, answer
-            status = await worker.stop()
-            if status == -signal.SIGXCPU:
-                raise Invalid([Problem("", 0, f"a text of {size} bytes takes more than {cpu_s} s to read")])
-            log.warning("a worker ended while it read a configuration", status=status, text_bytes=size)
-        raise Invalid([Problem("", 0, f"a text of {size} bytes ended the process that reads it (status {status})")])
+            log.warning("a configuration could not be read", reason=f"the text {problem}", text_bytes=size)
+        raise Invalid([Problem("", 0, f"a text of {size} bytes {problem}")])
 
 
 class _Worker:
@@ -131,18 +136,15 @@ class _Worker:
             )
         )
 
-    async def ask(self, request: bytes, timeout_s: float) -> bytes | None:
-        """The answer; None: the process has ended, or it hangs."""
+    async def ask(self, request: bytes, timeout_s: float) -> bytes:
+        """The answer. Raises EOFError or ConnectionError when the process has ended, TimeoutError when it hangs."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None and stdout is not None
-        try:
-            async with asyncio.timeout(timeout_s):
-                stdin.write(LENGTH.pack(len(request)) + request)
-                await stdin.drain()
-                (length,) = LENGTH.unpack(await stdout.readexactly(LENGTH.size))
-                return await stdout.readexactly(length)
-        except (asyncio.IncompleteReadError, ConnectionError, TimeoutError):
-            return None
+        async with asyncio.timeout(timeout_s):
+            stdin.write(LENGTH.pack(len(request)) + request)
+            await stdin.drain()
+            (length,) = LENGTH.unpack(await stdout.readexactly(LENGTH.size))
+            return await stdout.readexactly(length)
 
     async def stop(self, within_s: float = limits.WORKER_STOPS_WITHIN_S) -> int:
         """End the process, by force if it does not end with its stdin. Its exit status."""

@@ -47,11 +47,24 @@ async def test_of_many_problems_some_are_named_and_all_are_counted():
     assert str(refused.value.problems[-1]) == "and 501 more"
 
 
-async def test_a_text_that_takes_too_long_is_refused():
+async def test_a_text_that_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(limits, "LOAD_TIMEOUT_S", 600.0)  # a busy machine may give a worker little
     text = large(8_000) + "# \t\n"  # with a tab, for the slow composer
     async with WorkerPool() as pool:
         assert await problem_of(pool, text, cpu_s=1) == f"a text of {len(text)} bytes takes more than 1 s to read"
         assert (await pool.load(limited(3), "x")).partitions
+
+
+async def test_a_text_that_is_not_read_in_time_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(limits, "LOAD_TIMEOUT_S", -29.9)
+    async with WorkerPool() as pool:
+        expected = "a text of 80 bytes is not read within 0.1 s: it is too large, or this machine is too busy"
+        stopped = asyncio.create_task(problem_of(pool, "#" * 80, cpu_s=30))
+        while not stopped.done():
+            for process in children():
+                os.kill(process, signal.SIGSTOP)
+            await asyncio.sleep(0.001)
+        assert await stopped == expected
 
 
 async def test_a_text_that_takes_too_much_memory_is_refused():
