@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import psutil
 
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, READY_S
 
 
 async def remuda(*arguments: str) -> Process:
@@ -32,6 +32,15 @@ async def finished(*arguments: str) -> tuple[int, str]:
         raise
     assert process.returncode is not None
     return process.returncode, output.decode()
+
+
+async def status(url: str, *more: str) -> tuple[int, str]:
+    """`remuda status` of a whole system. It is asked again while a service does not answer, which a busy machine may
+    keep from it for seconds."""
+    async with asyncio.timeout(READY_S):
+        while (found := await finished("status", "--nats", url, *more))[0] and "do not answer" in found[1]:
+            pass
+    return found
 
 
 class Lines:

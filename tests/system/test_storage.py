@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.tests.running import Lines, finished, remuda, stopped
+from cli.tests.running import Lines, finished, remuda, status, stopped
 from remuda.embedded.storage import Level, Storage, StorageWatch, level_of
 
 GIB = 1024**3
@@ -95,8 +95,8 @@ async def test_a_full_disk_is_told_and_overcome_without_a_restart_by_hand(small_
 
         fill(filler, leave=5 * MIB)
         await lines.until(r" storage +LOW: .* free in ")
-        code, said = await finished("status", "--nats", url)
-        assert code == 0 and "storage" in said and "LOW: " in said
+        code, said = await status(url)
+        assert code == 0 and "storage" in said and "LOW: " in said, said
 
         fill(small_disk / "rest")
         await lines.until(r" storage +FULL: .*free space")
@@ -112,7 +112,7 @@ async def test_a_full_disk_is_told_and_overcome_without_a_restart_by_hand(small_
         await lines.until(r" nats-server +ready")
         await until_scheduled(url)
         assert await placed(url, "before") == before
-        code, said = await finished("status", "--nats", url, "--json")
+        code, said = await status(url, "--json")
         assert code == 0, said
         assert json.loads(said)["storage"]["level"] == "enough"
         assert not json.loads(said)["storage"]["failed"]

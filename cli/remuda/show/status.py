@@ -58,8 +58,8 @@ def status(url: str, as_json: bool) -> None:
         raise UserError(f"{url}: these RMs are halted: {', '.join(halted)}")
     missing = [service for service in REQUIRED if not found["services"].get(service)]
     if missing:
-        services = f"these services are not running: {', '.join(missing)}"
-        raise UserError(f"{url}: {services}; `remuda run {missing[0]} --nats {url}` starts one")
+        services = f"these services do not answer: {', '.join(missing)}"
+        raise UserError(f"{url}: {services}; if none runs, `remuda run {missing[0]} --nats {url}` starts one")
 
 
 async def _status(url: str) -> dict[str, Any]:

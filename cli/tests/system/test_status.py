@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.tests.running import Lines, finished, remuda, stopped
+from cli.tests.running import Lines, finished, remuda, status, stopped
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -53,7 +53,7 @@ async def test_tens_of_thousands_of_asks_that_wait(tmp_path: Path) -> None:
         code, text = await finished("log", "resmgr", "debug", "--nats", url)
         assert code == 1 and "no process of the service resmgr answers" in text, text
 
-        code, text = await finished("status", "--nats", f"{url}, {url}")  # of a cluster, several are named
+        code, text = await status(f"{url}, {url}")  # of a cluster, several are named
         assert code == 0 and "rm-1" in text, text
         code, text = await finished("applications", "rm-1", "--nats", url)
         assert code == 0, text

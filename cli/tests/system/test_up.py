@@ -13,7 +13,7 @@ import httpx
 import psutil
 import pytest
 
-from cli.tests.running import Lines, children, eventually, finished, gone, remuda, stopped
+from cli.tests.running import Lines, children, eventually, finished, gone, remuda, status, stopped
 from remuda.local.system import Layout, System
 from tests.patience import READY_S
 
@@ -33,7 +33,7 @@ async def test_it_comes_up_repairs_itself_and_stops_in_order(tmp_path: Path) -> 
         everyone = children(process)
         assert len(psutil.Process(process.pid).children()) == 7  # the configuration service has a worker of its own
 
-        code, text = await finished("status", "--nats", url, "--json")
+        code, text = await status(url, "--json")
         assert code == 0, text
         assert json.loads(text)["services"] == {"config": 1, "core": 1, "events": 1, "rmproxy": 1, "grpc": 1, "web": 1}
         (front_end,) = json.loads(text)["grpc"]

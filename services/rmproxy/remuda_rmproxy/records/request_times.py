@@ -154,7 +154,8 @@ class RequestTimes:
             self._asks -= 1
 
     def _allocated(self, own: _Times, fact: log_pb2.Allocated, found: list[Cause]) -> None:
-        cause = own.asks.pop((fact.allocation.applicationID, fact.allocation.allocationKey), None)
+        allocation = fact.allocation
+        cause = own.asks.pop((allocation.applicationID, allocation.allocationKey), None)
         if cause is not None:
             self._asks -= 1
             found.append(cause)
