@@ -133,7 +133,7 @@ async def listens(bus: NatsBus) -> bool:
     return True
 
 
-async def until(holds: Callable[[], Awaitable[bool]], within_s: float = 10.0) -> None:
+async def until(holds: Callable[[], Awaitable[bool]], within_s: float = 30.0) -> None:
     """Asks again and again; TimeoutError when it does not come to hold."""
     async with asyncio.timeout(within_s * PATIENCE):
         while not await holds():  # noqa: ASYNC110 - nothing tells a test when a server has done its work
@@ -143,7 +143,7 @@ async def until(holds: Callable[[], Awaitable[bool]], within_s: float = 10.0) ->
 async def placed(rm: ResourceManager, *keys: str) -> list[si.Allocation]:
     """Waits until all of them are; callbacks are moved on from."""
     found: dict[str, si.Allocation] = {}
-    async with asyncio.timeout(10 * PATIENCE):
+    async with asyncio.timeout(30 * PATIENCE):
         async for callback in rm.callbacks():
             if isinstance(callback, si.AllocationResponse):
                 found |= {one.allocationKey: one for one in callback.new}
