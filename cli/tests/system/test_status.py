@@ -14,6 +14,7 @@ from cli.tests.running import Lines, finished, remuda, status, stopped
 pytestmark = pytest.mark.timeout(120)
 
 
+@pytest.mark.timeout(300)
 async def test_tens_of_thousands_of_asks_that_wait(tmp_path: Path) -> None:
     process = await remuda("up", "--data", str(tmp_path), "--port", "0", "--plain")
     try:

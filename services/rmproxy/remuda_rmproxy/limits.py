@@ -137,8 +137,9 @@ QUESTION_RETRY: Final = RetryPolicy(0.2)
 
 # How long a registration waits for the core: a core takes over within seconds, and reads a configuration in one.
 CORE_TIMEOUT_S: Final = 10.0
-CONFIGURATION_TIMEOUT_S: Final = 5.0
-# Registrations and deregistrations of one RM: how many are answered at the same time, each for up to ten seconds; how
+# A process may have to start for a configuration, which takes seconds on a busy machine. An RM waits for both: 20 s.
+CONFIGURATION_TIMEOUT_S: Final = 8.0
+# Registrations and deregistrations of one RM: how many are answered at the same time, each for up to 18 seconds; how
 # many a second on average, and at once. An RM in a crash loop registers once a second.
 REGISTRATIONS_AT_ONCE: Final = 8
 REGISTRATIONS_PER_S: Final = 10.0
