@@ -12,6 +12,8 @@ from typing import Any, Literal
 import pytest
 from playwright.async_api import Page, async_playwright
 
+from tests.patience import READY_S
+
 CHROMIUM = shutil.which("chromium")
 AXE = Path(__file__).parent / "axe"
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium (apt-get install chromium)")
@@ -34,7 +36,7 @@ class Tab:
     async def shows(self, *words: str) -> None:
         """Waits for each."""
         for word in words:
-            await self.page.get_by_text(word, exact=False).filter(visible=True).first.wait_for(timeout=10_000)
+            await self.page.get_by_text(word, exact=False).filter(visible=True).first.wait_for(timeout=READY_S * 1_000)
 
     async def accessibility(self, axe: str) -> list[str]:
         """What axe-core takes for serious or critical."""
