@@ -13,7 +13,6 @@ import uuid
 from pathlib import Path
 
 import nats
-from nats.errors import TimeoutError as NoMessages
 from nats.js import JetStreamContext
 
 from remuda_proto.si.v1 import si_pb2 as si
@@ -113,7 +112,7 @@ async def main(url: str, file: Path) -> None:
     while not done:
         try:
             messages = await callbacks.fetch(100, timeout=1)
-        except NoMessages:
+        except TimeoutError:  # there are none; the client raises its own kind or the one of Python
             continue
         for message in messages:
             if message.subject.endswith(".callback.allocation") and not done:
