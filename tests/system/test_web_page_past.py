@@ -59,6 +59,9 @@ async def test_the_slider_shows_what_there_was_and_a_configuration_is_played(
         span = (await web.client.get(f"{_page_of(web)}api/v1/rms/rm-1/past")).json()
         await _shows_the_past(found, span["until_ms"], axe)
         await _plays_a_configuration(found, axe)
+        # Nothing is known of MOMENT. The console does not say of which request it speaks.
+        of_moment = "at=2000-01-01", "the server responded with a status of 404"
+        found.problems = [one for one in found.problems if not any(text in one for text in of_moment)]
         await replays.close()
         copying.cancel()
         await asyncio.gather(copying, return_exceptions=True)
@@ -86,7 +89,6 @@ async def _shows_the_past(found: Tab, until_ms: int, axe: str) -> None:
     assert "at=" not in await found.page.evaluate("location.hash")
     await found.open(f"queues/rm-1?at={MOMENT}")
     await found.shows("As it was at", "begins at")
-    found.problems = [one for one in found.problems if "404" not in one]
 
 
 async def _plays_a_configuration(found: Tab, axe: str) -> None:
