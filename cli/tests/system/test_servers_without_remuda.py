@@ -13,6 +13,7 @@ from cli.tests.test_commands import ASKS_A_SYSTEM
 from cli.tests.test_mistakes import NOWHERE
 from remuda.embedded import NatsServer, free_port
 from remuda.embedded.nats_server import _binary
+from tests.patience import PATIENCE
 
 
 async def _all_say_why(commands: Sequence[Sequence[str]], url: str) -> None:
@@ -38,15 +39,11 @@ async def test_a_server_without_jetstream(tmp_path: Path) -> None:
         await plain.wait()
 
 
-async def test_no_server_is_said_at_once() -> None:
-    """In hardly more than twice the time of a command that asks no server: within a second on an idle machine."""
-    took, starts = [], []
+async def test_no_server_is_said_within_a_second() -> None:
+    took = []
     for command in (["queues", "rm"], ["status"], ["nodes"]):
         begun = time.monotonic()
         code, said = await finished(*command, "--nats", NOWHERE)
         took.append(time.monotonic() - begun)
         assert code == 1 and f"no NATS server answers at {NOWHERE}: Connection refused. `remuda up` starts" in said
-        begun = time.monotonic()
-        assert (await finished(*command, "--help"))[0] == 0
-        starts.append(time.monotonic() - begun)
-    assert min(took) < 2 * min(starts) + 0.3, (took, starts)
+    assert min(took) < 1.0 * PATIENCE, took
