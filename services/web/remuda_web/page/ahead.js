@@ -2,19 +2,22 @@
 // is shown first is asked for while all other modules are on their way.
 import { get, paths } from "./api.js";
 
-const answers = new Map();
+const answers = new Map(), asked = [];
 
 export function askAhead(path) {
-  const asked = get(path);
-  asked.catch(() => {}); // the view meets the error
-  answers.set(path, asked);
+  const answer = get(path);
+  asked.push(answer.catch(() => {})); // the view meets the error
+  answers.set(path, answer);
 }
+
+// Resolved when all that was asked for ahead until now is answered.
+export const answeredAhead = () => Promise.all(asked);
 
 // The answer, once; then a view asks for itself.
 export function askedAhead(path) {
-  const asked = answers.get(path);
+  const answer = answers.get(path);
   answers.delete(path);
-  return asked;
+  return answer;
 }
 
 askAhead(paths.rms);

@@ -1,6 +1,7 @@
 // The web page: what is on top of every view, and the views. Most of them show one resource manager. Each is loaded when it
 // is shown first.
 import { html, render, useEffect, useState } from "./html.js";
+import { answeredAhead } from "./ahead.js";
 import { paths } from "./api.js";
 import { askRowsAhead, useData } from "./data.js";
 import { showUnits } from "./format.js";
@@ -15,11 +16,12 @@ const OF_ALL = ["events", "configuration", "system"];
 const POOLS = "pools";
 // Lists that are queries of the same name.
 const LISTS = ["queues", "applications", "nodes"];
-// The other views are loaded behind the first one.
+// The other views are loaded so long after what is shown first has come.
 const OTHERS_AFTER_MS = 1500;
 const UNITS_EVERY_MS = 60000;
 const WELCOME = "welcome"; // in place of views that need a resource manager, while there is none
 
+const quietly = () => {}; // a view that is shown says what failed
 const loaded = new Map(); // components, by the name of their view
 async function load(view) {
   const module = await import(`./views/${view}.js`);
@@ -43,8 +45,7 @@ function useView(view) {
 function usePastSlider(at) {
   const [Past, set] = useState();
   useEffect(() => {
-    const waiting = setTimeout(() => import("./past.js").then((module) => set(() => module.Past), () => {}), at ? 0 : OTHERS_AFTER_MS);
-    return () => clearTimeout(waiting);
+    (at ? Promise.resolve() : firstIsHere).then(() => import("./past.js")).then((module) => set(() => module.Past), quietly);
   }, [Boolean(at)]);
   return Past;
 }
@@ -77,9 +78,10 @@ function Page() {
         : (data || !needsRm) && View && html`<${View} key=${`${view} ${rm} ${place.item} ${place.visit}`} rm=${rm} item=${place.item} />`}</main>`;
 }
 
-const start = here(), quietly = () => {}; // a view that is shown says what failed
+const start = here();
 showMoment(start);
-load(viewOf(start)).catch(quietly);
+const firstView = load(viewOf(start)).catch(quietly);
 if (start.rm && LISTS.includes(viewOf(start)) && !start.item) askRowsAhead(paths.rm(start.rm, viewOf(start)));
+const firstIsHere = Promise.all([firstView, answeredAhead()]).then(() => new Promise((resolve) => setTimeout(resolve, OTHERS_AFTER_MS)));
 render(html`<${Page} />`, document.body);
-setTimeout(() => VIEWS.forEach((view) => load(view).catch(quietly)), OTHERS_AFTER_MS);
+firstIsHere.then(() => VIEWS.forEach((view) => load(view).catch(quietly)));

@@ -9,7 +9,6 @@ import { NodeMap } from "../node_map.js";
 import { colourings, queuesOfNodes, resourcesOf, shareOf, used } from "../node_colours.js";
 import { Bar, Bars, Choice, Facts, Search, State, StateBadge, matching } from "../parts.js";
 import { go, link, useOption } from "../place.js";
-import { AllocationList } from "./application_lists.js";
 
 // Allocations that are read to colour nodes by queue.
 const ALLOCATIONS = 50000;
@@ -72,12 +71,14 @@ function Overview({ rm, rows }) {
     <${List} label="Nodes" columns=${columns} rows=${found} keyOf=${(one) => `${one.partition} ${one.id}`} rowHeight=${38} />`}`;
 }
 
-// The view of racks is loaded when somebody looks at it.
-function Racks(properties) {
+// A component that is loaded when somebody looks at it.
+const later = (load) => (properties) => {
   const [View, set] = useState(null);
-  useEffect(() => { import("../racks.js").then((module) => set(() => module.Racks)); }, []);
+  useEffect(() => { load().then((component) => set(() => component)); }, []);
   return View ? html`<${View} ...${properties} />` : html`<${State} ready=${false} />`;
-}
+};
+const Racks = later(() => import("../racks.js").then((module) => module.Racks));
+const AllocationList = later(() => import("./application_lists.js").then((module) => module.AllocationList));
 
 // What is free on each device, such as `GPU-a 0.5, GPU-b unfit`.
 const devicesText = ({ unit, names, free, unfit }) => names.map((name, at) => `${name} ${unfit.includes(name) ? "unfit" : free[at] >= unit ? "free" : free[at] <= 0 ? "full" : `${Math.round((100 * free[at]) / unit)} % free`}`).join(", ");
