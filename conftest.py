@@ -1,5 +1,5 @@
-"""For all tests: a real nats-server of their own, up within a tenth of a second, and a connection to it with all
-streams declared. The logging configuration of a command ends with its test. And the cost of work, counted in calls.
+"""Fixtures of all tests: a real nats-server of their own, up within a tenth of a second, and a connection to it with
+all streams declared. The logging configuration of a command ends with its test. And the cost of work, counted in calls.
 
 How long hypothesis searches: HYPOTHESIS_PROFILE=long for a night, otherwise what a change has to pass; =mutants for
 what only has to fail, where no smaller example is looked for."""

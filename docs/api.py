@@ -22,7 +22,7 @@ CALLERS = {
 
 
 def tables() -> str:
-    """By service and callers, in the order of the methods."""
+    """Writes the tables of methods by service and callers, in the order of the methods."""
     known = {(method.service, method.name): method for method in methods()}
     lines = []
     for service in SERVICES:

@@ -43,7 +43,7 @@ def section(walk: Walk) -> str:
 
 
 def link(hop: Hop) -> str:
-    """To the file, from tour.md."""
+    """The link to the file of a hop, from tour.md."""
     return f"../{Path(code_of(hop.function).co_filename).resolve().relative_to(ROOT).as_posix()}"
 
 
@@ -73,7 +73,7 @@ def target(path: str) -> str:
 
 
 def sections() -> dict[str, str]:
-    """By marker."""
+    """The sections that this module writes, by their marker."""
     written = {name: section(walk) for name, walk in WALKS.items()}
     written |= {name: places(addition) for name, addition in ADDITIONS.items()}
     return {f"<!-- written by docs/tour.py: {name} -->": text for name, text in written.items()}

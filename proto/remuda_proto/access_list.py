@@ -29,7 +29,7 @@ class AccessList:
 
     @classmethod
     def read(cls, text: str) -> AccessList:
-        """As `parse`, for a list that has been checked."""
+        """Reads a list that has been checked; `parse` checks it."""
         fields = _fields(text)
         if [EVERYONE] in fields:
             return cls(everyone=True)

@@ -51,7 +51,7 @@ SHOWN_PROBLEMS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """At most `most` bytes. `cut`: a longer one is shortened, not refused."""
+    """A text of at most `most` bytes. `cut`: a longer one is shortened, not refused."""
 
     most: int
     why: str
@@ -60,7 +60,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """At most `most` texts of at most `each` bytes, together at most `total` bytes."""
+    """A list of at most `most` texts of at most `each` bytes, together at most `total` bytes."""
 
     most: int
     each: int
@@ -70,7 +70,7 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class TextMap:
-    """At most `most` entries; a key has at most `key` bytes, a value `value`, all together `total`."""
+    """A map of at most `most` entries; a key has at most `key` bytes, a value `value`, all together `total`."""
 
     most: int
     key: int
@@ -81,8 +81,8 @@ class TextMap:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """At most `most` elements, or entries of a map whose keys have at most `key` bytes; an element has bounds of its
-    own."""
+    """A list of at most `most` elements, or a map of as many entries whose keys have at most `key` bytes; an element
+    has bounds of its own."""
 
     most: int
     why: str
@@ -91,8 +91,8 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """From `least` to `most`. `saturates`: a number outside counts as the nearest one inside; otherwise the item is
-    refused."""
+    """A number from `least` to `most`. `saturates`: a number outside counts as the nearest one inside; otherwise the
+    item is refused."""
 
     least: int
     most: int
@@ -367,7 +367,7 @@ def problem_of_resource_names(field: str, names: Collection[str]) -> str | None:
 
 
 def size_of(text: str) -> int:
-    """In bytes."""
+    """The size of a text in UTF-8, in bytes."""
     return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
 
 

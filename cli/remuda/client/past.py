@@ -51,7 +51,7 @@ class _Timed(msgspec.Struct):
 
 
 def select(at: str | None, archive: str | None, options: tuple[str, ...]) -> None:
-    """For all connections of this process. Raises UserError for a time that is none."""
+    """Selects the moment that all connections of this process ask about. Raises UserError for a time that is none."""
     global _selected  # noqa: PLW0603 - an option of the command line, as the environment is
     _selected = None
     if at is None:

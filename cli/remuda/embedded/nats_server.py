@@ -228,8 +228,8 @@ def _binary() -> str:
 
 
 def free_port(host: str) -> int:
-    """Below the ports that outgoing connections get: of those, one may be taken before the server is up, and a client
-    that reconnects to a server that is down may even be connected to itself."""
+    """Returns a port below those that outgoing connections get: of those, one may be taken before the server is up, and
+    a client that reconnects to a server that is down may even be connected to itself."""
     lowest = int(EPHEMERAL_PORTS.read_text().split()[0]) if EPHEMERAL_PORTS.exists() else 32_768
     candidates = range(10_000, lowest) if lowest > 11_000 else range(20_000, 60_000)
     for _ in range(100):

@@ -29,7 +29,8 @@ Shown = tuple[Restored, Queries]
 
 
 class Answers:
-    """From one archive. Readers of different moments do not wait for each other, and those of one moment share it."""
+    """Answers from one archive. Readers of different moments do not wait for each other; readers of one moment share
+    it."""
 
     def __init__(self, store: Store, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._store = store

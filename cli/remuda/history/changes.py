@@ -103,7 +103,7 @@ class Change:
         return None in [*(one.count for one in self.added), *(one.count for one in self.quotas)]
 
     def with_count(self, count: int) -> Change:
-        """With this number of the nodes, or of steps of the quota, that are searched for."""
+        """Returns the change with this number of the nodes, or of steps of the quota, that are searched for."""
         return dataclasses.replace(
             self,
             text=self.text.replace(f"+{SEARCHED}", f"+{count}"),

@@ -56,7 +56,8 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """Between two commits. `configuration`: the checksums. `facts`: how many there are of each kind."""
+    """What has changed between two commits. `configuration`: the checksums. `facts`: how many there are of each
+    kind."""
 
     rm: str
     log_seqs: tuple[int, int]

@@ -69,7 +69,7 @@ class Condition:
     text: str
 
     def holds(self, state: State) -> bool:
-        """In any partition."""
+        """Says whether the condition holds in any partition."""
         rows = [row for row in map(self._row, self._partitions(state)) if row is not None]
         if not rows and self.kind == "rm":
             rows = [_of_rm(state)]

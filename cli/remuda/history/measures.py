@@ -40,7 +40,7 @@ class Series:
         self._areas = [0.0] * POINTS
 
     def change(self, amount: int, place: float) -> None:
-        """From then on, there is so much more. `place`: in parts of the period, from its beginning."""
+        """Adds so much from `place` on, which is counted in parts of the period, from its beginning."""
         number = int(place)
         if number < POINTS:
             self._areas[number] += amount * (number + 1 - place)
@@ -96,7 +96,8 @@ class Times:
 
 @dataclass(slots=True)
 class Waits:
-    """In ms. `still`: of asks that wait in the end, so far."""
+    """Times that asks waited, in ms. `still`: the number of asks that wait in the end, and how long they have so
+    far."""
 
     ended: Times = field(default_factory=Times)
     total_ms: int = 0
@@ -337,7 +338,8 @@ class Measures:
         self._asked.clear()
 
     def report(self) -> dict[str, Any]:
-        """As JSON: waits by queue and user, mean use by resource, series, preemptions, gangs, fairness."""
+        """Returns the measures as JSON: waits by queue and user, mean use by resource, series, preemptions, gangs,
+        fairness."""
         capacity = {one: self._used[kind, name, one].means() for kind, name, one in self._used if kind == "capacity"}
         series: dict[str, dict[str, dict[str, list[float]]]] = {"queue": {}, "user": {}, "all": {}}
         for (kind, name, resource), found in self._used.items():

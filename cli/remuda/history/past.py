@@ -36,7 +36,7 @@ class At:
 
     @property
     def text(self) -> str:
-        """As `when.at_of` reads it; empty: the last commit."""
+        """The moment as `when.at_of` reads it; empty: the last commit."""
         if self.seq is not None:
             return str(self.seq)
         return "" if self.ms is None else datetime.fromtimestamp(self.ms / 1_000, UTC).isoformat()

@@ -145,8 +145,8 @@ async def search(period: Period, change: Change, goal: Goal, most: int, progress
 
 
 async def play_all(period: Period, changes: Sequence[Change], progress: Progress) -> list[dict[str, Any]]:
-    """At most as many at once as there are processors. In the order of `changes`. `applications` of each is the file
-    with their waits."""
+    """Plays each change, at most as many at once as there are processors, and returns their results in the order of
+    `changes`. `applications` of each is the file with their waits."""
     turns = asyncio.Semaphore(max(1, os.cpu_count() or 1))
 
     async def played(change: Change) -> dict[str, Any]:

@@ -90,7 +90,7 @@ class Following:
         self.shadows: dict[str, Shadow] = {}
 
     async def run(self) -> None:
-        """Until cancelled. An RM that is forgotten is followed no more."""
+        """Follows every RM until it is cancelled, or until the RM is forgotten."""
         tidying = Tidying(self._store, self._settings.keep_s, 0, clock_ms)
         running: dict[str, asyncio.Task[None]] = {}
         try:

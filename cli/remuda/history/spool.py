@@ -55,8 +55,8 @@ class Run(NamedTuple):
 
 
 class Sample:
-    """At most `most` values of a series, chosen by the hashes of their names: as good as any other, and the same each
-    time."""
+    """A sample of at most `most` values of a series, chosen by the hashes of their names: as good as any other sample,
+    and the same each time."""
 
     __slots__ = ("_chosen", "_most")
 

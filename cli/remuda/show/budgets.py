@@ -51,7 +51,8 @@ def table(queues: list[QueueTree], now_ms: float) -> Table:
 
 
 def used_up(use: BudgetUse, name: str, now_ms: float) -> str:
-    """At the rate of the period so far; of the resource that is used up first."""
+    """Says when the budget is used up at the rate of the period so far. `name`: told only of the resource that is used
+    up first."""
     if use.reached != name:
         return "-"
     left_ms = use.reached_ms - now_ms

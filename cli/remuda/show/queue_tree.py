@@ -126,7 +126,7 @@ def _walk(queue: QueueTree, depth: int) -> Iterator[tuple[int, QueueTree]]:
 
 
 def applications(queue: QueueTree) -> int:
-    """In it and below it."""
+    """The number of applications in the queue and below it."""
     return queue.applications + sum(map(applications, queue.children))
 
 

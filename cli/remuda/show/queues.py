@@ -104,7 +104,7 @@ def _applications(count: int, first: Sequence[DrainingApplication]) -> str:
 
 
 def lasting(ms: float) -> str:
-    """In the two largest units: 2 d 3 h, 3 h 5 min, 12 min."""
+    """Writes a duration in its two largest units: 2 d 3 h, 3 h 5 min, 12 min."""
     minutes = max(0, int(ms // 60_000))
     days, hours = minutes // 1_440, minutes // 60 % 24
     if days:

@@ -84,7 +84,7 @@ class Period:
     end: At
 
     def words(self) -> list[str]:
-        """As arguments of another version."""
+        """The period as arguments of a command of another version."""
         times = [("--since", self.begin.text if self.begin is not None else ""), ("--until", self.end.text)]
         of_store = [f"--archive-option={one}" for one in self.options]
         return [self.rm, f"--archive={self.archive}", *of_store, *(f"{name}={text}" for name, text in times if text)]

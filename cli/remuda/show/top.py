@@ -48,7 +48,7 @@ class Moment:
 
 
 def top(url: str, rm: str | None, plain: bool) -> None:
-    """Until Ctrl-C; once where there is no terminal."""
+    """Shows what happens until Ctrl-C; once where there is no terminal."""
     with contextlib.suppress(Stopped):
         event_loop.run(lambda: _top(url, rm, is_live(plain)))
 
@@ -101,7 +101,7 @@ async def _moment(bus: Bus, rm: str, before: Moment | None) -> Moment:
 
 
 def screen(moments: Sequence[Moment], width: int, height: int | None) -> RenderableType:
-    """At most `height` - 1 rows; None: as many as there are. Pure."""
+    """Draws a screen of at most `height` - 1 rows; None: as many as there are. Pure."""
     if not moments:
         return Text("no resource manager is registered", style="dim")
     rows = None if height is None else max(4, (height - 1) // len(moments))

@@ -55,7 +55,7 @@ def position_of(ask: ExplainedAsk) -> str:
 
 
 def holders_of(ask: ExplainedAsk, now_ms: float) -> Iterator[str]:
-    """For each constraint who holds what the ask waits for; "": nobody does."""
+    """Yields for each constraint who holds what the ask waits for; "": nobody does."""
     for constraint in ask.constraints:
         holders = constraint.holders or Holders()
         names = [_holder(holder, constraint, now_ms) for holder in holders.rows]

@@ -26,7 +26,7 @@ def _used(used: int, unit: int) -> str:
 
 
 def drawn_all(all_devices: Sequence[NodeDevices]) -> str:
-    """With the names of resources, if there are several."""
+    """Draws the devices of each resource, with the names of resources if there are several."""
     if len(all_devices) == 1:
         return drawn(all_devices[0])
     return ", ".join(f"{one.resource} {drawn(one)}" for one in all_devices)

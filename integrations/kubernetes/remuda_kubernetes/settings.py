@@ -15,7 +15,7 @@ from remuda_replication.process import Settings
 
 
 class KubernetesSettings(Settings):
-    """On the bus, the front end is an RM and has the permissions of one."""
+    """Settings of the Kubernetes front end. On the bus, it is an RM and has the permissions of one."""
 
     is_rm: ClassVar[bool] = True
 

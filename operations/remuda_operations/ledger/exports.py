@@ -39,7 +39,7 @@ class Costs(NamedTuple):
 
 
 def by_of(by: Sequence[str], prices: Prices | None) -> tuple[str, ...]:
-    """By what rows have to be read, so that prices can be told."""
+    """The names by which rows have to be read, so that prices can be told."""
     needed = prices.needs if prices is not None else ()
     return (*by, *(name for name in needed if name not in by and not (TAGS in by and name.startswith(TAG))))
 

@@ -35,7 +35,7 @@ async def faults(bus: Bus) -> list[Row]:
 
 
 async def faults_of(bus: Bus, rm_id: str) -> list[Row]:
-    """As `faults`, of one RM."""
+    """The faults of one RM, in the rows of `faults`."""
     kept = [await bus.get(subjects.FAULTS.name, subjects.fault_key(rm_id, stream)) for stream in STREAMS]
     found = [_decoded(entry.key, entry.value) for entry in kept if entry is not None and entry.value]
     return sorted(found, key=lambda fault: -fault["at_ms"])

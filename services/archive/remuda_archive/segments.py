@@ -49,7 +49,7 @@ class At(msgspec.Struct, frozen=True):
 
     @property
     def position(self) -> Position:
-        """In the log's chain."""
+        """The segment's position in the log's chain."""
         return Position(self.seq, bytes.fromhex(self.digest))
 
 

@@ -44,7 +44,7 @@ def zone_named(name: str) -> ZoneInfo | None:
 
 
 def milliseconds_of(at: datetime) -> int:
-    """Since 1970."""
+    """The milliseconds from 1970 to this moment."""
     return (at - _EPOCH) // timedelta(milliseconds=1)
 
 
@@ -60,7 +60,7 @@ def instant_in(text: str, zone: ZoneInfo) -> int | None:
 
 
 def time_of_day(text: str) -> int | None:
-    """In ms after midnight."""
+    """Reads a time of day, in ms after midnight; None: it is none."""
     found = _TIME.fullmatch(text)
     return (int(found[1]) * 60 + int(found[2])) * 60_000 if found else None
 

@@ -41,7 +41,7 @@ def findings_in(text: str) -> list[Finding]:
 
 
 class AdviceOnText(NamedTuple):
-    """As `Advice`, each with its path and line."""
+    """The advice of `Advice`, each with its path and line."""
 
     warnings: list[Problem]
     versions: list[Problem]

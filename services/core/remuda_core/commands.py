@@ -126,7 +126,8 @@ class AnswerPredicate(Command):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """About one node. `reason`: why the RM refuses it; "": it does not. `holds_ms`: 0: until the node changes."""
+    """An RM's verdict about one node. `reason`: why the RM refuses it; "": it does not. `holds_ms`: 0: until the node
+    changes."""
 
     node_id: str
     reason: str = ""

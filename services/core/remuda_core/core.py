@@ -48,9 +48,9 @@ class Core:
         return facts
 
     def handle_in_steps(self, commands: Iterable[Command], now_ms: int, facts: list[Fact]) -> Iterator[None]:
-        """Like `handle_all`, with a yield after every command, every FACTS_PER_STEP facts, every QueueChanged and every
-        INDEXED_PER_STEP items of an index that is built. Between steps the host may do other work, but must not use
-        this state. Facts are appended to `facts`, which the host may clear."""
+        """Does what `handle_all` does, with a yield after every command, every FACTS_PER_STEP facts, every QueueChanged
+        and every INDEXED_PER_STEP items of an index that is built. Between steps the host may do other work, but must
+        not use this state. Facts are appended to `facts`, which the host may clear."""
         state, index = self.state, self.index
         write, apply = BY_FACT, index.apply
         state.now_ms = now_ms = max(now_ms, state.now_ms)

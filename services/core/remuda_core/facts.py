@@ -757,7 +757,7 @@ class QuotaExcessEnded(QueueFact):
 
 
 class QuotaLent(PartitionFact):
-    """Until a time the lender has so much less of its maximum, or of its guarantee, and the borrower so much more.
+    """The lender has so much less of its maximum, or of its guarantee, until a time, and the borrower so much more.
     Facts with the changed settings of both queues follow."""
 
     lender: str

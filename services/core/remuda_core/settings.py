@@ -33,7 +33,7 @@ CALENDARS: Final = (DAY, WEEK, MONTH)
 
 
 class Offset(Settings):
-    """From this time on, in ms since 1970, clocks are ahead of UTC by so much."""
+    """Clocks are ahead of UTC by so much, from a time on in ms since 1970."""
 
     from_ms: int
     offset_ms: int

@@ -37,8 +37,8 @@ async def follow_log(
     open_log: Callable[[D], Awaitable[LogReader]],
     follow: Callable[[D, LogReader], Awaitable[None]],
 ) -> None:
-    """Until the RM is halted; outages are retried. `kind`: of its faults. `resumes`: where it goes on, for the log.
-    `openings` bounds how many are opened at the same time. Raises HistoryChanged."""
+    """Follows the log until the RM is halted; outages are retried. `kind`: of its faults. `resumes`: where it goes on,
+    for its log lines. `openings` bounds how many are opened at the same time. Raises HistoryChanged."""
     while True:
         derived: D | None = None
         try:

@@ -41,7 +41,7 @@ class StoryReading:
 
     @classmethod
     async def resumed(cls, bus: Bus, rm: str, target: StoryTarget, log_seq: int) -> StoryReading:
-        """From the commit at `log_seq` on, which another reading has reached. From the beginning where the log no
+        """Reads on from the commit at `log_seq`, which another reading has reached; from the beginning where the log no
         longer has it."""
         try:
             first, _ = await first_part(bus, rm, log_seq)

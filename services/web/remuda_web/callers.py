@@ -33,7 +33,7 @@ def sender_of(request: Request) -> Sender | None:
 
 
 def caller_of(request: Request) -> Caller:
-    """Without a guard, nobody: who reads nothing and does not act."""
+    """The caller of a request. Without a guard it is nobody, who reads nothing and does not act."""
     found = request.scope.get("state", {}).get(_KEY, NOBODY)
     assert isinstance(found, Caller)
     return found

@@ -173,8 +173,8 @@ class DeviceHistory:
         self._partitions = {place: one for place, one in self._partitions.items() if place[0] in rms}
 
     def of(self, rm: str, partition: str) -> dict[str, Any]:
-        """As of a queue. Of each resource: `capacity`, what is `free`, what of it is on `whole` devices, and
-        `fragments`, which no waiting or common ask can use."""
+        """The history of a partition, in the form of a queue's. Of each resource: `capacity`, what is `free`, what of
+        it is on `whole` devices, and `fragments`, which no waiting or common ask can use."""
         known = self._partitions.get((rm, partition))
         found = known.shown() if known is not None else {"times": [], "resources": {}}
         return {"rm": rm, "partition": partition, "kept": known is not None,

@@ -130,7 +130,7 @@ class RestrictedSource:
         return [_partition(row) for row in await self._source.partitions(rm)]
 
     async def page(self, rm: str, kind: str, **arguments: Any) -> Row:
-        """As many rows as can be shown without a `next` that names a row which the operator does not see. For an
+        """Returns as many rows as can be shown without a `next` that names a row which the operator does not see. Of an
         application of others the answer is that it does not exist."""
         named, at = arguments.get("application"), arguments.get("at")
         if kind in _OF_APPLICATIONS and named is not None and named not in await self._visible_names(rm, at):

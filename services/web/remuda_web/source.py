@@ -101,7 +101,7 @@ class Source(Protocol):
         ...
 
     async def events(self, start: int, count: int) -> Events:
-        """At most `count` records from the position `start` on."""
+        """Returns at most `count` records from the position `start` on."""
         ...
 
     def new_events(self, count: int) -> AsyncGenerator[Group]:

@@ -40,7 +40,7 @@ PLOT_ROWS = 14
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """As on the command line."""
+    """The options of `remuda load`, as on the command line."""
 
     nats: str | None
     nodes: int

@@ -187,7 +187,7 @@ class RbdDisk(Api):
 
 
 class Disks(Api, frozen=True):
-    """At most one: where a volume is, if a plugin of Kubernetes itself attaches it."""
+    """Where a volume is, if a plugin of Kubernetes itself attaches it: at most one of the fields is set."""
 
     aws_elastic_block_store: EbsDisk | None = None
     gce_persistent_disk: GceDisk | None = None

@@ -217,8 +217,9 @@ class Storage:
     # Claims that bind late
 
     def plan(self, pod: Pod, node: Node, *, jointly: bool = True) -> Plan:
-        """As the default scheduler chooses: one claim after the other, the smallest first. `jointly`: where that leaves
-        a claim without a volume, the claims are looked at together. The default scheduler does not."""
+        """Chooses volumes as the default scheduler does: one claim after the other, the smallest first. `jointly`:
+        where that leaves a claim without a volume, the claims are looked at together, which the default scheduler does
+        not do."""
         claims = self.late_claims(pod)
         plan = self._one_by_one(claims, node)
         if jointly and len(claims) > 1 and self._plan_refusal(plan, node):

@@ -143,7 +143,7 @@ class Nodes:
             entry.selected_at, entry.selected_by = at, _selected_by(entry)
 
     def binding_refused(self, name: str) -> None:
-        """After some refusals in a row the node counts as not ready, until it changes."""
+        """Counts a refused binding. After some in a row the node counts as not ready, until it changes."""
         entry = self._cache.nodes.get(name)
         if entry is not None:
             entry.failed_bindings += 1

@@ -74,7 +74,7 @@ class Level:
 
 
 class Usage:
-    """Per pool and kind, in the order of `PoolTree.ids`, summed up the tree: demand and allocations."""
+    """Demand and allocations per pool and kind, in the order of `PoolTree.ids`, summed up the tree."""
 
     def __init__(
         self, tree: PoolTree, demand: Amounts, slack_demand: Amounts, held: Amounts, slack_held: Amounts
@@ -89,7 +89,7 @@ class Usage:
 
 
 class Entitlements:
-    """Per pool and kind, in the order of `PoolTree.ids`."""
+    """Entitlements per pool and kind, in the order of `PoolTree.ids`."""
 
     def __init__(self, entitlement: Amounts, non_slack: Amounts, slack: Amounts) -> None:
         self.entitlement, self.non_slack, self.slack = entitlement, non_slack, slack

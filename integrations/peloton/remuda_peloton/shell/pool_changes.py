@@ -102,9 +102,9 @@ class PoolChanges:
 
 
 async def follow(path: Path, desk: Desk, state: Callable[[], State]) -> None:
-    """Without end: apply the file while this process leads, when the file or the pools have changed. A text that was
-    another one at the look before may be written still, and pools that are not in it yet would be deleted. One with a
-    problem changes nothing, and is tried again now and then: a pool with tasks is only in the way for a time."""
+    """Applies the file, without end, while this process leads, when the file or the pools have changed. A text that
+    differs from the look before may still be being written, and pools that are not in it yet would be deleted. A text
+    with a problem changes nothing, and is tried again now and then: a pool with tasks is only in the way for a time."""
     applied: tuple[str, dict[str, PoolConfig]] | None = None
     seen, complained, tried, again_s = "", "", "", 0.0
     while True:

@@ -130,8 +130,8 @@ NESTED: Final = (dict, list, deque, set)  # what is counted inside of a containe
 
 
 def sizes(state: State, index: Index | None = None) -> Counter[str]:
-    """By `Class.attribute`: the entries in all objects of the class, including nested containers. By `Class`: the
-    number of objects."""
+    """Counts by `Class.attribute` the entries in all objects of the class, including nested containers, and by `Class`
+    the objects."""
     return measured(state, index)[0]
 
 

@@ -13,7 +13,7 @@ from ..state import Partition, State
 
 
 def measure_work(state: State, partition: Partition, now_ms: int) -> Iterator[Fact]:
-    """At the end of a pass: measure the latest allocations, if there are enough new ones."""
+    """Measures the latest allocations at the end of a pass, if there are enough new ones."""
     prices, work = partition.prices, partition.work
     seen = work.allocations if work is not None else 0
     if (

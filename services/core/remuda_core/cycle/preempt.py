@@ -328,7 +328,8 @@ def best_node(
     others = {p.node for p in partition.preemptions.values() if p.pending is not pending}
 
     def stays(node: Node) -> bool:
-        """Until the bound of the ask, also if the victims take as long to leave as they may."""
+        """Says whether the node stays until the bound of the ask, also if the victims take as long to leave as they
+        may."""
         ask, at_ms = pending.ask, search.now_ms + RELEASE_OVERDUE_MS
         return ends_before(ask.tags, ask.execution_timeout_ms, node.leaves_for(pending), at_ms)
 

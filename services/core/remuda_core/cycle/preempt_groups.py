@@ -34,7 +34,7 @@ from .victims import Cost, Guards, VictimSearch, cost_of, going, helps
 
 
 class GroupPlan(msgspec.Struct, frozen=True):
-    """Without the victims, the cheapest first, the members fit on the nodes: so many repeats of each ask."""
+    """A set of victims, the cheapest first, without which the members fit on the nodes: so many repeats of each ask."""
 
     # The ask by which the preemption is known: that which is placed last, so the preemption lasts until all are.
     pending: PendingAsk

@@ -55,7 +55,7 @@ def booked_above_quotas(partition: Partition, queues: Iterable[Queue], fact: Fac
 
 
 def delay_of(partition: Partition, queue: Queue) -> int:
-    """For how long the queue keeps what is above its maximum, in ms. 0: for ever."""
+    """How long the queue keeps what is above its maximum, in ms. 0: for ever."""
     if not partition.settings.quota_preemption_enabled:
         return 0
     return quota_preemption_delay_ms(above.settings.properties for above in queue.path_to_root)

@@ -13,7 +13,8 @@ from .devices import lay_out_devices
 
 
 def leave_guests(state: State) -> None:
-    """Before the partitions are dropped. Asks that wait hold no room, and guests ask again."""
+    """Notes the allocations of guests before the partitions are dropped. Asks that wait hold no room, and guests ask
+    again."""
     for name, partition in state.partitions.items():
         for application in partition.applications.values():
             if application.allocations and is_guest(application.id):

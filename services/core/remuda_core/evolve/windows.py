@@ -50,7 +50,7 @@ def calendar_changed(partition: Partition, before: PartitionSettings | None = No
 
 
 def audiences_of(calendar: Iterable[Window]) -> tuple[str, ...]:
-    """For which asks nodes may leave by the calendar, in order. Empty: it is not about nodes."""
+    """The kinds of asks for which nodes may leave by the calendar, in order. Empty: it is not about nodes."""
     found = {_audience(window) for window in calendar if is_of_nodes(window)}
     return tuple(sorted({ALL, *found})) if found else ()
 

@@ -340,9 +340,9 @@ class ApplicationAsks(PriorityFifo):
         self.announced = {**there, ask.ask.priority: ask.seq}
 
     def unannounced(self, looks: int, most: int) -> list[PendingAsk]:
-        """At most `most` asks that were not announced yet, and of which no reason to wait was reported. `looks`: how
-        many pending repeats to look at. If there are no more than `most`, later calls return none until other asks
-        come."""
+        """Returns at most `most` asks that were not announced yet, and of which no reason to wait was reported.
+        `looks`: how many pending repeats to look at. If there are no more than `most`, later calls return none until
+        other asks come."""
         there_is = (max(asks[-1].seq for _, asks in self.by_priority() if asks), looks)
         if self.looked_at == there_is:
             return []

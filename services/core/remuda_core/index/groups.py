@@ -133,9 +133,9 @@ class Groups(GroupMembers):
             unlist(self.waiting, self.waits_for.pop(demand), demand)
 
     def settle(self) -> None:
-        """Before the next ask is sought: measure what groups with other members place next, and open demands that
-        may have found room. O(members) for each group that has changed, O(log n) for each kind of what demands wait
-        for where a node has gained room."""
+        """Measures, before the next ask is sought, what groups with other members place next, and opens demands that
+        may have found room. O(members) for each group that has changed, O(log n) for each kind of what demands wait for
+        where a node has gained room."""
         if self.changed:
             changed, self.changed = self.changed, {}
             for group in changed:
@@ -152,8 +152,8 @@ class Groups(GroupMembers):
                             self.index.open(demand)
 
     def opened_in_vain(self) -> tuple[Awaited, list[Demand]] | None:
-        """After a demand found no room: the others that were opened with it, if there is no room for them either. They
-        are closed without a search for each: a rack that has become free serves one group of many."""
+        """The demands that were opened with one that found no room, if there is no room for them either. They are
+        closed without a search for each: a rack that has become free serves one group of many."""
         awaited = self.failed
         demands = self.opened.pop(awaited, None) if awaited is not None else None
         if awaited is None or demands is None or self._may_fit(awaited):

@@ -79,7 +79,7 @@ class PackedNodes(NodeIndex):
         super()._reorder(group, node)
 
     def place(self, node: Node) -> NodeGroup | None:
-        """As there. The node may be in another domain."""
+        """Places the node as the base class does. The node may be in another domain."""
         self._dirty[self._entry(node)] = None
         return super().place(node)
 

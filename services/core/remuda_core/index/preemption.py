@@ -205,7 +205,7 @@ class Preemptors:
         self._passed.clear()
 
     def due_since(self, interval_ms: int, head: PendingAsk) -> int:
-        """Since when the ask whose turn it is, `head`, has been due, in ms."""
+        """The time since which the ask whose turn it is, `head`, has been due, in ms."""
         return self.groups[self._ready[0]].due_at_ms(head, interval_ms)
 
     def pass_over(self) -> None:

@@ -205,7 +205,7 @@ class PlaceTrees:
         raise AssertionError(f"no place for {demand.items}, which fits")
 
     def best_but(self, demand: Demand, refused: Container[str]) -> Node | None:
-        """As `best`, of the nodes that are not refused."""
+        """The node that `best` finds among those that are not refused."""
         best: Place | None = None
         lowest = 0
         for steps, level, need in self._plan_of(demand).looks:
@@ -356,7 +356,7 @@ class PricedNodes(NodeIndex):
             self.changed_nodes.add(entry)
 
     def place(self, node: Node) -> NodeGroup | None:
-        """As there. Verdicts about the node may have ended."""
+        """Places the node as the base class does. Verdicts about the node may have ended."""
         group = super().place(node)
         if self.of_classes:
             self.changed_nodes.add(self._entries[node.id])

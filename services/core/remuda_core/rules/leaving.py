@@ -98,5 +98,5 @@ def ends_before(tags: Mapping[str, str], bound_ms: int, leaves_ms: int, now_ms: 
 
 
 def still_ends_before(tags: Mapping[str, str], bound_ms: int, leaves_ms: int, now_ms: int) -> bool:
-    """As `ends_before`, to the millisecond: whether it still holds for what has been decided before."""
+    """Says to the millisecond whether what `ends_before` said still holds, for what has been decided before."""
     return leaves_ms >= ALWAYS_MS or now_ms + needed_ms(tags, bound_ms) <= leaves_ms

@@ -54,5 +54,5 @@ def group_of(levels: Sequence[Sequence[Limit]], groups: Sequence[str]) -> str:
 
 
 def limits_others(was: QueueSettings, now: QueueSettings) -> bool:
-    """With the new settings of a queue, applications are counted in other trackers or application limits."""
+    """Says whether the new settings of a queue count applications in other trackers or application limits."""
     return was.limits != now.limits or bool(was.max_applications) != bool(now.max_applications)

@@ -42,8 +42,8 @@ PRICES: Final[Mapping[str, Price]] = {FRAGMENTATION: fill_price}
 
 
 def fill_table(unit: int, shares: Iterable[int]) -> list[int]:
-    """For each amount up to the unit the most that these shares can take of a device with so much free. Without shares
-    only a whole device is of use."""
+    """Computes for each amount up to the unit the most that these shares can take of a device with so much free.
+    Without shares only a whole device is of use."""
     sizes, table = sorted(set(shares)), [0] * (unit + 1)
     for free in range(1, unit + 1):
         table[free] = max(table[free - 1], *(table[free - size] + size for size in sizes if size <= free), 0)

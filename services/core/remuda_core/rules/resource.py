@@ -57,7 +57,7 @@ def forget_zeros(amounts: dict[str, int], names: Iterable[str]) -> None:
 
 
 def raise_to(most: dict[str, int], amounts: Resource) -> None:
-    """For each name the larger of both amounts, in place; at most an int64. The result is not a sum that could be
+    """Raises each amount to the larger of both, in place; at most an int64. The result is not a sum that could be
     computed again, so snapshots have to hold it, whatever sums an RM reports."""
     for name, amount in amounts.items():
         if amount > most.get(name, 0):

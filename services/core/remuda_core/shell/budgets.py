@@ -10,7 +10,8 @@ from ..state import Budget
 
 
 def use_of(budget: Budget) -> rows.BudgetUse:
-    """In base units * hours, rounded down. The rate of the period so far says when a budget is used up."""
+    """The use of a budget in base units * hours, rounded down. The rate of the period so far says when a budget is used
+    up."""
     settings, now_ms = budget.settings, budget.clock.now_ms
     used = {name: budget.used_of(name) for name in budget.amounts}
     committed = {name: budget.committed_of(name) for name in budget.amounts}

@@ -110,7 +110,7 @@ class Replica:
         return b'%b,"log_seq":%d}' % (answer[:-1], position.seq)
 
     def moved(self) -> None:
-        """To be called when `position` has changed."""
+        """Wakes what waits for a position; called when `position` has changed."""
         for moved in self._waiting:
             if not moved.done():
                 moved.set_result(None)

@@ -173,8 +173,8 @@ class Kind(NamedTuple):
 
 
 def kinds_of(partition: Partition) -> dict[str, list[Kind]]:
-    """By resource: asks that wait, and those that are common among the latest allocations; the smallest share first.
-    Of very many kinds only the commonest count."""
+    """The kinds of asks by resource: those that wait, and those that are common among the latest allocations; the
+    smallest share first. Of very many kinds only the commonest count."""
     units = partition.settings.devices
     if not units:
         return {}

@@ -183,7 +183,7 @@ def usage(name: str, usage: Usage) -> rows.Usage:
 
 
 def max_in_force(partition: Partition, queue: Queue) -> dict[str, int]:
-    """For each resource the smallest maximum on the path to root, at most the total of the partition."""
+    """The smallest maximum on the path to root of each resource, at most the total of the partition."""
     least = dict(partition.total)
     for above in queue.path_to_root:
         for name, maximum in above.settings.max.items():
@@ -245,7 +245,7 @@ def maintenance_of(partition: Partition, node: Node) -> Window | None:
 
 
 def nodes_of_windows(partition: Partition) -> dict[str, list[Node]]:
-    """By the name of a window. O(nodes)."""
+    """The nodes of each window, by its name. O(nodes)."""
     found: dict[str, list[Node]] = {}
     for node in partition.nodes.values() if partition.settings.calendar else ():
         for name in node.windows:

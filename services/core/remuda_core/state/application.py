@@ -443,8 +443,8 @@ class PendingAsk(msgspec.Struct, eq=False):
 
     @property
     def waits_since_ms(self) -> int:
-        """Since when the ask has waited to reserve a node, in ms. After a time-out it waits anew, and others have that
-        pass."""
+        """The time since which the ask has waited to reserve a node, in ms. After a time-out it waits anew, and others
+        have that pass."""
         return self.timed_out_ms + 1 if self.timed_out_ms else self.at_ms
 
     @property

@@ -243,7 +243,7 @@ class Partition:
 
     @property
     def audiences(self) -> tuple[str, ...]:
-        """For which asks nodes may leave, in order. Empty: no node leaves."""
+        """The kinds of asks for which nodes may leave, in order. Empty: no node leaves."""
         return self.calendar_audiences or ((ALL,) if self.leaving else ())
 
     def named(self, application_id: str, key: str) -> list[Application]:

@@ -20,9 +20,9 @@ def after(at_ms: int, duration_ms: int) -> int:
 
 
 class Timer(NamedTuple):
-    """At `at_ms` something happens to an application, or to what `key` names in it, unless that has changed by then; or
-    to the queue or node `key`, where `application_id` is empty.
-    `kind` selects the function of `decide.expire` that handles it."""
+    """Something that happens at `at_ms` to an application, or to what `key` names in it, unless that has changed by
+    then; or to the queue or node `key`, where `application_id` is empty. `kind` selects the function of `decide.expire`
+    that handles it."""
 
     at_ms: int
     kind: str

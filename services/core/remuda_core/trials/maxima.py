@@ -20,7 +20,8 @@ class Maximum(NamedTuple):
 
 
 def maxima_ahead(partition: Partition, now_ms: int) -> dict[str, list[Maximum]]:
-    """By the path of the queue, the present maximum first. Queues whose maximum stays as it is are left out."""
+    """The maxima to come by the path of the queue, the present one first. Queues whose maximum stays as it is are left
+    out."""
     paths = {one.path for window in partition.settings.calendar for one in window.queues}
     paths |= {path for key in partition.loans if key.partition == partition.name for path in (key.lender, key.borrower)}
     found = {}

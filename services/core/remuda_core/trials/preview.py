@@ -60,7 +60,7 @@ def preview(core: Core, proposal: Configuration, unchanged: Played, passes: int,
 
 
 def as_of_rm(state: State, proposal: Configuration) -> Configuration:
-    """With the compatibility and the timing that the RM's registration has set: they are not part of a text."""
+    """Adds the compatibility and the timing that the RM's registration has set: they are not part of a text."""
     now = state.configuration
     return replace(
         proposal, compatibility=now.compatibility if now is not None else proposal.compatibility, timing=state.timing

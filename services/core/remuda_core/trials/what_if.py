@@ -335,7 +335,7 @@ class Amounts(msgspec.Struct, frozen=True):
 
 
 class Trials:
-    """At most `most` trials. Each one plays on a copy of its own."""
+    """Trials of one question, at most `most`. Each plays on a copy of its own."""
 
     def __init__(self, on_copy: OnCopy, ask: Ask, now_ms: int, most: int) -> None:
         self._on_copy = on_copy

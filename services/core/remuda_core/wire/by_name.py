@@ -29,7 +29,8 @@ Convert = Callable[[Any], Any]
 
 
 class Conversion(NamedTuple):
-    """To what protobuf stores, and from it. A writer may return None: then the field is not written."""
+    """How a value becomes what protobuf stores, and is read from it. A writer may return None: then the field is not
+    written."""
 
     write: Convert
     read: Convert

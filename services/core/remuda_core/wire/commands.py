@@ -86,7 +86,8 @@ def read_application_request(
 def read_allocation_request(
     message: si.AllocationRequest, refused: Refusals = NONE_REFUSED
 ) -> Iterable[commands.Command]:
-    """In the order in which the parts of a request take effect: reported allocations, asks, releases."""
+    """Yields commands in the order in which the parts of a request take effect: reported allocations, asks,
+    releases."""
     for position, allocation in enumerate(message.allocations):
         reason = refused.get(("allocations", position), NOT_REFUSED).get(0, "")
         if allocation.nodeID:

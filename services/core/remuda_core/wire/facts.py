@@ -44,7 +44,7 @@ def write_allocated(fact: facts.Allocated, message: log_pb2.Allocated) -> None:
 
 
 def write_accepted(fact: facts.AskAccepted | facts.AskChanged, message: Any) -> None:
-    """In place: copies of asks would take half of the time."""
+    """Writes the ask in place: copies of asks would take half of the time."""
     write_ask(fact.ask, message.ask)
     if fact.ignored:
         message.ignored = fact.ignored

@@ -55,7 +55,8 @@ def allocation_released(fact: log_pb2.AllocationReleased, at_ns: int) -> Records
 
 
 def placeholder_replaced(fact: log_pb2.PlaceholderReplaced, at_ns: int) -> Records:
-    """On the same node, the placeholder's resources become those of the real allocation, so the node has no record."""
+    """Records that a real allocation replaces a placeholder. On the same node, the placeholder's resources become those
+    of the real allocation, so the node has no record."""
     real, resource = fact.allocation.allocation, fact.placeholder_resource
     yield app(
         real.applicationID, Record.REMOVE, Record.ALLOC_REPLACED, at_ns,

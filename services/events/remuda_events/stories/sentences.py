@@ -143,7 +143,7 @@ def allocated(fact: log_pb2.Allocated) -> str:
 
 
 def on_devices(devices: Mapping[str, str]) -> str:
-    """For example: , on devices of gpu: GPU-a,GPU-c"""
+    """The end of a sentence, for example: , on devices of gpu: GPU-a,GPU-c"""
     return "".join(f", on devices of {name}: {devices[name]}" for name in sorted(devices))
 
 
@@ -229,7 +229,7 @@ def placeholder_replaced(fact: log_pb2.PlaceholderReplaced) -> str:
 
 
 def acted(action: log_pb2.Action) -> str:
-    """For example: alice kills application app-1"""
+    """The sentence of an operator's action, for example: operator alice kills application app-1"""
     verb, *objects = ACTIONS.get(action.kind, (f"does {action.kind} on", "application_id", "queue", "node_id", "uuid"))
     named = [value for each in objects if (value := getattr(action, each))]
     return f"operator {action.operator} {verb} {' '.join(named)}".rstrip()

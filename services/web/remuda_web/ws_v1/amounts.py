@@ -8,7 +8,7 @@ Amounts = Mapping[str, int]
 
 
 def percent(used: Amounts, whole: Amounts) -> dict[str, int]:
-    """For each resource that is used, the part of the whole in per cent, cut to an integer."""
+    """The part of the whole of each resource that is used, in per cent, cut to an integer."""
     return {name: int(used[name] / most * 100) for name, most in whole.items() if most > 0 and name in used}
 
 

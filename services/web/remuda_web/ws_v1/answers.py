@@ -153,7 +153,7 @@ class Answers:
         return await self._shown(place, rows, queue=path)
 
     async def applications_of_queue(self, partition: str, queue: str, state: str, status: str | None) -> list[Json]:
-        """As `applications_by_state`, of one queue."""
+        """The applications of one queue, in the form of `applications_by_state`."""
         place = await self._place(partition)
         path = (await self._queue(place, queue))["path"]
         return await self._in_state(place, state, status, queue=path)
