@@ -14,9 +14,9 @@ from google.protobuf.message_factory import GetMessageClass
 
 from remuda_bus.bus import Bus, BusError, Message, NoResponders, Refused
 from remuda_peloton.rules.resources import KINDS
-from remuda_peloton.shell.desk import Unavailable
 from remuda_peloton.shell.engine import Caller, Engine
 from remuda_peloton.shell.front import SERVICES, Front
+from remuda_peloton.shell.request_handler import Unavailable
 from remuda_peloton.wire.rpcs import RpcError
 from remuda_proto.peloton.api.v0.respool import respool_pb2
 from remuda_proto.peloton.private.resmgrsvc import resmgrsvc_pb2 as pb

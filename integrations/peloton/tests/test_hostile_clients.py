@@ -128,7 +128,7 @@ async def test_a_client_that_does_not_read(certificates: Path, monkeypatch: pyte
 
 
 async def test_long_polls_end(certificates: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("remuda_peloton.shell.desk.LONG_POLL_S", 0.05)
+    monkeypatch.setattr("remuda_peloton.shell.request_handler.LONG_POLL_S", 0.05)
     async with secure(certificates, ()) as server, hostile(certificates, server.port) as channel:
         began = time.monotonic()
         assert await channel.unary_unary(DEQUEUE)(message(f1=1, f2=2**32 - 1), timeout=WITHIN_S) == b""

@@ -23,8 +23,8 @@ from ..limits import RPCS_AT_ONCE, RPCS_OF_CALLER
 from ..rules.access import CHANGING, READ, ROLES
 from ..wire.rpcs import INVALID_ARGUMENT, Rpc, RpcError
 from .callers import Callers
-from .desk import Unavailable
 from .front import SERVICES, Front
+from .request_handler import Unavailable
 
 CONTENT_TYPE: Final = "Content-Type"
 JSON: Final = "application/json"

@@ -19,8 +19,8 @@ from ..rules.pools import find_by_path
 from ..state import State
 from ..wire import host_rpcs, pool_rpcs, rpcs
 from ..wire.rpcs import INVALID_ARGUMENT, Rpc, RpcError
-from .desk import Desk, Unavailable
 from .metrics import RESULTS, RPCS
+from .request_handler import RequestHandler, Unavailable
 
 # By the full name of the service: its descriptor, and its RPCs.
 SERVICES: Final = {
@@ -37,8 +37,8 @@ RESMGR, RESPOOL, HOSTS = SERVICES
 class Front:
     """`clients`: None: every client may call everything."""
 
-    def __init__(self, desk: Desk, clients: Clients | None = None) -> None:
-        self._desk = desk
+    def __init__(self, handler: RequestHandler, clients: Clients | None = None) -> None:
+        self._handler = handler
         self._clients = clients or Clients()
         self._responses = {
             name: GetMessageClass(described.methods_by_name[name].output_type)
@@ -65,7 +65,7 @@ class Front:
         try:
             request = await _read_json(rpc, payload) if as_json else read_request(rpc, payload)
             self._check_pool(name, request, paths)
-            response = await self._desk.answer(name, rpc, request)
+            response = await self._handler.answer(name, rpc, request)
         except RpcError:
             RPCS.labels(name, "refused").inc()
             raise
@@ -82,8 +82,8 @@ class Front:
         if "" in paths:
             return
         try:
-            for pool_id in pools_of(self._desk.state, name, request):
-                check_pool_access(paths, name, pool_id, self._desk.state.configs)
+            for pool_id in pools_of(self._handler.state, name, request):
+                check_pool_access(paths, name, pool_id, self._handler.state.configs)
         except Forbidden as error:
             raise RpcError("PERMISSION_DENIED", str(error)) from None
 

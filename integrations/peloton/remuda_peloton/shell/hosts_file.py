@@ -29,7 +29,7 @@ from ..rules.hosts import Host
 from ..state import State
 from ..wire import host_rpcs
 from ..wire.rpcs import RpcError
-from .desk import Desk, Unavailable
+from .request_handler import RequestHandler, Unavailable
 
 log = structlog.get_logger()
 
@@ -98,14 +98,14 @@ def _ports(where: str, text: str) -> tuple[int, int]:
     return int(first), int(last)
 
 
-async def follow(path: Path, desk: Desk, state: Callable[[], State]) -> None:
+async def follow(path: Path, handler: RequestHandler, state: Callable[[], State]) -> None:
     """Apply the file whenever it has changed, while this process leads. Runs without end."""
     complained: str | None = None
     while True:
-        if desk.leader is not None:
+        if handler.leader is not None:
             try:
                 wanted = await asyncio.to_thread(_read, path)
-                if await _apply(desk, state(), wanted):
+                if await _apply(handler, state(), wanted):
                     log.info("hosts file applied", file=str(path), hosts=len(wanted))
                 complained = None
             except (HostsFileError, OSError, UnicodeDecodeError, Unavailable, RpcError) as error:
@@ -123,7 +123,7 @@ def _read(path: Path) -> dict[str, log_pb2.Host]:
     return read_hosts(payload.decode())
 
 
-async def _apply(desk: Desk, state: State, wanted: dict[str, log_pb2.Host]) -> bool:
+async def _apply(handler: RequestHandler, state: State, wanted: dict[str, log_pb2.Host]) -> bool:
     """Returns whether something was different."""
     known: dict[str, Host] = {name: host for name, host in state.known_hosts.items() if not host.shared_with}
     put = [host for name, host in wanted.items() if known.get(name) != host_rpcs.host_of(host)]
@@ -134,5 +134,5 @@ async def _apply(desk: Desk, state: State, wanted: dict[str, log_pb2.Host]) -> b
     if removed:
         requests["RemoveHosts"] = hosts_pb2.RemoveHostsRequest(hostnames=removed)
     for name, request in requests.items():
-        await desk.answer(name, host_rpcs.RPCS[name], request)
+        await handler.answer(name, host_rpcs.RPCS[name], request)
     return bool(requests)

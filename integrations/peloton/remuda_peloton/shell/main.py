@@ -21,10 +21,10 @@ from remuda_replication.standby import Standby, Standbys
 from ..core import Core
 from ..rules.access import Clients
 from . import bus_server, hosts_file, metrics, pool_changes
-from .desk import Desk
 from .front import Front
 from .machine import ResmgrMachine
 from .operator_queries import OperatorQueries
+from .request_handler import RequestHandler
 from .server import Server
 from .settings import ResmgrSettings
 
@@ -42,20 +42,20 @@ async def main(bus: Bus, settings: ResmgrSettings, *, clock_ms: Callable[[], int
     members = Members(bus, settings.instance, settings.standbys, subjects.member_kind(log_id))
     halts = Halts(bus, members.name, clock_ms)
     core = Core(settings.rules())
-    desk = Desk(bus, log_id, core, lambda: any(one.hot for one in standbys.by_log.values()))
+    handler = RequestHandler(bus, log_id, core, lambda: any(one.hot for one in standbys.by_log.values()))
 
     def make(log_id: str) -> Standby:
         standby = Standby(bus, ResmgrMachine(log_id, core, settings.periods()), members, clock_ms, settings)
-        standby.applied = desk.applied
+        standby.applied = handler.applied
 
         def led_by(leader: Leader | None) -> None:
-            desk.leader = leader
+            handler.leader = leader
 
         standby.leads_by = led_by
         return standby
 
     standbys = Standbys(bus, members, halts, clock_ms, make)
-    front = Front(desk, Clients(settings.clients))
+    front = Front(handler, Clients(settings.clients))
     server = Server(front, settings.address, credentials(settings))
 
     async def about(_: Message) -> bytes:
@@ -70,16 +70,16 @@ async def main(bus: Bus, settings: ResmgrSettings, *, clock_ms: Callable[[], int
             tasks.create_task(metrics.measure_always(core))
             await server.start()
             await bus.serve(subjects.front_end(settings.instance, "resmgr"), about, "front-end")
-            await OperatorQueries(bus, settings.cluster, desk, core).serve()
+            await OperatorQueries(bus, settings.cluster, handler, core).serve()
             await bus_server.serve(bus, settings.cluster, front)
             administrators = settings.scheduler_administrators()
-            await pool_changes.PoolChanges(bus, settings.cluster, desk, settings.pools_file, administrators).serve()
+            await pool_changes.PoolChanges(bus, settings.cluster, handler, settings.pools_file, administrators).serve()
             if settings.pools_file is not None:
-                tasks.create_task(pool_changes.follow(settings.pools_file, desk, lambda: core.state))
+                tasks.create_task(pool_changes.follow(settings.pools_file, handler, lambda: core.state))
             log.info("listens for gRPC", host=settings.host, port=server.port)
             tasks.create_task(standbys.stand_by(log_id))
             if settings.hosts_file is not None:
-                tasks.create_task(hosts_file.follow(settings.hosts_file, desk, lambda: core.state))
+                tasks.create_task(hosts_file.follow(settings.hosts_file, handler, lambda: core.state))
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None
     finally:

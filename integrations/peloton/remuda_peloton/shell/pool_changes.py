@@ -24,16 +24,16 @@ from ..rules.pools import ROOT, PoolConfig
 from ..state import State
 from ..wire import pool_fields, pool_rpcs
 from ..wire.rpcs import RpcError
-from .desk import Desk, Unavailable
 from .pools_file import PoolsFile, PoolsFileError
+from .request_handler import RequestHandler, Unavailable
 
 log = structlog.get_logger()
 
 
-async def apply(desk: Desk, text: str) -> list[str]:
+async def apply(handler: RequestHandler, text: str) -> list[str]:
     """Apply a pools file. Returns the changes, in words. Raises PoolsFileError, RpcError, Unavailable."""
     described = await asyncio.to_thread(PoolsFile, text)
-    encoded = await desk.answer(pool_rpcs.APPLY, pool_rpcs.APPLY_POOLS, described.request)
+    encoded = await handler.answer(pool_rpcs.APPLY, pool_rpcs.APPLY_POOLS, described.request)
     answer = pb.ApplyPoolsResponse.FromString(encoded)
     if answer.problem:
         raise described.problem(answer)
@@ -45,8 +45,10 @@ class PoolChanges:
     `remuda.pools.<operator>.<groups>.<cluster>`, if they are among `administrators`. `file`: where pools are described;
     then they are changed there alone."""
 
-    def __init__(self, bus: Bus, cluster: str, desk: Desk, file: Path | None, administrators: AccessList) -> None:
-        self._bus, self._cluster, self._desk, self._file = bus, cluster, desk, file
+    def __init__(
+        self, bus: Bus, cluster: str, handler: RequestHandler, file: Path | None, administrators: AccessList
+    ) -> None:
+        self._bus, self._cluster, self._handler, self._file = bus, cluster, handler, file
         self._administrators = administrators
 
     async def serve(self) -> None:
@@ -54,7 +56,7 @@ class PoolChanges:
             (peloton_pools(self._cluster), self._answer_administrator, "pools_change"),
             (peloton_change("*", "*", self._cluster), self._answer_operator, "pools_change_by_operator"),
         ):
-            await self._bus.serve(subject, answer, name, lambda: self._desk.leader is not None)
+            await self._bus.serve(subject, answer, name, lambda: self._handler.leader is not None)
 
     async def _answer_administrator(self, message: Message) -> bytes:
         return await self._answer(message, "the administrator")
@@ -86,22 +88,22 @@ class PoolChanges:
         """`text`: all pools; or `path` with `set`, or with `delete`."""
         text, path, values = request.get("text"), request.get("path"), request.get("set")
         if isinstance(text, str):
-            return await apply(self._desk, text)
+            return await apply(self._handler, text)
         if not isinstance(path, str):
             raise Refused(f"path is {shown(path)}, expected that of a pool, or pools in YAML as text")
         if request.get("delete") is True:
             name, asked = pool_fields.delete(path)
         elif isinstance(values, dict) and all(isinstance(value, str) for value in values.values()):
-            name, asked = pool_fields.set_fields(self._desk.state, path, values)
+            name, asked = pool_fields.set_fields(self._handler.state, path, values)
         else:
             raise Refused(f"set is {shown(values)}, expected keys with values")
-        encoded = await self._desk.answer(name, pool_rpcs.RPCS[name], asked)
+        encoded = await self._handler.answer(name, pool_rpcs.RPCS[name], asked)
         if problem := pool_fields.problem_of(name, encoded):
             raise Refused(problem)
         return [f"{path} {'deleted' if name == pool_fields.DELETE else 'set'}"]
 
 
-async def follow(path: Path, desk: Desk, state: Callable[[], State]) -> None:
+async def follow(path: Path, handler: RequestHandler, state: Callable[[], State]) -> None:
     """Applies the file, without end, while this process leads, when the file or the pools have changed. A text that
     differs from the look before may still be being written, and pools that are not in it yet would be deleted. A text
     with a problem changes nothing, and is tried again now and then: a pool with tasks is only in the way for a time."""
@@ -109,7 +111,7 @@ async def follow(path: Path, desk: Desk, state: Callable[[], State]) -> None:
     seen, complained, tried, again_s = "", "", "", 0.0
     while True:
         await asyncio.sleep(limits.POOLS_FILE_S)
-        if desk.leader is None:
+        if handler.leader is None:
             applied = None
             continue
         again_s -= limits.POOLS_FILE_S
@@ -118,7 +120,7 @@ async def follow(path: Path, desk: Desk, state: Callable[[], State]) -> None:
             if seen != before or applied == (seen, _below_root(state())) or (seen == tried and again_s > 0):
                 continue
             tried, again_s = seen, limits.POOLS_RETRY_S
-            changes = await apply(desk, seen)
+            changes = await apply(handler, seen)
             applied, complained, tried = (seen, _below_root(state())), "", ""
             if changes:
                 log.info("pools file applied", file=str(path), changes=changes[: limits.POOL_CHANGES_SHOWN])

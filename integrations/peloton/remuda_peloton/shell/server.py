@@ -21,8 +21,8 @@ from remuda_operations.operators import certificate_names
 from .. import limits
 from ..wire.rpcs import INVALID_ARGUMENT, Rpc, RpcError
 from .callers import Caller, Callers, metadata_of, name_of
-from .desk import Unavailable
 from .front import SERVICES, Front
+from .request_handler import Unavailable
 
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", limits.REQUEST_BYTES),

@@ -15,10 +15,10 @@ from remuda_bus import subjects
 from remuda_bus.memory import MemoryBus
 from remuda_peloton.core import Core
 from remuda_peloton.rules.access import Clients
-from remuda_peloton.shell.desk import Desk
 from remuda_peloton.shell.front import RESMGR, RESPOOL, Front
 from remuda_peloton.shell.machine import ResmgrMachine
 from remuda_peloton.shell.main import wall_clock_ms
+from remuda_peloton.shell.request_handler import RequestHandler
 from remuda_peloton.shell.server import Server
 from remuda_peloton.shell.settings import ResmgrSettings
 from remuda_replication.leader import Leader
@@ -42,12 +42,12 @@ async def leading(
     """Serve the core by a leader on a bus in memory. Nothing happens by itself."""
     bus, log_id = MemoryBus(), subjects.peloton_log("default")
     machine = ResmgrMachine(log_id, core, None)
-    desk = Desk(bus, log_id, core, lambda: True)
+    handler = RequestHandler(bus, log_id, core, lambda: True)
     kept = Snapshots(bus, machine, ResmgrSettings())
     writer = LogWriter(bus, log_id, Position())
-    desk.leader = leader = Leader(bus, machine, 1, writer, clock_ms or wall_clock_ms, kept)
-    leader.applied = desk.applied
-    server = Server(Front(desk, clients), "127.0.0.1:0", credentials)
+    handler.leader = leader = Leader(bus, machine, 1, writer, clock_ms or wall_clock_ms, kept)
+    leader.applied = handler.applied
+    server = Server(Front(handler, clients), "127.0.0.1:0", credentials)
     running = asyncio.create_task(leader.lead(lambda: True))
     await server.start()
     try:

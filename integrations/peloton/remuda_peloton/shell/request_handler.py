@@ -1,5 +1,5 @@
-"""Takes RPCs: what changes something goes through the inbox, and is answered by the commit; questions are answered from
-the state that this process has, as leader or as follower."""
+"""Handles RPCs: what changes something goes through the inbox, and is answered by the commit; questions are answered
+from the state that this process has, as leader or as follower."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Unavailable(Exception):
     """Nothing is decided now. The caller should try again."""
 
 
-class Desk:
-    """`hot`: whether this process has caught up with the log."""
+class RequestHandler:
+    """Answers the RPCs of one process. `hot`: whether this process has caught up with the log."""
 
     def __init__(self, bus: Bus, log_id: str, core: Core, hot: Callable[[], bool]) -> None:
         self._bus = bus
