@@ -223,7 +223,9 @@ async def test_an_exception_at_one_answer_ends_neither_the_asking_nor_the_proces
     await bus.close()
 
 
-async def test_a_silent_rm_takes_a_bounded_number_of_tasks_and_is_asked_nothing_void() -> None:
+async def test_a_silent_rm_takes_a_bounded_number_of_tasks_and_is_asked_nothing_void(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The process asks all RMs. What the core withdraws meanwhile is not sent when there is room at last."""
     bus, asked, silent = MemoryBus(), Counter[str](), asyncio.Event()
 
@@ -235,9 +237,16 @@ async def test_a_silent_rm_takes_a_bounded_number_of_tasks_and_is_asked_nothing_
     await bus.serve(subjects.question("rm-1", "predicates"), rm, "predicates")
     async with asking(bus) as predicate_client:
         before = len(asyncio.all_tasks())
-        for batch in range(10):
-            questions = [question(1_000 * batch + number, within_ms=100) for number in range(1_000)]
-            predicate_client.ask([entry()], [(entry(), each) for each in questions])
+        batches = [
+            [(entry(), question(1_000 * batch + number, within_ms=100)) for number in range(1_000)]
+            for batch in range(10)
+        ]
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        with monkeypatch.context() as one_moment:  # all questions have the same deadline
+            one_moment.setattr(loop, "time", lambda: now)
+            for batch in batches:
+                predicate_client.ask([entry()], batch)
         tasks = len(asyncio.all_tasks()) - before
         assert tasks <= limits.QUESTIONS_AT_ONCE
         async with asyncio.timeout(5):
