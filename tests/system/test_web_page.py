@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -182,20 +183,33 @@ async def test_the_past_shows_use_by_hour_shares_and_waste(web: Web, width: int,
     await rm.__aexit__(None, None, None)
 
 
+def ledger_rows(counts: Mapping[str, int]) -> list[hours.Row]:
+    """A row for each kind, of so many hours of a core and a GiB."""
+    return [
+        hours.Row(hours.RowKey("default", "root.a", "alice", (), "app", kind), {
+            "vcore": count * 1_000 * hours.HOUR_MS, "memory": count * 2**30 * hours.HOUR_MS,
+        })
+        for kind, count in counts.items()
+    ]  # fmt: skip
+
+
 async def write_ledger(bus: Bus) -> None:
-    """A core in each of the last twelve hours, of which every fourth was preempted."""
+    """A core in each of the last twelve hours, of which every fourth was preempted. A day that is over has its sums,
+    from which it is read."""
     now_ms = time.time_ns() // 1_000_000
+    closed_ms, days = hours.hour_of(now_ms), defaultdict[int, Counter[str]](Counter)
     for back in range(1, 13):
-        hour_ms = hours.hour_of(now_ms) - back * hours.HOUR_MS
-        rows = [
-            hours.Row(hours.RowKey("default", "root.a", "alice", (), "app", kind), {
-                "vcore": 1_000 * hours.HOUR_MS, "memory": 2**30 * hours.HOUR_MS,
-            })
-            for kind in ("used", *(("lost",) if back % 4 == 0 else ()))
-        ]  # fmt: skip
-        for payload in hours.encode(hour_ms, rows):
+        hour_ms = closed_ms - back * hours.HOUR_MS
+        kinds = ["used", *(["lost"] if back % 4 == 0 else [])]
+        days[hours.day_of(hour_ms)].update(kinds)
+        for payload in hours.encode(hour_ms, ledger_rows(Counter(kinds))):
             await bus.append(subjects.ledger("rm-1", hour_ms // hours.HOUR_MS), payload)
-    mark = Bookmark(1, "", now_ms - 12 * hours.HOUR_MS, hours.hour_of(now_ms)).encode()
+    for day_ms, counts in days.items():
+        if day_ms < hours.day_of(closed_ms):
+            for payload in hours.encode(day_ms, ledger_rows(counts)):
+                day = day_ms // (hours.HOURS_OF_DAY * hours.HOUR_MS)
+                await bus.append(subjects.ledger_days("rm-1", day), payload)
+    mark = Bookmark(1, "", now_ms - 12 * hours.HOUR_MS, closed_ms).encode()
     await bus.put(subjects.EVENT_BOOKMARKS.name, subjects.ledger_key("rm-1"), mark)
 
 
