@@ -56,8 +56,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """What has changed between two commits. `configuration`: the checksums. `facts`: how many there are of each
-    kind."""
+    """The changes between two commits. `configuration`: the checksums. `facts`: how many there are of each kind."""
 
     rm: str
     log_seqs: tuple[int, int]

@@ -48,7 +48,7 @@ class OperatorQueries:
     def __init__(self, bus: Bus, cluster: str, handler: RequestHandler, core: Core) -> None:
         self._bus = bus
         self._cluster = cluster
-        self._requests = handler
+        self._handler = handler
         self._core = core
         self._story_turn, self._preview_turn = asyncio.Lock(), asyncio.Lock()
 
@@ -57,13 +57,13 @@ class OperatorQueries:
             "pools": self._pools, "explain": self._explain, "story": self._story, "preview": self._preview,
         }  # fmt: skip
         for kind in PELOTON_QUERIES:
-            handle = self._handler(answers[kind], FIELDS[kind])
+            handle = self._bus_handler(answers[kind], FIELDS[kind])
             await self._bus.serve(
-                subjects.peloton_query(self._cluster, kind), handle, kind, lambda: self._requests.leader is not None
+                subjects.peloton_query(self._cluster, kind), handle, kind, lambda: self._handler.leader is not None
             )
 
     @staticmethod
-    def _handler(
+    def _bus_handler(
         answer: Callable[[dict[str, Any]], Awaitable[bytes]], fields: Sequence[str]
     ) -> Callable[[Message], Awaitable[bytes]]:
         async def handle(message: Message) -> bytes:
@@ -89,7 +89,7 @@ class OperatorQueries:
             more = {"next": found[-1].path} if len(found) == limits.POOL_ROWS else {}
             return msgspec.json.encode({"pools": found, **more})
 
-        return await self._requests.ask(rows)
+        return await self._handler.ask(rows)
 
     async def _explain(self, request: dict[str, Any]) -> bytes:
         """`id`: of a task, a run, or gang/NUMBER."""
@@ -104,7 +104,7 @@ class OperatorQueries:
                     row.reason = f"{row.reason}; {elsewhere}"
             return msgspec.json.encode(found)
 
-        return await self._requests.ask(explained)
+        return await self._handler.ask(explained)
 
     async def _preview(self, request: dict[str, Any]) -> bytes:
         """`text`: all pools, as a file describes them. Refused as its application would be."""
@@ -124,7 +124,7 @@ class OperatorQueries:
                 except InvalidPool as problem:
                     raise Refused(str(described.problem(pool_rpcs.problem_of(problem)))) from None
 
-            return await self._requests.ask(previewed)
+            return await self._handler.ask(previewed)
 
     async def _story(self, request: dict[str, Any]) -> bytes:
         """`id`: of a task, a run or a pool, the path of a pool that exists, or gang/NUMBER. `after`: `next` of the page
@@ -142,7 +142,7 @@ class OperatorQueries:
 
     async def _lines(self, sought: str, after: Place) -> dict[str, Any]:
         """From the beginning of the log also for a later page: the gangs of a task are known from there."""
-        configs = self._requests.state.configs()
+        configs = self._handler.state.configs()
         if sought.startswith("/"):
             sought = find_by_path(sought, configs) or sought
         story = Story(sought, lambda pool_id: path_of(pool_id, configs) if pool_id in configs else pool_id)

@@ -57,7 +57,7 @@ class Victim(msgspec.Struct, frozen=True, gc=False):
 
 
 class Played(msgspec.Struct, frozen=True):
-    """What a pass has decided, in the order of the decisions."""
+    """The placements and victims of a play, in the order of the decisions."""
 
     placements: list[Placement]
     victims: list[Victim]

@@ -127,7 +127,7 @@ class PredicateClient:
             except Refused as refusal:
                 return answer_of(question, header_text(refusal.reason) or "the RM gave no reason")
             except BusError:  # the RM may be about to connect
-                await asyncio.sleep(min(limits.QUESTION_RETRY.first_pause_s, max(0.0, deadline - now())))
+                await asyncio.sleep(min(limits.QUESTION_RETRY.first_pause_s, deadline - now()))
             else:
                 if is_batch(question):
                     return batch_answer(question, reply.payload)

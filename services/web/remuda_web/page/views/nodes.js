@@ -73,9 +73,9 @@ function Overview({ rm, rows }) {
 
 // A component that is loaded when somebody looks at it.
 const later = (load) => (properties) => {
-  const [View, set] = useState(null);
-  useEffect(() => { load().then((component) => set(() => component)); }, []);
-  return View ? html`<${View} ...${properties} />` : html`<${State} ready=${false} />`;
+  const [{ View, error }, set] = useState({});
+  useEffect(() => { load().then((View) => set({ View }), (error) => set({ error })); }, []);
+  return View ? html`<${View} ...${properties} />` : html`<${State} ready=${false} error=${error} />`;
 };
 const Racks = later(() => import("../racks.js").then((module) => module.Racks));
 const AllocationList = later(() => import("./application_lists.js").then((module) => module.AllocationList));
