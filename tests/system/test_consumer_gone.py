@@ -11,6 +11,7 @@ import pytest
 
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
+from remuda_bus.bus import Refused
 from remuda_bus.nats import NatsBus
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.settings import CoreSettings
@@ -91,7 +92,15 @@ async def test_a_consumer_without_the_number_of_its_registration_is_replaced(ser
     async with system(server) as bus, asking(server) as (rm, allocated):
         await placed(rm, allocated, "k1")
         durable = subjects.callback_consumer(RM)
-        await bus.create_consumer(CALLBACKS, subjects.callback(RM, "*"), durable, 0, {})
+
+        async def is_written() -> bool:
+            try:
+                await bus.create_consumer(CALLBACKS, subjects.callback(RM, "*"), durable, 0, {})
+            except Refused:  # rmproxy was faster: it makes a deleted consumer again
+                return False
+            return True
+
+        await until(is_written, 20)
         await placed(rm, allocated, "k2")
         assert sorted(allocated) == ["k1", "k2"]
 
